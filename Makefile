@@ -1,0 +1,48 @@
+# Needs Python 3.11 or later, git and make. Everything is installed into .venv, once.
+
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
+	$$p -c 'import ensurepip, sqlite3, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && \
+	echo $$p && break; done)
+PY := .venv/bin/python
+PIP := $(PY) -m pip --disable-pip-version-check -qq
+UV ?= uv
+
+.PHONY: setup run test bench soak lock wheel clean
+
+setup: .venv/.stamp
+
+run: setup  ## the demo
+	@$(PY) -m scenarios.demo
+
+test: setup  ## every check
+	$(PY) -m ruff check
+	$(PY) -m ruff format --check
+	$(PY) -m mypy
+	.venv/bin/lint-imports --no-logo
+	$(PY) -m pytest -q
+
+bench: setup  ## speed, beside what people would use instead
+	@$(PY) -m bench
+
+soak: setup  ## the full form of the long checks
+	$(PY) -m pytest -m soak
+
+lock:  ## pins anew what pyproject.toml asks for (needs uv; nobody else does)
+	$(UV) pip compile pyproject.toml --group dev --universal --python-version 3.11 --upgrade --quiet \
+		--generate-hashes --no-emit-index-url --no-emit-find-links \
+		--custom-compile-command 'make lock' --output-file requirements.lock
+
+wheel: setup
+	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
+
+clean:
+	rm -rf .venv dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+
+.venv/.stamp: requirements.lock pyproject.toml
+	@test -n "$(PYTHON)" || { \
+		echo 'Needs Python 3.11 or later with venv and sqlite3; or say: make PYTHON=/path/to/python3' >&2; exit 1; }
+	@echo 'Setting up .venv ...'
+	@$(PYTHON) -m venv .venv
+	@$(PIP) install --require-hashes -r requirements.lock
+	@$(PIP) install --no-deps --no-build-isolation --no-index -e .
+	@touch $@

@@ -1,0 +1,1 @@
+"""The Jinja templates of the agents' prompts will live here, as data. Nothing yet."""

@@ -1,0 +1,139 @@
+"""The shape of the code: who imports whom, how long a file is, what importing does."""
+
+import ast
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("synapse", "orchestrator", "prompts", "scenarios")
+MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+
+LINT = "import sys; from importlinter import cli; sys.exit(cli.lint_imports(no_cache=True, no_logo=True))"
+
+# Prints what the import of the named module did beyond defining names.
+WATCH = """
+import logging, os, signal, sys, threading
+acts = []
+writing = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+tell = {"os.mkdir", "os.remove", "os.rename", "os.link", "os.putenv", "os.chdir", "sqlite3.connect"}
+def watch(event, args):
+    if event in tell or event.startswith(("socket.", "subprocess.", "os.fork", "os.posix_spawn")):
+        acts.append(f"{event}{args}")
+    elif event == "open" and isinstance(args[2], int) and args[2] & writing and args[0] != os.devnull:
+        acts.append(f"open{args}")
+sys.dont_write_bytecode = True
+state = lambda: (dict(os.environ), os.getcwd(), threading.active_count(), list(logging.root.handlers),
+                 logging.root.level, {n: signal.getsignal(n) for n in signal.valid_signals()})
+before = state()
+sys.addaudithook(watch)
+__import__(sys.argv[1])
+if state() != before:
+    acts.append("changed the state of the process")
+print(*acts, sep="\\n", end="")
+"""
+
+
+def named(path):
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def lint(cwd):
+    return subprocess.run([sys.executable, "-c", LINT], cwd=cwd, capture_output=True, text=True, timeout=120)
+
+
+def test_import_contracts():
+    done = lint(ROOT)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("module", "line", "told"),
+    [
+        ("synapse/unplaced.py", "", "- synapse.unplaced"),
+        ("synapse/errors.py", "from synapse.entry import Entry", "synapse.errors -> synapse.entry"),
+        ("synapse/errors.py", "def f():\n    import synapse.ports", "synapse.errors -> synapse.ports"),
+        (
+            "synapse/errors.py",
+            "if TYPE_CHECKING:\n    import synapse.ports",
+            "synapse.errors -> synapse.ports",
+        ),
+        ("synapse/records.py", "from synapse import workspace", "synapse.records -> synapse.workspace"),
+        ("synapse/ports.py", "import orchestrator", "synapse.ports -> orchestrator"),
+        ("prompts/__init__.py", "import synapse.errors", "prompts -> synapse.errors"),
+    ],
+)
+def test_import_contracts_catch(tmp_path, module, line, told):
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, tmp_path / package)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    with (tmp_path / module).open("a", encoding="utf-8") as file:
+        file.write(f"\n{line}\n")
+    done = lint(tmp_path)
+    assert done.returncode == 1
+    assert told in done.stdout
+
+
+def test_nothing_inside_imports_from_the_root():
+    """`from synapse import X` works only once the whole package has loaded, so inside it ties a knot."""
+    knots = [
+        f"{named(path)}:{node.lineno}"
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.module == "synapse"
+        if named(path).startswith("synapse.")
+        for alias in node.names
+        if not (ROOT / "synapse" / alias.name).is_dir() and not (ROOT / f"synapse/{alias.name}.py").is_file()
+    ]
+    assert knots == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=named)
+def test_module_is_short_and_says_what_it_is(path):
+    text = path.read_text(encoding="utf-8")
+    assert text.count("\n") <= 400
+    assert ast.get_docstring(ast.parse(text)), "a module says what lives in it"
+
+
+def test_tests_are_not_a_package():
+    assert not list((ROOT / "tests").rglob("__init__.py"))
+
+
+def test_public_names_are_sorted_and_complete():
+    import synapse
+
+    assert synapse.__all__ == sorted(set(synapse.__all__))
+    assert [name for name in synapse.__all__ if not hasattr(synapse, name)] == []
+    public = declared(ast.parse((ROOT / "synapse/__init__.py").read_text(encoding="utf-8")).body)
+    assert public == set(synapse.__all__)
+
+
+def declared(body):
+    """Public names that a module defines or takes from its own package, also for the type checker alone."""
+    names = set()
+    for node in body:
+        match node:
+            case ast.If():
+                names |= declared(node.body) | declared(node.orelse)
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                names.add(name)
+            case ast.ImportFrom(module=str(module)) if module.split(".")[0] == "synapse":
+                names |= {alias.asname or alias.name for alias in node.names}
+            case ast.Assign(targets=targets):
+                names |= {target.id for target in targets if isinstance(target, ast.Name)}
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                names.add(name)
+    return {name for name in names if not name.startswith("_")} | names & {"__version__"}
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if path.stem != "__main__"], ids=named)
+def test_importing_does_nothing(path, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", WATCH, named(path)], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert not list(tmp_path.iterdir())

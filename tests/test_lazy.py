@@ -1,0 +1,94 @@
+"""Importing and the shell's hot verbs load nothing that they do not use."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+HEAVY = {
+    "anthropic",
+    "openai",
+    "tiktoken",
+    "jinja2",
+    "apscheduler",
+    "starlette",
+    "yaml",
+    "frontmatter",
+    "rich",
+}
+HEAVY |= {"dataclasses", "inspect", "pathlib"}
+
+
+def python(*args, cwd):
+    env = {key: value for key, value in os.environ.items() if not key.startswith(("SYNAPSE_", "PYTHON"))}
+    done = subprocess.run(
+        [sys.executable, *args], cwd=cwd, env=env, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def imported(*args, cwd):
+    """Top-level modules loaded by a run, beyond those of an empty one."""
+    return _loaded(*args, cwd=cwd) - _loaded("-c", "pass", cwd=cwd)
+
+
+def _loaded(*args, cwd):
+    told = python("-X", "importtime", *args, cwd=cwd).stderr.splitlines()
+    names = (line.rpartition("|")[2].strip() for line in told if line.startswith("import time:"))
+    return {name.split(".")[0] for name in names}
+
+
+def third_party(name):
+    if name == "synapse":
+        return False
+    try:
+        spec = importlib.util.find_spec(name)
+    except ValueError:
+        return False
+    sites = {Path(sysconfig.get_path(kind)).resolve() for kind in ("purelib", "platlib")}
+    origin = Path(spec.origin).resolve() if spec and spec.has_location else None
+    return origin is not None and any(origin.is_relative_to(site) for site in sites)
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    root = tmp_path / "shared-memory"
+    cli = ("-m", "synapse.cli", "--root", str(root))
+    python(*cli, "init", cwd=tmp_path)
+    globs = ("--read", "api/*", "--write", "api/*")
+    python(*cli, "register", "--id", "eng-backend", "--role", "engineer", *globs, cwd=tmp_path)
+    return root
+
+
+def test_the_check_knows_third_party_from_ours(tmp_path):
+    assert third_party("yaml")
+    assert not third_party("json")
+    assert not third_party("synapse")
+    assert "yaml" in imported("-c", "import yaml", cwd=tmp_path)
+
+
+def test_import_synapse_is_light(tmp_path):
+    code = "import sys; old = set(sys.modules); import synapse; print(*sorted(set(sys.modules) - old))"
+    new = {name.split(".")[0] for name in python("-c", code, cwd=tmp_path).stdout.split()}
+    assert new & HEAVY == set()
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        ("write", "--from", "eng-backend", "--namespace", "api/endpoints", "use /v2/users"),
+        ("read", "--agent", "eng-backend"),
+        ("read", "--agent", "eng-backend", "--json"),
+        ("unread", "--agent", "eng-backend"),
+    ],
+    ids=" ".join,
+)
+def test_hot_verbs_import_no_third_party(workspace, verb):
+    names = imported("-m", "synapse.cli", "--root", str(workspace), *verb, cwd=workspace.parent)
+    assert "synapse" in names
+    assert {name for name in names if third_party(name)} == set()

@@ -1,0 +1,92 @@
+"""What is committed: nothing of one machine, nothing unfinished, and a lock that pins everything."""
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[1]
+
+# Written so that this file does not match itself.
+REGISTRY = r"\b(?:test\.)?pypi\.org|python[h]osted\.org|registry\.npmjs|(?:deb|security)\.debian\.org"
+MACHINE = r"(?<![\w.~-])/(?:work|root|home|Users|opt)/"
+UNFINISHED = r"\b(?:NotImplemented[E]rror|TOD[O]|FIXM[E]|XX[X])\b"
+
+
+def committed():
+    """Files that git holds or would take."""
+    listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    try:
+        done = subprocess.run(listing, cwd=ROOT, capture_output=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("not a git checkout")
+    paths = {ROOT / name for name in done.stdout.decode().split("\0") if name}
+    return sorted(path for path in paths if path.is_file())
+
+
+def pins():
+    """Name, version, marker and hashes of each requirement of the lock."""
+    text = (ROOT / "requirements.lock").read_text(encoding="utf-8").replace("\\\n", " ")
+    for line in text.splitlines():
+        if line.strip() and not line.lstrip().startswith("#"):
+            requirement, *hashes = line.split(" --hash=")
+            yield Requirement(requirement.strip()), [value.strip() for value in hashes]
+
+
+@pytest.mark.parametrize("pattern", [REGISTRY, MACHINE, UNFINISHED], ids=("registry", "machine", "unfinished"))
+def test_no_committed_file_has(pattern):
+    hits = []
+    for path in committed():
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        hits += [
+            f"{path.relative_to(ROOT)}:{number}: {line[:90]}"
+            for number, line in enumerate(lines, 1)
+            if re.search(pattern, line)
+        ]
+    assert hits == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        (REGISTRY, "--index-url https://" + "pypi" + ".org/simple"),
+        (MACHINE, "file://" + "/opt" + "/wheels"),
+        (MACHINE, "cd " + "/home" + "/me"),
+        (UNFINISHED, "# " + "TO" + "DO: later"),
+        (UNFINISHED, "raise NotImplemented" + "Error"),
+    ],
+)
+def test_the_patterns_catch(pattern, text):
+    assert re.search(pattern, text)
+
+
+def test_lock_pins_everything_by_hash_and_names_no_place():
+    found = list(pins())
+    assert found
+    for requirement, hashes in found:
+        assert re.fullmatch(r"==[\w.!+-]+", str(requirement.specifier)), requirement
+        assert hashes, requirement
+        assert all(re.fullmatch(r"sha256:[0-9a-f]{64}", value) for value in hashes), requirement
+    text = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    assert not re.search(r"://|file:|\s@\s|^\s*(?:-[ief]|--(?!hash=))", text, re.MULTILINE)
+
+
+def test_lock_satisfies_what_is_asked_for():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    locked = {canonicalize_name(pin.name): str(pin.specifier).removeprefix("==") for pin, _ in pins()}
+    asked = [
+        *project["project"]["dependencies"],
+        *project["dependency-groups"]["dev"],
+        *project["build-system"]["requires"],
+    ]
+    for requirement in map(Requirement, asked):
+        assert requirement.specifier.contains(locked[canonicalize_name(requirement.name)]), requirement
+
+
+def test_changelog_has_unreleased_on_top():
+    headings = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert headings[0] == "[Unreleased]"
