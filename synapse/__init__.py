@@ -1,0 +1,94 @@
+"""Shared memory for agents: one append-only log, everything else derived from it.
+
+    mem = synapse.init("~/team")                    # or synapse.open(...); open never creates
+    me = mem.as_agent("eng-backend")
+    me.append("BREAKING: use /v2/users", "api/endpoints", priority="critical")
+
+Names are loaded when they are first used: a shell command that only counts unread entries pays for nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from synapse.core import Memory, init, open
+    from synapse.entry import Draft, Entry
+    from synapse.errors import (
+        Conflict,
+        Forbidden,
+        InvalidEntry,
+        InvalidQuery,
+        NewerProtocol,
+        NoKey,
+        NotFound,
+        OverBudget,
+        QueueFull,
+        SealError,
+        StoreBusy,
+        StoreCorrupt,
+        StoreError,
+        SynapseError,
+    )
+    from synapse.page import Event, Hit, Hits, Page, Problem, Rebuilt, Report
+    from synapse.seat import Seat
+    from synapse.view import View
+    from synapse.workspace import Agent, Settings, Skill
+
+__all__ = [
+    "Agent",
+    "Conflict",
+    "Draft",
+    "Entry",
+    "Event",
+    "Forbidden",
+    "Hit",
+    "Hits",
+    "InvalidEntry",
+    "InvalidQuery",
+    "Memory",
+    "NewerProtocol",
+    "NoKey",
+    "NotFound",
+    "OverBudget",
+    "Page",
+    "Problem",
+    "QueueFull",
+    "Rebuilt",
+    "Report",
+    "SealError",
+    "Seat",
+    "Settings",
+    "Skill",
+    "StoreBusy",
+    "StoreCorrupt",
+    "StoreError",
+    "SynapseError",
+    "View",
+    "init",
+    "open",
+]
+
+_HOMES = {
+    "core": ("Memory", "init", "open"),
+    "entry": ("Draft", "Entry"),
+    "page": ("Event", "Hit", "Hits", "Page", "Problem", "Rebuilt", "Report"),
+    "seat": ("Seat",),
+    "view": ("View",),
+    "workspace": ("Agent", "Settings", "Skill"),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module 'synapse' has no attribute {name!r}")
+    from importlib import import_module
+
+    found: object = getattr(import_module(f"synapse.{_HOME.get(name, 'errors')}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,240 @@
+"""Who may write, who may read, who wins. Pure: agents, entries and settings in, decisions out."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Container, Iterable
+from typing import NamedTuple
+
+from synapse import namespace as ns
+from synapse.entry import NEVER, RANK, SCOPES, Draft, Entry, addressees, check_priority, is_id, parse_ttl
+from synapse.errors import Forbidden, InvalidEntry, NoKey
+from synapse.records import canonical_body
+from synapse.workspace import Agent, Settings, authority_in
+
+MAX_BODY = 1 << 20
+SEALED = frozenset(("private", "encrypted"))
+
+
+class Effect(NamedTuple):
+    """What a new entry does to an earlier one, or to itself: `seq` is hidden until a time, or disputed by `by`."""
+
+    seq: int
+    reason: str
+    by: int
+    until: int = 0
+
+
+class Standing(NamedTuple):
+    """What became of a set of entries: until when each is hidden, and who stands in open dispute with whom."""
+
+    hidden: dict[int, int]
+    disputed: dict[int, frozenset[int]]
+
+
+def check_form(draft: Draft) -> Draft:
+    """The draft with every field in its canonical form, or InvalidEntry / NoKey. Knows no agents."""
+    ns.check(draft.namespace)
+    check_priority(draft.priority)
+    if draft.scope not in SCOPES:
+        raise InvalidEntry(f"scope {draft.scope!r} is not one of {', '.join(SCOPES)}", scope=draft.scope)
+    if draft.pii or draft.scope in SEALED:
+        what = "pii: true" if draft.pii else f"scope: {draft.scope}"
+        raise NoKey(f"{what} needs a key to seal it, and this workspace holds none: nothing was stored")
+    body = canonical_body(draft.body)
+    if not body:
+        raise InvalidEntry("the body is empty")
+    for name, text in (
+        ("body", body),
+        ("topic", draft.topic),
+        ("evidence", draft.evidence),
+        ("when", draft.when),
+    ):
+        _check_text(name, text or "")
+    for text in (*draft.tags, draft.claim or ""):
+        _check_text("tag", text)
+    if len(body.encode()) > MAX_BODY:
+        raise InvalidEntry(f"the body is longer than {MAX_BODY >> 10} KiB; store it as a file and write where it lies")
+    for id in (*draft.related, *draft.replaces, *draft.derived_from):
+        if not is_id(id):
+            raise InvalidEntry(f"{id!r} is not the id of an entry", id=id)
+    if draft.ttl is not None:
+        parse_ttl(draft.ttl)
+    return draft._replace(body=body, addressees=addressees(draft.addressees))
+
+
+def admit(draft: Draft, agent: Agent | None, settings: Settings, *, trust: str = "local") -> Entry:
+    """The entry that the draft becomes, stamped with who wrote it; Forbidden where its author may not.
+
+    An agent of None is one that nobody registered: it is heard, with no authority, and never above important.
+    """
+    draft = check_form(draft)
+    if agent is None:
+        trust = "unverified"
+    elif not ns.matches_any(agent.write or (), draft.namespace):
+        raise refusal(agent, draft.namespace)
+    to = draft.addressees
+    if draft.scope == "team" and to == ("all",):
+        to = tuple(sorted(name for name in (agent.names if agent else ()) if name.startswith("team:")))
+        if not to:
+            raise InvalidEntry(f"scope: team needs a team, and {draft.author} is in none; name one in `to`")
+    unverified = trust == "unverified"
+    ttl = draft.ttl or ("90d" if draft.topic == "plan" else ns.default_ttl(draft.namespace, settings.ttls))
+    return Entry(
+        id=draft.id or "",
+        author=draft.author,
+        timestamp=draft.timestamp or "",
+        namespace=draft.namespace,
+        priority="important" if unverified and draft.priority == "critical" else draft.priority,
+        claimed=draft.priority if unverified and draft.priority == "critical" else None,
+        body=draft.body,
+        ttl=ttl,
+        addressees=to,
+        tags=draft.tags,
+        related=draft.related,
+        replaces=draft.replaces,
+        topic=draft.topic,
+        scope=draft.scope,
+        claim=draft.claim,
+        derived_from=draft.derived_from,
+        evidence=draft.evidence,
+        when=draft.when,
+        authority=0 if unverified or agent is None else authority_in(agent, draft.namespace, settings.flat),
+        trust=trust,
+        staged=bool(agent and agent.review_required),
+    )
+
+
+def refusal(agent: Agent, namespace: str, action: str = "write") -> Forbidden:
+    allowed = tuple(agent.write or ())
+    return Forbidden(
+        f"agent {agent.id} may not {action} in {namespace}; it may in {', '.join(allowed) or 'no namespace'}",
+        agent=agent.id,
+        namespace=namespace,
+        action=action,
+        allowed=list(allowed),
+    )
+
+
+def may_replace(agent: Agent, old: Entry) -> None:
+    """Superseding needs the right to write where the old entry stands."""
+    if not ns.matches_any(agent.write or (), old.namespace):
+        raise refusal(agent, old.namespace, f"supersede {old.id}")
+
+
+def may_rule(agent: Agent, entry: Entry, settings: Settings, action: str) -> None:
+    """Whether this agent stands above the entry: it writes there, needs no review itself, and did not write it."""
+    rank = authority_in(agent, entry.namespace, settings.flat)
+    if agent.id == entry.author:
+        raise Forbidden(f"agent {agent.id} may not {action} {entry.id}: it is its own", agent=agent.id, action=action)
+    if (
+        agent.review_required
+        or not ns.matches_any(agent.write or (), entry.namespace)
+        or rank < max(entry.authority, 1)
+    ):
+        raise Forbidden(
+            f"agent {agent.id} may not {action} {entry.id}: it takes authority {max(entry.authority, 1)} or more"
+            f" over {entry.namespace}, without review; it has {rank}",
+            agent=agent.id,
+            namespace=entry.namespace,
+            action=action,
+            allowed=list(agent.write or ()),
+        )
+
+
+def may_close(agent: Agent, entry: Entry, settings: Settings, action: str) -> None:
+    """An author may resolve or file away its own entry; anyone else must stand above it."""
+    if agent.id != entry.author:
+        may_rule(agent, entry, settings, action)
+
+
+def visible(entry: Entry, agent: Agent | None) -> bool:
+    """The one read gate. What is said to all is heard where an agent subscribes; what names it or its team
+    reaches it anywhere; everyone sees its own. A staged entry is its author's alone. None is the operator."""
+    if agent is None or entry.author == agent.id:
+        return True
+    if entry.staged:
+        return False
+    if entry.addressees == ("all",):
+        return ns.matches_any(agent.read or (), entry.namespace)
+    return not agent.names.isdisjoint(entry.addressees)
+
+
+def wakes(entry: Entry, agent: Agent) -> bool:
+    """Whether the entry is delivered to this agent at once."""
+    heard = RANK[entry.priority] <= max((RANK[p] for p in agent.notify), default=-1)
+    return heard and entry.author != agent.id and entry.trust != "unverified" and visible(entry, agent)
+
+
+def judge(new: Entry, olds: Iterable[Entry], rivals: Iterable[Entry], disputed: Container[int]) -> list[Effect]:
+    """What the arrival of an entry changes.
+
+    `olds` are the earlier entries that it supersedes; `rivals` those not superseded that share its topic and
+    namespace, or supersede the same ones; `disputed` the seqs in open dispute. Only what lives counts.
+    """
+    effects: list[Effect] = []
+    for old in olds:
+        outranked = new.author != old.author and new.authority < old.authority
+        unsettled = new.author != old.author and new.authority == old.authority and old.seq in disputed
+        if outranked:
+            effects.append(Effect(new.seq, "outranked", old.seq, old.expires))
+        elif unsettled:
+            effects += _dispute(new, old)
+        else:
+            effects.append(Effect(old.seq, "superseded", new.seq, NEVER))
+    gone = {effect.seq for effect in effects if effect.until == NEVER}
+    for rival in rivals:
+        if rival.seq in gone or rival.seq == new.seq or rival.expires <= new.at:
+            continue
+        if rival.author == new.author:
+            effects.append(Effect(rival.seq, "replaced by its author", new.seq, NEVER))
+        elif rival.authority > new.authority:
+            effects.append(Effect(new.seq, "outranked", rival.seq, rival.expires))
+        elif rival.authority < new.authority:
+            effects.append(Effect(rival.seq, "outranked", new.seq, new.expires))
+        else:
+            effects += _dispute(new, rival)
+    return effects
+
+
+def resolve(entries: Collection[Entry]) -> Standing:
+    """Who wins among these entries: `judge`, folded over them in the order of the log.
+
+    The answer depends on the set alone, not on the order it is given in. Only an earlier entry can be
+    superseded, so there are no cycles. Equals of different authors stay visible, in dispute.
+    """
+    hidden: dict[int, int] = {}
+    disputes: dict[int, set[int]] = defaultdict(set)
+    by_id: dict[str, Entry] = {}
+    heirs: dict[int, set[Entry]] = defaultdict(set)
+    topics: dict[tuple[str, str], set[Entry]] = defaultdict(set)
+    for new in sorted(entries, key=lambda entry: entry.seq):
+        olds = [by_id[id] for id in new.replaces if id in by_id]
+        standing = [old for old in olds if hidden.get(old.seq) != NEVER]
+        groups = [heirs[old.seq] for old in olds] + ([topics[new.namespace, new.topic]] if new.topic else [])
+        rivals = sorted({rival for group in groups for rival in group if hidden.get(rival.seq) != NEVER})
+        for effect in judge(new, standing, rivals, {seq for seq, peers in disputes.items() if peers}):
+            if effect.until:
+                hidden[effect.seq] = max(effect.until, hidden.get(effect.seq, 0))
+            else:
+                disputes[effect.seq].add(effect.by)
+        for seq in [seq for seq in disputes if hidden.get(seq) == NEVER]:
+            for peer in disputes.pop(seq):
+                disputes[peer].discard(seq)
+        for group in groups:
+            group.add(new)
+        by_id.update({id: new for id in (new.id, new.alias) if id})
+    return Standing(hidden, {seq: frozenset(peers) for seq, peers in disputes.items() if peers})
+
+
+def _dispute(one: Entry, other: Entry) -> list[Effect]:
+    return [Effect(one.seq, "disputed", other.seq), Effect(other.seq, "disputed", one.seq)]
+
+
+def _check_text(name: str, text: str) -> None:
+    if "\0" in text:
+        raise InvalidEntry(f"the {name} holds a NUL character")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidEntry(f"the {name} holds half a surrogate pair at character {error.start}") from error

@@ -1,0 +1,88 @@
+"""How one entry looks in a view: its text in Markdown, whole or as a pointer. Pure.
+
+Whatever others wrote stands behind `>`, line by line, after a head that says who wrote it. So it can never pose
+as a heading, a list item, a fence, front matter or another entry; and what would not be seen is spelled out.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from synapse import namespace as ns
+from synapse.clock import seconds
+from synapse.entry import Entry
+
+WHOLE, POINTER = "whole", "pointer"
+MAX_BODY = 1 << 16  # bytes
+EXCERPT = 80  # characters
+
+# What a reader would not see, a terminal would obey or a tokenizer would hide: control, format and zero-width
+# characters, line and paragraph separators, private use, tags, variation selectors but one in a row.
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u206f\u3164\ud800-\uf8ff\ufdd0-\ufdef\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"
+    "\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U0010ffff]"
+    "|(?<=[\ufe0e\ufe0f])[\ufe0e\ufe0f]"
+)
+
+
+class Block(NamedTuple):
+    """One entry as text. It begins with `- ` and ends in one newline, so that counts of blocks add up."""
+
+    text: str
+    form: str
+
+
+def natural(entry: Entry) -> Block:
+    """The form an entry has where there is room: whole, but info is a pointer unless it is a status."""
+    if entry.priority == "info" and entry.namespace.split("/", 1)[0] != "status":
+        return pointer(entry)
+    return whole(entry)
+
+
+def whole(entry: Entry) -> Block:
+    body, cut = entry.body, ""
+    if len(body) * 4 > MAX_BODY and len(raw := body.encode("utf-8", "replace")) > MAX_BODY:
+        body = raw[:MAX_BODY].decode("utf-8", "ignore")
+        cut = f"  (the first {MAX_BODY} of {len(raw)} bytes; all of it: `synapse read {entry.id}`)\n"
+    quoted = "".join([f"  > {escaped(line)}\n" if line else "  >\n" for line in body.split("\n")])
+    disputed = _disputed(entry)
+    head = f"- [{entry.namespace}] {entry.id} ({_source(entry)}, {seconds(entry.at)}{disputed})\n"
+    return Block(f"{head}{quoted}{cut}", WHOLE)
+
+
+def pointer(entry: Entry) -> Block:
+    start = " ".join(entry.body[: EXCERPT * 2].split())
+    more = len(start) > EXCERPT or len(entry.body) > EXCERPT * 2
+    excerpt = escaped(start[:EXCERPT]) + "…" * more
+    head = f"- [{entry.namespace}] `synapse read {entry.id}` ({_source(entry)}{_disputed(entry)})"
+    return Block(f"{head} > {excerpt}\n", POINTER)
+
+
+def _source(entry: Entry) -> str:
+    """Who said it, in terms that the text of an entry cannot change."""
+    trust = "" if entry.trust == "local" else f", {entry.trust}"
+    return f"from: {_name(entry.author)}, authority {entry.authority}{trust}"
+
+
+def _disputed(entry: Entry) -> str:
+    return f", disputed with {', '.join(entry.disputed)}" if entry.disputed else ""
+
+
+def _name(author: str) -> str:
+    """An id as it is; anything else that a dropped file claims as its author in quotes, on one line."""
+    if ns.is_component(author):
+        return author
+    line = " ".join(author[:64].split()).replace('"', "'")
+    return f'"{escaped(line)}"'
+
+
+def escaped(text: str) -> str:
+    """The text with every hidden character as its code point, `<U+202E>`. Tab and line feed stay."""
+    plain = text.isascii() and text.isprintable()
+    return text if plain else _HIDDEN.sub(_code_point, text)
+
+
+def _code_point(match: re.Match[str]) -> str:
+    return f"<U+{ord(match[0]):04X}>"

@@ -1,0 +1,101 @@
+"""A briefing: which entries an agent's view is made of, now or as of an earlier time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from synapse import view
+from synapse.authority import visible
+from synapse.clock import parse_since
+from synapse.entry import SECOND, Entry
+from synapse.errors import InvalidQuery
+from synapse.index.projection import Index, in_memory
+from synapse.index.query import Filter
+from synapse.namespace import is_component
+from synapse.records import Record
+from synapse.store import Store
+from synapse.tokens import Tokens
+from synapse.view import View
+from synapse.workspace import Agent
+
+WEIGHTY = 1_000
+RECENT = 1_000
+_HOUR = 3_600 * SECOND
+
+
+def brief(
+    store: Store,
+    agent: Agent | None,
+    *,
+    budget: int | None = None,
+    department: str | None = None,
+    as_of: str | int | None = None,
+    encoding: str = "o200k_base",
+) -> View:
+    """The view of an agent, or of what all agents of a department may see."""
+    store.fresh()
+    now = store.clock()
+    index = store.index
+    if as_of is not None:
+        now = _moment(as_of, now)
+        index = past(store, now)
+        agent = index.query.declared.get(agent.id, agent) if agent else None
+    if department is None:
+        entries = chosen(index, agent, now)
+    else:
+        entries = [entry for entry in _common(index, department, now) if visible(entry, agent)]
+    tokens = Tokens(
+        encoding,
+        lambda digests: store.index.token_counts(encoding, digests),
+        lambda counts: store.index.keep_tokens(encoding, counts),
+    )
+    title = None if department is None else f"department {department}"
+    return view.build(entries, agent, now, tokens.measure, budget, title=title, encoding=encoding)
+
+
+def chosen(index: Index, agent: Agent | None, now: int) -> list[Entry]:
+    """What a view is made of, in the order of the log: all that is critical or important, and the info of the
+    last day. The day ends on a whole hour, so that entries leave together and a prompt's beginning lasts."""
+    cursor = index.cursor()
+    heavy = index.query.page(agent, Filter(("critical", "important"), limit=WEIGHTY), now, cursor)
+    since = (now - 24 * _HOUR) // (6 * _HOUR) * (6 * _HOUR)
+    light = index.query.page(agent, Filter(("info",), since=since, limit=RECENT), now, cursor)
+    return sorted((*heavy, *light), key=lambda entry: entry.seq)
+
+
+def past(store: Store, at: int) -> Index:
+    """The index as it was at a time, derived anew from the log up to there."""
+
+    def until() -> Iterator[Record]:
+        for record in store.log.since(0):
+            if record.at > at:
+                return
+            yield record
+
+    return in_memory(store.log, until())
+
+
+def changed_since(store: Store, agent: Agent | None, as_of: str | int) -> list[Entry]:
+    """The later entries that the agent would see now and could not have seen then, oldest first."""
+    store.fresh()
+    now = store.clock()
+    then = _moment(as_of, now)
+    index = store.index
+    page = index.query.page(agent, Filter(since=then + 1, limit=None), now, index.cursor())
+    return list(reversed(page))
+
+
+def _moment(as_of: str | int, now: int) -> int:
+    found = parse_since(as_of, now)
+    assert found is not None
+    return found
+
+
+def _common(index: Index, department: str, now: int) -> list[Entry]:
+    """Those entries that every agent of the department may see."""
+    if not is_component(department):
+        raise InvalidQuery(f"department {department!r} is not a valid name", department=department)
+    members = [agent for agent in index.query.declared.values() if agent.department == department]
+    if not members:
+        raise InvalidQuery(f"no agent is of the department {department}", department=department)
+    return [entry for entry in chosen(index, None, now) if all(visible(entry, agent) for agent in members)]

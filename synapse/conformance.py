@@ -1,0 +1,377 @@
+"""Whether a directory keeps to PROTOCOL.md, whatever program wrote it. Looks at everything, changes nothing.
+
+`fail` means that a program which keeps to the protocol would refuse, lose or mistake something; `warn` that
+it would cope, but somebody may be surprised. A journal is walked, and what it holds is believed as it stands.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from synapse import codec, declared
+from synapse import namespace as ns
+from synapse.authority import MAX_BODY, check_form, refusal
+from synapse.entry import Draft
+from synapse.errors import NewerProtocol, SynapseError
+from synapse.log.journal import GENESIS, decode, link, split
+from synapse.log.mirror import block, pages
+from synapse.records import Record
+from synapse.workspace import Agent, settled, settled_settings
+
+MAX_FILE = MAX_BODY + (64 << 10)
+MAX_LINE = 16 << 20
+MAX_PAGE = 1 << 30
+
+
+class Finding(NamedTuple):
+    """One thing that does not keep to the protocol, and what to do about it."""
+
+    path: str
+    problem: str
+    advice: str
+    verdict: str = "fail"
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.problem}; {self.advice}"
+
+
+def check(directory: str) -> list[Finding]:
+    """Everything in the directory that does not keep to the protocol. An empty list: it conforms."""
+    found = _Check(directory)
+    try:
+        found.run()
+    except OSError as error:
+        found.add(str(error.filename or "."), f"cannot be read ({error.strerror})", "let this user read it")
+    return found.findings
+
+
+class _Check:
+    """One walk through a directory, and what was seen on the way."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.findings: list[Finding] = []
+        self.agents: dict[str, Agent] = {}
+        self.ids: dict[str, str] = {}
+        self.journalled: dict[str, str | None] = {}
+        self.references: list[tuple[str, str]] = []
+
+    def run(self) -> None:
+        if not os.path.isdir(self.root):
+            self.add(".", "is not a directory", "name the directory that holds synapse.yaml")
+            return
+        self._settings()
+        for name, part in (
+            ("journal", self._journal),
+            ("agents", self._agents),
+            ("archive", self._archive),
+            ("entries", self._entries),
+            ("inbox", self._inboxes),
+        ):
+            if self._folder(name):
+                part()
+        for path, id in self.references:
+            if id not in self.ids:
+                self.add(path, f"refers to {id}, which is not here", "write the id of an entry that exists", "warn")
+
+    def add(self, path: str, problem: str, advice: str, verdict: str = "fail") -> None:
+        self.findings.append(Finding(path, problem, advice, verdict))
+
+    # -- what the operator declares --------------------------------------------------------------------------
+
+    def _settings(self) -> None:
+        raw = self._read("synapse.yaml", declared.MAX_FILE)
+        if raw is None:
+            if not os.path.lexists(self._full("synapse.yaml")):
+                self.add("synapse.yaml", "is missing", "write one with the line `protocol: 1`")
+            return
+        try:
+            settled_settings(declared.parse_settings(raw.decode(), "synapse.yaml"))
+        except NewerProtocol as error:
+            what = f"protocol {error.protocol} is newer than {error.known}, the newest known here"
+            self.add("synapse.yaml", what, "upgrade this software; what else is said here may be wrong")
+        except (SynapseError, UnicodeDecodeError) as error:
+            self.add("synapse.yaml", _said(error, "synapse.yaml"), "correct it")
+
+    def _agents(self) -> None:
+        for name in self._names("agents"):
+            path = f"agents/{name}"
+            raw = self._read(path, declared.MAX_FILE) if name.endswith(".yaml") else None
+            if raw is None:
+                continue
+            try:
+                agent = settled(declared.parse_agent(raw.decode(), path))
+            except (SynapseError, UnicodeDecodeError) as error:
+                self.add(path, _said(error, path), "correct it; until then nobody writes as this agent")
+                continue
+            self.agents[agent.id] = agent
+            if f"{agent.id}.yaml" != name:
+                self.add(path, f"declares the agent {agent.id}", f"call the file {agent.id}.yaml")
+
+    # -- what is written -------------------------------------------------------------------------------------
+
+    def _entries(self) -> None:
+        waiting = ["entries"]
+        while waiting:
+            folder = waiting.pop()
+            place = folder.removeprefix("entries").strip("/")
+            for name in self._names(folder):
+                path = f"{folder}/{name}"
+                if os.path.islink(self._full(path)):
+                    self._regular(path, 0)
+                elif os.path.isdir(self._full(path)):
+                    if ns.is_namespace(f"{place}/{name}".strip("/")):
+                        waiting.append(path)
+                    else:
+                        self.add(path, "is not a namespace", "use up to 6 levels of a-z, 0-9, '_' and '-'")
+                elif name.endswith(".md"):
+                    self._entry(path, place)
+                else:
+                    self.add(path, "is not an entry", "end its name in .md, or keep it elsewhere", "warn")
+
+    def _entry(self, path: str, place: str) -> None:
+        raw = self._read(path, MAX_FILE)
+        if raw is None:
+            return
+        if path in self.journalled:
+            if self.journalled[path] not in (None, hashlib.sha256(raw).hexdigest()):
+                self.add(path, "was changed after it was written", "write a new entry; run `synapse repair`")
+            return
+        if not place:
+            self.add(path, "stands in no namespace", "put it into a folder below entries/, its namespace")
+            return
+        draft = self._draft(path, raw, place)
+        if draft is None:
+            return
+        self._claim(path, draft)
+        self._author(path, draft)
+
+    def _draft(self, path: str, raw: bytes, place: str | None) -> Draft | None:
+        """The draft of a file that a program which keeps to the protocol would take."""
+        try:
+            draft = codec.parse(raw, path=path, namespace=place).draft
+            if draft.namespace:
+                check_form(draft)
+        except SynapseError as error:
+            self.add(path, _said(error, path), "correct it: as it is it goes to quarantine")
+            return None
+        self.references += [(path, id) for id in (*draft.related, *draft.replaces, *draft.derived_from)]
+        if not draft.namespace:
+            self.add(path, "namespace is missing", "name the namespace: an inbox has none of its own")
+            return None
+        return draft
+
+    def _claim(self, path: str, draft: Draft) -> None:
+        name = os.path.basename(path)
+        if draft.id is None:
+            self.add(path, "has no id of the form syn-YYYY-MM-DD-NNN", "give it one, or it gets a fresh one", "warn")
+        elif draft.id in self.ids:
+            self.add(path, f"{draft.id} is already the id of {self.ids[draft.id]}", "give every entry an id of its own")
+        else:
+            self.ids[draft.id] = path
+            if name not in (f"{draft.id}.md", "plan.md"):
+                self.add(path, f"holds {draft.id}", f"call the file {draft.id}.md", "warn")
+
+    def _author(self, path: str, draft: Draft) -> None:
+        agent = self.agents.get(draft.author)
+        if agent is None:
+            advice = f"declare it in agents/{draft.author}.yaml, or it is heard without authority"
+            self.add(path, f"its author {draft.author} is not registered", advice, "warn")
+        elif not ns.matches_any(agent.write or (), draft.namespace):
+            self.add(path, str(refusal(agent, draft.namespace)), "write it as an agent that may")
+
+    # -- drop boxes ------------------------------------------------------------------------------------------
+
+    def _inboxes(self) -> None:
+        for agent in self._names("inbox"):
+            path = f"inbox/{agent}"
+            if not self._folder(path):
+                self.add(path, "is not a drop box", "keep only folders named for agents here")
+            elif not ns.is_component(agent):
+                self.add(path, "is not the id of an agent", "use a-z, 0-9, '_' and '-'")
+            else:
+                self._inbox(path, agent)
+
+    def _inbox(self, path: str, agent: str) -> None:
+        if agent not in self.agents:
+            self.add(
+                path, f"there is no agent {agent}", f"declare it in agents/{agent}.yaml, or remove the box", "warn"
+            )
+        for box in self._names(path):
+            if box not in ("tmp", "new"):
+                self.add(f"{path}/{box}", "is not part of a drop box", "write into tmp/, then move to new/", "warn")
+        for name in self._names(f"{path}/new") if self._folder(f"{path}/new") else ():
+            self._drop(f"{path}/new/{name}", agent)
+
+    def _drop(self, path: str, agent: str) -> None:
+        raw = self._read(path, MAX_FILE)
+        draft = None if raw is None else self._draft(path, raw, None)
+        if draft is None:
+            return
+        if draft.author != agent:
+            self.add(path, f"says from: {draft.author} in the box of {agent}", f"write from: {agent}")
+        else:
+            self._author(path, draft)
+
+    # -- what was written for good ---------------------------------------------------------------------------
+
+    def _archive(self) -> None:
+        for name in self._names("archive"):
+            path = f"archive/{name}"
+            raw = self._read(path, MAX_PAGE)
+            if raw is None:
+                continue
+            found = list(pages(raw))
+            for page in found:
+                self.ids.setdefault(page.id, path)
+                if not page.whole:
+                    self.add(path, f"{page.id} is not what its marker says", "restore it from a backup")
+            if b"".join(block(page.id, page.text) for page in found if page.whole) != raw:
+                self.add(path, "holds text outside of its markers, which nobody reads", "write it as an entry", "warn")
+
+    def _journal(self) -> None:
+        """The chain from the first line to the last, over all segments."""
+        seq, chain, torn = 0, GENESIS, False
+        for where, raw in self._lines():
+            record = _decoded(raw)
+            if record is None:
+                torn = True
+                continue
+            if torn and record.kind != "seal":
+                self.add(where, "no seal follows a line that cannot be read", "run `synapse verify`")
+            torn = False
+            kept, head, _ = split(raw)
+            if record.seq != seq + 1:
+                self.add(where, f"record {record.seq} follows record {seq}", "run `synapse verify`")
+            elif link(chain, head) != kept:
+                self.add(where, f"record {record.seq} does not follow from the one before it", "run `synapse verify`")
+            elif record.text is not None and _sha(record.text) != record.sha:
+                self.add(where, f"the text of record {record.seq} was changed", "run `synapse verify`")
+            seq, chain = record.seq, kept
+            self._known(record)
+        if torn:
+            self.add("journal", "ends in a line that cannot be read", "the next write seals it", "warn")
+
+    def _known(self, record: Record) -> None:
+        if record.kind == "entry" and record.id:
+            path = record.path or f"entries/{record.fields.get('namespace')}/{record.id}.md"
+            self.journalled[path] = record.sha
+            self.ids[record.id] = path
+
+    def _lines(self) -> Iterator[tuple[str, bytes]]:
+        for name in self._names("journal"):
+            path = f"journal/{name}"
+            if not name.endswith(".jsonl") or not self._regular(path, 1 << 50):
+                continue
+            with open(self._full(path), "rb") as file:
+                while raw := file.readline(MAX_LINE):
+                    if len(raw) == MAX_LINE:
+                        self.add(path, f"has a line longer than {MAX_LINE >> 20} MiB", "run `synapse verify`")
+                        return
+                    yield path, raw
+
+    # -- reading with care -----------------------------------------------------------------------------------
+
+    def _full(self, path: str) -> str:
+        return os.path.join(self.root, path)
+
+    def _names(self, folder: str) -> list[str]:
+        """What stands in a folder, in order, hidden files left out."""
+        return sorted(name for name in os.listdir(self._full(folder)) if not name.startswith("."))
+
+    def _folder(self, path: str) -> bool:
+        """Whether a folder is there; a link in its place is a finding."""
+        if os.path.islink(self._full(path)):
+            self.add(path, "is a symbolic link", "put the folder itself there: links are not followed")
+            return False
+        return os.path.isdir(self._full(path))
+
+    def _regular(self, path: str, limit: int) -> bool:
+        """Whether the file can be read without surprise."""
+        status = os.lstat(self._full(path))
+        if not stat.S_ISREG(status.st_mode):
+            what = "symbolic link" if stat.S_ISLNK(status.st_mode) else "special file"
+            what = "folder" if stat.S_ISDIR(status.st_mode) else what
+            self.add(path, f"is a {what}", "put a plain file there: nothing else is read")
+        elif status.st_nlink > 1:
+            self.add(path, f"has {status.st_nlink} names (hard links)", "copy it: a file that is an entry has one")
+        elif status.st_size > limit:
+            self.add(path, f"has {status.st_size} bytes", f"write at most {limit}")
+        else:
+            return True
+        return False
+
+    def _read(self, path: str, limit: int) -> bytes | None:
+        if not os.path.lexists(self._full(path)) or not self._regular(path, limit):
+            return None
+        fd = os.open(self._full(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(fd, "rb") as file:
+            return file.read(limit)
+
+
+def _decoded(raw: bytes) -> Record | None:
+    try:
+        return decode(raw) if raw.endswith(b"\n") else None
+    except RecursionError:
+        return None
+
+
+def _sha(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()
+
+
+def _said(error: Exception, path: str) -> str:
+    return "is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error).removeprefix(f"{path}: ")
+
+
+# -- directories that do not conform -------------------------------------------------------------------------
+
+_AGENT = "id: {id}\nrole: engineer\ndepartment: backend\n"
+_HEAD = "---\nid: {id}\nfrom: {author}\ntimestamp: 2026-02-01T01:00:00Z\nnamespace: {place}\npriority: info\n"
+_BACKEND = {"synapse.yaml": "protocol: 1\n", "agents/eng-backend.yaml": _AGENT.format(id="eng-backend")}
+
+
+def _text(number: int, place: str, author: str = "eng-backend", more: str = "") -> str:
+    return _HEAD.format(id=f"syn-2026-02-01-{number:03d}", author=author, place=place) + f"{more}---\n\nDone.\n"
+
+
+BROKEN = {
+    "places": {  # one id twice, and entries that claim another namespace than their folder, or none there can be
+        **_BACKEND,
+        "entries/status/backend/syn-2026-02-01-001.md": _text(1, "status/backend"),
+        "entries/blockers/syn-2026-02-01-001.md": _text(1, "blockers"),
+        "entries/status/backend/syn-2026-02-01-002.md": _text(2, "../../outside"),
+        "entries/status/backend/syn-2026-02-01-003.md": _text(3, "decisions"),
+    },
+    "texts": {  # a key twice, a text that stops in the middle, a link that leads out
+        **_BACKEND,
+        "entries/blockers/syn-2026-02-01-001.md": _text(1, "blockers", more="from: r2d2\n"),
+        "entries/blockers/syn-2026-02-01-002.md": _text(2, "blockers")[:60],
+        "entries/blockers/syn-2026-02-01-003.md": "-> ../../../outside.md",
+    },
+    "claims": {  # a protocol that nobody knows yet, and authors that are not who they say
+        **_BACKEND,
+        "synapse.yaml": "protocol: 1000000\n",
+        "agents/eng-frontend.yaml": _AGENT.format(id="r2d2"),
+        "entries/decisions/syn-2026-02-01-001.md": _text(1, "decisions"),
+        "inbox/eng-backend/new/one.md": _text(2, "blockers", author="r2d2"),
+    },
+}
+
+
+def broken_examples(parent: str) -> list[str]:
+    """Write three directories that `check` must reject below the parent; their paths."""
+    for name, files in BROKEN.items():
+        for path, text in files.items():
+            full = os.path.join(parent, name, path)
+            os.makedirs(os.path.dirname(full), exist_ok=True)
+            if text.startswith("-> "):
+                os.symlink(text.removeprefix("-> "), full)
+            else:
+                with open(full, "w", encoding="utf-8") as file:
+                    file.write(text)
+    return [os.path.join(parent, name) for name in BROKEN]

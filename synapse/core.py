@@ -1,0 +1,221 @@
+"""Memory: one open workspace, for whoever runs the team. The composition root; agents act through their seats."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from types import TracebackType
+
+from synapse import clock as clocks
+from synapse.clock import parse_since
+from synapse.errors import Forbidden, SynapseError
+from synapse.log import open_log
+from synapse.log.files import FilesLog
+from synapse.namespace import is_component
+from synapse.page import Event, Page, Problem, Rebuilt, Report
+from synapse.records import Pending, Record
+from synapse.seat import Seat
+from synapse.store import Store
+from synapse.workspace import OPERATOR, Agent, settled
+
+__all__ = ["Event", "Memory", "Page", "Problem", "Rebuilt", "Report", "Seat", "init", "open"]
+
+_FOLDERS = (
+    "agents",
+    "entries",
+    "inbox",
+    "staging",
+    "quarantine",
+    "views",
+    "archive",
+    "changelog",
+    "bin",
+    ".index",
+)
+_SETTINGS = """\
+# The settings of this workspace. Delete a line to have its default.
+protocol: 1
+name: {name}
+# How long entries live that do not say it themselves, per namespace.
+ttl:
+  blockers/*: 7d
+  api/*: 30d
+  decisions/*: 90d
+  team/*: 14d
+  projects/*: 30d
+  plans/*: 90d
+# roles: authority as registered. flat: 60 for all but the cto.
+authority: roles
+# Entries of agents with review_required wait this long, and so many at most.
+staging:
+  ttl: 7d
+  limit: 100
+"""
+
+
+class Memory:
+    """One workspace. Threads may share it; close it, or use it in a `with` statement."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._seats: dict[str, Seat] = {}
+
+    # -- agents ------------------------------------------------------------------------------------
+
+    def register(self, agent: Agent) -> Agent:
+        """Declare an agent, or change what was declared; the agent with its role's rights filled in."""
+        if os.environ.get("SYNAPSE_RUN"):
+            raise Forbidden(
+                "a spawned run declares no agents", agent=os.environ.get("SYNAPSE_AGENT"), action="register"
+            )
+        agent = settled(agent)
+        was = self.store.agents().get(agent.id)
+        if was != agent:
+            self.store.log.register(agent, OPERATOR, was)
+            self.store.index.catch_up()
+            self.store.sign()
+        return agent
+
+    def agents(self) -> list[Agent]:
+        return list(self.store.agents().values())
+
+    def as_agent(self, id: str) -> Seat:
+        """The memory as this agent has it; `operator` reads everything and writes no entries."""
+        run, own = os.environ.get("SYNAPSE_RUN"), os.environ.get("SYNAPSE_AGENT")
+        if run and id != own:
+            raise Forbidden(f"run {run} acts as {own} alone, not as {id}", agent=own, action=f"act as {id}")
+        if id not in self._seats:
+            self._seats[id] = Seat(self.store, id)
+        return self._seats[id]
+
+    def last_seen(self) -> dict[str, int]:
+        """When each agent last wrote something or noted what it was shown."""
+        self.store.fresh()
+        return self.store.index.query.last_active()
+
+    # -- the log -----------------------------------------------------------------------------------
+
+    def audit(
+        self,
+        *,
+        agent: str | None = None,
+        entry: str | None = None,
+        since: str | int | None = None,
+        limit: int | None = None,
+    ) -> list[Record]:
+        """Who wrote, changed or was shown what, and why; newest first."""
+        self.store.fresh()
+        floor = parse_since(since, self.store.clock()) or 0
+        return self.store.index.query.acts(agent, entry, floor, limit)
+
+    def verify(self, head: str | None = None) -> Report:
+        """Prove the journal's chain and every file against it. `head` is what an earlier report ended with."""
+        from synapse.log.proof import Proof
+
+        log = self.store.log
+        if not isinstance(log, FilesLog):
+            return Report((), log.mark()[1], "")
+        report = Proof(log.root, log.journal, log.mirror).run(head)
+        seen = self.store.index.cursor()
+        if seen > report.records:
+            cut = Problem("journal", f"ends at record {report.records}, but the index has seen {seen}: it was cut")
+            report = report._replace(problems=(*report.problems, cut))
+        return report._replace(problems=report.problems + tuple(self._undeclared()))
+
+    def repair(self) -> Report:
+        """Put files back as the journal has them and record what was done; then what `verify` still finds."""
+        from synapse.log.proof import Proof, mend
+
+        log = self.store.log
+        if isinstance(log, FilesLog):
+            self.store.fresh(force=True)
+            proof = Proof(log.root, log.journal, log.mirror)
+            if not proof.run().ok:
+                put, lost = mend(proof)
+                log.append(Pending("repair", OPERATOR, {"ids": put, "lost": lost}))
+        return self.verify()
+
+    def rebuild(self) -> Rebuilt:
+        """Derive the index anew from the log."""
+        self.store.fresh(force=True)
+        count = self.store.index.rebuild()
+        self.store.index.catch_up()
+        self.store.sign()
+        return Rebuilt(count, self.store.index.digest())
+
+    def digest(self) -> str:
+        """A hash of all that was derived from the log; equal logs have equal digests."""
+        self.store.fresh()
+        return self.store.index.digest()
+
+    def export(self, generation: str | None = None) -> Iterator[str]:
+        """The whole log, a line of JSON each, or its entries as another generation of the format has them."""
+        from synapse import exchange
+
+        self.store.fresh()
+        if generation is None:
+            yield from exchange.lines_out(self.store)
+            return
+        for path, text in exchange.entries_as(self.store, generation):
+            yield (text if generation == "C" else json.dumps({"path": path, "text": text}, ensure_ascii=False) + "\n")
+
+    def import_(self, lines: Iterable[str]) -> int:
+        """Take in an export, into a workspace that holds nothing yet; how many records came."""
+        from synapse import exchange
+
+        return exchange.lines_in(self.store, lines)
+
+    def close(self) -> None:
+        self.store.close()
+
+    def __enter__(self) -> Memory:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _undeclared(self) -> Iterator[Problem]:
+        """Files of the operator's that say something else than the journal."""
+        log = self.store.log
+        assert isinstance(log, FilesLog)
+        self.store.index.catch_up()
+        declared = self.store.index.query.declared
+        for path in log.declared():
+            try:
+                agent = settled(log.declaration(path))
+            except (SynapseError, OSError) as error:
+                yield Problem(path, f"cannot be read: {error}")
+                continue
+            if declared.get(agent.id) != agent:
+                yield Problem(path, "was edited, and the journal does not know it yet; the next read takes it in")
+
+
+def init(root: str, *, clock: Callable[[], int] = clocks.now) -> Memory:
+    """Make a directory a workspace and open it. What is there already stays as it is."""
+    root = os.path.abspath(os.path.expanduser(root))
+    for folder in _FOLDERS:
+        os.makedirs(os.path.join(root, folder), exist_ok=True)
+    path = os.path.join(root, "synapse.yaml")
+    if not os.path.exists(path):
+        with builtins.open(path, "x", encoding="utf-8") as file:
+            file.write(_SETTINGS.format(name=_name(root)))
+    return open(root, clock=clock)
+
+
+def open(address: str, *, clock: Callable[[], int] = clocks.now) -> Memory:
+    """Open the workspace at a directory, or `memory:`. Never creates one: NotFound says how to."""
+    log = open_log(address, clock)
+    try:
+        return Memory(Store(log, clock))
+    except BaseException:
+        log.close()
+        raise
+
+
+def _name(root: str) -> str:
+    name = os.path.basename(root).lower()
+    return name if is_component(name) else "shared-memory"

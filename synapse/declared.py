@@ -1,0 +1,241 @@
+"""What the operator declares, as text: agents/*.yaml and synapse.yaml. Errors name the file and the field.
+
+An agent's file has the two blocks of the specification (`agent:`, `subscriptions:`), or all of it flat. Keys
+of synapse.yaml that nobody here knows are kept as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from synapse import yaml_text
+from synapse.entry import words
+from synapse.errors import InvalidEntry, NewerProtocol
+from synapse.workspace import PROTOCOL, Agent, Settings, Skill
+from synapse.yaml_text import Fields, Value
+
+MAX_FILE = 64 << 10
+_DEPTH = 6
+_SETTINGS = frozenset("protocol name workspace namespaces ttl authority staging users".split())
+
+
+# -- agents ----------------------------------------------------------------------------------------
+
+
+def render_agent(agent: Agent) -> str:
+    """The file of an agent, in the two blocks of the specification."""
+    who: Fields = {"id": agent.id, "name": agent.name, "role": agent.role}
+    who |= {name: getattr(agent, name) for name in ("department", "engine", "model", "authority", "user")}
+    who |= {"teams": list(agent.teams), "projects": list(agent.projects)}
+    who["review_required"] = agent.review_required or None
+    blocks: Fields = {"agent": {key: value for key, value in who.items() if value not in (None, [])}}
+    globs = (("read", agent.read), ("write", agent.write), ("notify", agent.notify))
+    blocks["subscriptions"] = {name: list(found) for name, found in globs if found is not None}
+    skills: list[Value] = [
+        {
+            "domain": skill.domain,
+            "level": skill.level,
+            "namespaces": list(skill.namespaces),
+            "authority": skill.authority,
+        }
+        for skill in agent.skills
+    ]
+    return yaml_text.dump(blocks | {"skills": skills} if skills else blocks)
+
+
+def parse_agent(text: str, path: str = "") -> Agent:
+    """The agent that a file declares, as far as the file goes: a role's rights are not filled in yet."""
+    reader = _Reader(_load(text, path), path)
+    reader.unfold("agent")
+    reader.unfold("subscriptions")
+    skills = tuple(_skill(fields, path) for fields in reader.mappings("skills"))
+    agent = Agent(
+        id=reader.text("id") or "",
+        role=reader.text("role") or "engineer",
+        name=reader.text("name"),
+        department=reader.text("department"),
+        engine=reader.text("engine"),
+        model=reader.text("model"),
+        authority=reader.number("authority"),
+        read=reader.many("read"),
+        write=reader.many("write"),
+        notify=("critical",) if (notify := reader.many("notify")) is None else notify,
+        teams=reader.many("teams") or (),
+        projects=reader.many("projects") or (),
+        skills=skills,
+        review_required=reader.flag("review_required"),
+        user=reader.text("user"),
+    )
+    if not agent.id:
+        reader.problems.append("id is missing")
+    reader.finish()
+    return agent
+
+
+def _skill(fields: Fields, path: str) -> Skill:
+    reader = _Reader(fields, path, "skills: ")
+    authority, globs = reader.number("authority"), reader.many("namespaces")
+    domain, level = reader.text("domain") or "", reader.text("level")
+    if not domain or authority is None or not globs:
+        reader.problems.append("skills: each needs domain, namespaces and authority")
+    reader.finish()
+    return Skill(domain, authority or 0, globs or (), level or "proficient")
+
+
+# -- settings --------------------------------------------------------------------------------------
+
+
+def render_settings(settings: Settings) -> str:
+    fields: Fields = {"protocol": settings.protocol, "name": settings.name}
+    fields |= {"authority": "flat"} if settings.flat else {}
+    fields |= {"ttl": dict(settings.ttl)} if settings.ttl else {}
+    fields["staging"] = {"ttl": settings.staging_ttl, "limit": settings.staging_limit}
+    fields |= {"users": dict(settings.users)} if settings.users else {}
+    for key, value in settings.other:
+        fields[key] = value  # type: ignore[assignment]
+    return yaml_text.dump(fields)
+
+
+def parse_settings(text: str, path: str = "") -> Settings:
+    """The settings in a synapse.yaml; NewerProtocol where its `protocol` is beyond what is known here."""
+    fields = _load(text, path)
+    reader = _Reader(fields, path)
+    protocol = _protocol(fields.get("protocol"), reader)
+    defaults = Settings()
+    ttl = reader.pairs("ttl")
+    globs: Value = fields.get("namespaces")
+    if isinstance(globs, dict):
+        ttl = (*reader.pairs("namespaces"), *ttl)
+    staging = _Reader(fields.get("staging") or {}, path, "staging: ", reader.problems)
+    authority = reader.text("authority") or "roles"
+    if authority not in ("flat", "roles"):
+        reader.problems.append(f"authority {authority!r} is not valid: write flat or roles")
+    found = Settings(
+        protocol=protocol,
+        name=reader.text("name") or reader.text("workspace") or defaults.name,
+        ttl=tuple(dict(ttl).items()),
+        flat=authority == "flat",
+        staging_ttl=staging.text("ttl") or defaults.staging_ttl,
+        staging_limit=_or(staging.number("limit"), defaults.staging_limit),
+        users=reader.pairs("users"),
+        other=tuple((key, value) for key, value in fields.items() if _is_other(key, value)),
+    )
+    reader.finish()
+    return found
+
+
+def _is_other(key: str, value: Value) -> bool:
+    """Whether a setting is only kept; a plain list of namespaces declares nothing that is used here."""
+    return key not in _SETTINGS or (key == "namespaces" and isinstance(value, list))
+
+
+def _protocol(value: Value, reader: _Reader) -> int:
+    """`protocol: synapse`, or none, is the specification's own workspace, older than ours."""
+    if value is None or value == "synapse":
+        return 0
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        reader.problems.append(f"protocol {value!r} is not a number")
+        return 0
+    if value > PROTOCOL:
+        raise NewerProtocol(
+            f"{reader.where}protocol {value} is newer than {PROTOCOL}, the newest known here:"
+            " upgrade synapse-orchestrator to open this workspace; nothing was changed",
+            path=reader.path,
+            protocol=value,
+            known=PROTOCOL,
+        )
+    return value
+
+
+def _or(value: int | None, default: int) -> int:
+    return default if value is None else value
+
+
+# -- reading fields --------------------------------------------------------------------------------
+
+
+def _load(text: str, path: str) -> Fields:
+    where = f"{path}: " if path else ""
+    try:
+        if len(text) > MAX_FILE:
+            raise InvalidEntry(f"longer than {MAX_FILE >> 10} KiB")
+        return yaml_text.load(text.removeprefix("\ufeff"), depth=_DEPTH, typed=True)
+    except InvalidEntry as error:
+        raise InvalidEntry(f"{where}{error}", path=path, problems=[str(error)]) from None
+
+
+class _Reader:
+    """The fields of one mapping, taken by name and kind. What is wrong is collected and raised at the end."""
+
+    def __init__(self, fields: Value, path: str, prefix: str = "", problems: list[str] | None = None) -> None:
+        self.path = path
+        self.where = f"{path}: " if path else ""
+        self.prefix = prefix
+        self.problems: list[str] = [] if problems is None else problems
+        self.fields: Fields = fields if isinstance(fields, dict) else {}
+        if not isinstance(fields, dict):
+            self.problems.append(f"{prefix or 'the file: '}expected `key: value` lines")
+
+    def unfold(self, name: str) -> None:
+        """Take the fields of a block as if they stood beside it."""
+        block = self.fields.pop(name, None)
+        if isinstance(block, dict):
+            self.fields = {**self.fields, **block}
+        elif block is not None:
+            self._wrong(name, "a block of `key: value` lines")
+
+    def text(self, name: str) -> str | None:
+        value = self.fields.get(name)
+        if isinstance(value, dict | list):
+            self._wrong(name, "one text")
+            return None
+        return None if value is None else yaml_text.text_of(value)
+
+    def number(self, name: str) -> int | None:
+        value = self.fields.get(name)
+        if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+            return value
+        if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
+            return int(value)
+        self._wrong(name, "a whole number")
+        return None
+
+    def flag(self, name: str) -> bool:
+        value = self.fields.get(name)
+        word = "false" if value is None else str(value).lower()
+        if word not in ("true", "yes", "on", "false", "no", "off"):
+            self._wrong(name, "true or false")
+        return word in ("true", "yes", "on")
+
+    def many(self, name: str) -> tuple[str, ...] | None:
+        value = self.fields.get(name)
+        if value is None:
+            return None
+        items: Iterable[Value] = value if isinstance(value, list) else yaml_text.text_of(value).split(",")
+        if isinstance(value, dict) or any(isinstance(item, dict | list) for item in items):
+            self._wrong(name, "a list such as [one, two]")
+            return None
+        return words([yaml_text.text_of(item) for item in items if item is not None])
+
+    def pairs(self, name: str) -> tuple[tuple[str, str], ...]:
+        value = self.fields.get(name)
+        block = {} if value is None else value
+        if not isinstance(block, dict) or any(item is None or isinstance(item, dict | list) for item in block.values()):
+            self._wrong(name, "a block of `key: value` lines")
+            return ()
+        return tuple((key, yaml_text.text_of(item)) for key, item in block.items())
+
+    def mappings(self, name: str) -> list[Fields]:
+        value = self.fields.get(name)
+        found = [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+        if value is not None and (not isinstance(value, list) or len(found) < len(value)):
+            self._wrong(name, "a list of blocks")
+        return found
+
+    def finish(self) -> None:
+        if self.problems:
+            message = self.where + "; ".join(self.problems)
+            raise InvalidEntry(message, path=self.path, problems=list(self.problems))
+
+    def _wrong(self, name: str, want: str) -> None:
+        self.problems.append(f"{self.prefix}{name} is not valid: write {want}")

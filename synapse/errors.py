@@ -1,0 +1,103 @@
+"""The exception tree. Every class carries the exit code of the shell; nothing here knows any other module.
+
+SynapseError                       exit 1   str() is the message; .details is what --json prints
+├─ InvalidEntry (ValueError)       exit 2   .path .problems: malformed text or values, listed, not guessed
+├─ InvalidQuery (ValueError)       exit 2   a search or a filter that cannot be read
+├─ NotFound (LookupError)          exit 3   .id
+├─ Forbidden (PermissionError)     exit 4   .agent .namespace .action .allowed
+├─ Conflict                        exit 5   a guard refused, a race was lost; nothing was written
+│   └─ QueueFull                            the review queue has reached its bound
+├─ StoreError                      exit 6   the disk, the journal or the index failed
+│   ├─ StoreBusy                            .pid holds the lock; try again
+│   ├─ StoreCorrupt                         says which file and what to run
+│   └─ NewerProtocol                        written by a newer version of this software
+├─ SealError                       exit 7   sealed scopes
+│   └─ NoKey                                this workspace holds no keys: nothing can be sealed
+└─ OverBudget                      exit 8   .needed .budget: a view cannot be cut further
+"""
+
+from __future__ import annotations
+
+
+class SynapseError(Exception):
+    """Something went wrong in the memory."""
+
+    exit_code = 1
+
+    def __init__(self, message: str | None = None, **details: object) -> None:
+        super().__init__(message or (type(self).__doc__ or "").strip())
+        self.details = details
+
+    def __getattr__(self, name: str) -> object:
+        details = self.__dict__.get("details", {})
+        if name in details:
+            return details[name]
+        raise AttributeError(name)
+
+
+class InvalidEntry(SynapseError, ValueError):
+    """The text or the values do not make an entry."""
+
+    exit_code = 2
+
+
+class InvalidQuery(SynapseError, ValueError):
+    """The query cannot be read."""
+
+    exit_code = 2
+
+
+class NotFound(SynapseError, LookupError):
+    """There is nothing under this id."""
+
+    exit_code = 3
+
+
+class Forbidden(SynapseError, PermissionError):
+    """This agent may not do that."""
+
+    exit_code = 4
+
+
+class Conflict(SynapseError):
+    """A condition no longer holds; nothing was written."""
+
+    exit_code = 5
+
+
+class QueueFull(Conflict):
+    """The review queue is full; approve or reject something first."""
+
+
+class StoreError(SynapseError):
+    """The store could not be read or written."""
+
+    exit_code = 6
+
+
+class StoreBusy(StoreError):
+    """Another process holds the store's lock; try again."""
+
+
+class StoreCorrupt(StoreError):
+    """The store is damaged; run `synapse verify`, then `synapse repair`."""
+
+
+class NewerProtocol(StoreError):
+    """The workspace was written by a newer version; upgrade this software to open it."""
+
+
+class SealError(SynapseError):
+    """The entry cannot be sealed or opened."""
+
+    exit_code = 7
+
+
+class NoKey(SealError):
+    """This workspace holds no keys, so nothing pii, private or encrypted can be stored in it."""
+
+
+class OverBudget(SynapseError):
+    """Even the shortest form does not fit the budget."""
+
+    exit_code = 8

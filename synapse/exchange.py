@@ -1,0 +1,102 @@
+"""A whole log as JSON Lines, out and in again. The lines are the journal's own: equal logs, equal lines."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+
+from synapse import codec
+from synapse.entry import NEVER, Entry
+from synapse.errors import Conflict, InvalidEntry, InvalidQuery
+from synapse.index.query import agent_from
+from synapse.log.files import FilesLog
+from synapse.log.journal import GENESIS, Tail, decode, encode, link, split
+from synapse.log.line import Line
+from synapse.records import Record
+from synapse.store import Store
+
+GENERATIONS = ("A", "B", "C")
+
+
+def lines_out(store: Store) -> Iterator[str]:
+    """Every line of the log, in order."""
+    if isinstance(store.log, FilesLog):
+        for raw in store.log.journal.lines(0):
+            if decode(raw) is not None:
+                yield raw.decode()
+        return
+    tail = Tail(0, GENESIS, 0, "", 0, 0)
+    for record in store.log.since(0):
+        raw, _, tail = encode(tail, record.at, _line(record))
+        yield raw.decode()
+
+
+def entries_as(store: Store, generation: str) -> Iterator[tuple[str, str]]:
+    """Every entry, live and archived, as a path and the text that readers of another generation expect."""
+    if generation not in GENERATIONS:
+        raise InvalidQuery(f"generation {generation!r} is not one of {', '.join(GENERATIONS)}", generation=generation)
+    store.fresh()
+    for entry in everything(store):
+        yield f"entries/{entry.namespace}/{entry.id}.md", codec.render_as(entry, generation)
+
+
+def everything(store: Store) -> list[Entry]:
+    """Every entry that took effect, oldest first, whatever became of it."""
+    query, cursor = store.index.query, store.index.cursor()
+    return [entry for entry in query.all(cursor, NEVER - 1) if entry.id]
+
+
+def lines_in(store: Store, lines: Iterable[str]) -> int:
+    """Take in the lines of an export, into a log that holds nothing yet; how many records. All or none."""
+    if next(iter(store.log.since(0)), None) is not None:
+        raise Conflict("the workspace holds records already; import into a new one (`synapse init DIR`)")
+    raws = list(_proven(lines))
+    records = [record for record in map(decode, raws) if record is not None]
+    if isinstance(store.log, FilesLog):
+        store.log.take_over(raws, records)
+        write_declarations(store.log, records)
+        store.sign()
+    else:
+        store.log.take_over(records)
+    store.fresh(force=True)
+    return len(records)
+
+
+def _proven(lines: Iterable[str]) -> Iterator[bytes]:
+    """The lines as bytes, each checked against the chain before it."""
+    chain, seq = GENESIS, 0
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        raw = line.rstrip("\r\n").encode() + b"\n"
+        record = decode(raw)
+        kept, head, _ = split(raw)
+        if record is None or record.seq <= seq or link(chain, head) != kept:
+            raise InvalidEntry(f"line {number} is not the next line of an export: nothing was imported", line=number)
+        chain, seq = kept, record.seq
+        yield raw
+
+
+def _line(record: Record) -> Line:
+    n = int(record.id.rsplit("-", 1)[1]) if record.kind == "entry" and record.id else None
+    return Line(
+        record.kind,
+        record.by,
+        dict(record.fields),
+        record.id,
+        record.text,
+        record.path,
+        record.once,
+        record.key,
+        n,
+    )
+
+
+def write_declarations(log: FilesLog, records: Iterable[Record]) -> None:
+    """The agents' files, as the last record of each declares it."""
+    declared = {record.fields["agent"]["id"]: record for record in records if record.kind == "agent"}
+    for id, record in declared.items():
+        path = f"agents/{id}.yaml"
+        if record.fields.get("how") != "removed" and not os.path.exists(os.path.join(log.root, path)):
+            text = codec.render_agent(agent_from(record.fields["agent"]))
+            log.mirror.place(path, text.encode())

@@ -1,0 +1,128 @@
+"""The SQLite file of the index: opening, versions, named statements. No business logic.
+
+An index of another version, or of another log, is dropped and built again: there are no migrations.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from _thread import _local, get_ident
+from collections.abc import Iterable
+
+from synapse.errors import StoreError
+
+VERSION = "1"
+_HERE = os.path.dirname(__file__)
+
+
+def load_sql(name: str) -> dict[str, str]:
+    """The named statements of a file; fragments are written into the statements that use them."""
+    with open(os.path.join(_HERE, name), encoding="utf-8") as file:
+        parts = file.read().split("\n-- ")
+    found: dict[str, dict[str, str]] = {"name": {}, "fragment": {}}
+    for part in parts[1:]:
+        title, _, body = part.partition("\n")
+        kind, _, label = title.partition(": ")
+        if kind in found:
+            found[kind][label.strip()] = body.strip()
+    statements = found["name"]
+    for label, fragment in found["fragment"].items():
+        statements = {name: text.replace("{" + label + "}", fragment) for name, text in statements.items()}
+    return statements
+
+
+class Database:
+    """One index file, or one in memory. Every thread has its own connection; a fork opens anew."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.sql = load_sql("queries.sql")
+        self.local = _local()
+        self.pid = os.getpid()
+        self.opened: dict[int, sqlite3.Connection] = {}
+        self.shared = self._connect() if path == ":memory:" else None
+        self._ensure()
+
+    @property
+    def connection(self) -> sqlite3.Connection:
+        if self.shared is not None:
+            return self.shared
+        if self.pid != os.getpid():
+            self.pid, self.local, self.opened = os.getpid(), _local(), {}
+        found: sqlite3.Connection | None = getattr(self.local, "connection", None)
+        if found is None:
+            found = self.local.connection = self.opened[get_ident()] = self._connect()
+        return found
+
+    def run(self, name: str, values: object = (), **lists: Iterable[int]) -> sqlite3.Cursor:
+        """Run a named statement; lists of integers take the place of `{name}`."""
+        text = self.sql[name]
+        for label, numbers in lists.items():
+            text = text.replace("{" + label + "}", ",".join(map(str, numbers)))
+        return self.connection.execute(text, values)  # type: ignore[arg-type]
+
+    def many(self, name: str, rows: list[tuple[object, ...]]) -> None:
+        if rows:
+            self.connection.executemany(self.sql[name], rows)
+
+    def meta(self, key: str) -> str | None:
+        row = self.run("get_meta", {"key": key}).fetchone()
+        return None if row is None else row[0]
+
+    def set_meta(self, key: str, value: str) -> None:
+        self.run("set_meta", {"key": key, "value": value})
+
+    def wipe(self) -> None:
+        """Drop every table and make them again, within the transaction that is open."""
+        run = self.connection.execute
+        names = run("select name from sqlite_master where type = 'table' and name not like 'sqlite_%'").fetchall()
+        for (name,) in names:
+            if not name.startswith("words_"):
+                run(f'drop table if exists "{name}"')
+        self._create()
+
+    def close(self) -> None:
+        for connection in [*self.opened.values(), *([self.shared] if self.shared else [])]:
+            connection.close()
+        self.opened, self.local = {}, _local()
+
+    def _connect(self) -> sqlite3.Connection:
+        try:
+            connection = sqlite3.connect(
+                self.path, isolation_level=None, timeout=10, cached_statements=256, check_same_thread=False
+            )
+            if self.path != ":memory:":
+                connection.execute("pragma journal_mode = wal")
+            connection.execute("pragma synchronous = normal")
+            connection.execute("pragma temp_store = memory")
+            connection.execute("pragma cache_size = -16000")
+            return connection
+        except sqlite3.Error as error:
+            raise StoreError(f"the index {self.path} could not be opened: {error}; delete it, it is derived") from error
+
+    def _ensure(self) -> None:
+        """Tables of this version. Several processes may find an empty file at once: one makes them."""
+        try:
+            if self._version() == VERSION:
+                return
+            self.connection.execute("begin immediate")
+            if self._version() != VERSION:
+                self.wipe()
+            self.connection.execute("commit")
+        except sqlite3.DatabaseError as error:
+            raise StoreError(f"the index {self.path} is damaged: {error}; delete it, it is derived") from error
+
+    def _version(self) -> str | None:
+        try:
+            return self.meta("version")
+        except sqlite3.OperationalError:
+            return None
+
+    def _create(self) -> None:
+        with open(os.path.join(_HERE, "schema.sql"), encoding="utf-8") as file:
+            lines = [line.partition("--")[0] for line in file]
+        for statement in "".join(lines).split(";"):
+            if statement.strip():
+                self.connection.execute(statement)
+        self.set_meta("version", VERSION)

@@ -1,0 +1,244 @@
+"""From records to rows: takes a log's records in order and brings the projection in line with them.
+
+What a record does to earlier ones is decided by `authority.judge`; here it is only written down.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from synapse.authority import Effect, judge
+from synapse.entry import NEVER, RANK, Entry
+from synapse.index.db import Database
+from synapse.records import Record, entry_of
+
+BATCH = 2_000
+_dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_NOT_HEAD = frozenset(("start", "body", "staged"))
+
+
+class Projector:
+    """Writes the rows of one batch of records. Rows wait in lists and go in together, for speed."""
+
+    def __init__(self, db: Database) -> None:
+        self.db = db
+        self.waiting: dict[str, list[tuple[Any, ...]]] = {}
+        self.active: dict[str, int] = {}
+        self.lanes: dict[tuple[int, int], int] = {}
+        self.numbers: dict[tuple[str, str], int] = {}
+        self.restart = False
+
+    def take(self, records: Iterable[Record]) -> Record | None:
+        """Project the records; the last one. Stops at once when `restart` is set: a void reached back."""
+        last = None
+        for record in records:
+            if not self._voided(record):
+                self._take(record)
+            last = record
+            if self.restart:
+                return last
+        self.flush()
+        return last
+
+    def flush(self) -> None:
+        for name, rows in self.waiting.items():
+            self.db.many(name, rows)
+        self.waiting.clear()
+        self.db.many("put_active", list(self.active.items()))
+        self.db.many("put_lane", [(*lane, n) for lane, n in self.lanes.items()])
+        self.active.clear()
+        self.lanes.clear()
+
+    def _voided(self, record: Record) -> bool:
+        return self.db.run("is_void", (record.seq,)).fetchone() is not None
+
+    def _take(self, record: Record) -> None:
+        if record.once is not None:
+            self._put("put_once", record.by, record.once, record.seq)
+        if record.key is not None:
+            self._put("put_keyed", record.key, record.seq, _dumps(record.fields))
+        self.active[record.by] = record.at
+        if record.kind == "entry":
+            self._entry(record)
+        else:
+            self._act(record)
+
+    def _entry(self, record: Record) -> None:
+        entry = entry_of(record)
+        head = {name: value for name, value in record.fields.items() if name not in _NOT_HEAD}
+        path = record.path
+        self._put("put_text", record.seq, entry.id, path, _dumps(head), entry.body)
+        staged = record.fields.get("staged", False)
+        for id in (entry.id, entry.alias):
+            if id:
+                self._put("put_id", id, record.seq, None if staged else record.seq)
+        if staged:
+            self._put("put_staged", record.seq, record.at)
+        else:
+            self._place(entry, record.seq)
+
+    def _place(self, entry: Entry, rec: int) -> None:
+        """The entry takes effect, at its `seq`; `rec` is the record that holds its text."""
+        nid, aid = self._number("namespace", entry.namespace), self._number("author", entry.author)
+        named = int(entry.addressees != ("all",))
+        seq, prio = entry.seq, RANK[entry.priority]
+        self._put("put_entry", seq, rec, entry.at, nid, aid, prio, named, entry.expires)
+        self.lanes[nid, prio] = self.lanes.get((nid, prio), 0) + 1
+        if named:
+            for name in entry.addressees:
+                self._put("put_address", self._number("addressee", name), seq)
+        for tag in entry.tags:
+            self._put("put_tag", tag, seq)
+        if entry.topic:
+            self._put("put_topic", nid, entry.topic, seq)
+        for old in entry.replaces:
+            self._put("put_heir", old, seq)
+        if entry.topic or entry.replaces:
+            self.flush()
+            self._judge(entry, nid)
+
+    def _judge(self, new: Entry, nid: int) -> None:
+        """Write down what the arrival of this entry does to others and to itself."""
+        at = {"never": NEVER, "at": new.at, "seq": new.seq}
+        rivals: set[int] = set()
+        if new.topic:
+            rivals.update(seq for (seq,) in self.db.run("rivals_by_topic", at | {"nid": nid, "topic": new.topic}))
+        olds = []
+        for id in new.replaces:
+            rivals.update(seq for (seq,) in self.db.run("rivals_by_heirs", at | {"old": id}))
+            row = self.db.run("id_of", {"id": id}).fetchone()
+            if row and row[1] is not None and row[1] < new.seq and self._hidden(row[1]) < NEVER:
+                olds.append(self.entry(row[1]))
+        seqs = [*rivals, *(old.seq for old in olds)]
+        disputed = {seq for (seq,) in self.db.run("disputed", seqs=seqs)}
+        for effect in judge(new, olds, [self.entry(seq) for seq in sorted(rivals)], disputed):
+            self._apply(effect)
+
+    def _apply(self, effect: Effect) -> None:
+        if not effect.until:
+            self.db.connection.execute(self.db.sql["put_dispute"], (effect.seq, effect.by))
+            return
+        self._hide(effect.seq, effect.by, effect.reason, effect.until)
+
+    def _hide(self, seq: int, by: int, reason: str, until: int) -> None:
+        if self._hidden(seq) < until:
+            self.db.run("put_fate", (seq, by, reason))
+        self.db.run("hide", (until, seq))
+        if until == NEVER:
+            self.db.run("end_disputes", {"seq": seq})
+            self.db.run("release", {"never": NEVER, "hider": seq})
+
+    def _hidden(self, seq: int) -> int:
+        row = self.db.run("hidden", {"seq": seq}).fetchone()
+        return int(row[0]) if row else NEVER
+
+    def entry(self, seq: int) -> Entry:
+        """The entry at a place, as its text and its vouchers make it."""
+        return entry_from(self.db.run("rows", seqs=[seq]).fetchone())
+
+    def _staged(self, rec: int, seq: int, at: int) -> Entry:
+        id, head, body = self.db.run("texts", {"rec": rec}).fetchone()
+        return read_entry(id, head, body, seq, at)
+
+    # -- acts --------------------------------------------------------------------------------------
+
+    def _act(self, record: Record) -> None:
+        fields = record.fields
+        self._put("put_act", record.seq, record.at, record.kind, record.by, _dumps(fields))
+        for id in (*fields.get("ids", ()), *((fields["entry"],) if "entry" in fields else ())):
+            self._put("put_ref", id, record.seq)
+        if record.kind == "agent":
+            self._agent(record)
+        elif record.kind == "shown":
+            self._put("put_shown", fields.get("agent", record.by), fields["cursor"])
+        elif record.kind in ("approve", "reject", "vouch", "resolve"):
+            self.flush()
+            self._ruling(record)
+        elif record.kind in ("archive", "restore"):
+            self.flush()
+            self._file(record)
+        elif record.kind == "void":
+            self.restart = self.db.run("is_void", (fields["seq"],)).fetchone() is None
+            self.db.run("put_void", (fields["seq"],))
+
+    def _agent(self, record: Record) -> None:
+        fields = record.fields["agent"]
+        if record.fields.get("how") == "removed":
+            self.flush()
+            self.db.run("drop_agent", (fields["id"],))
+        else:
+            self._put("put_agent", fields["id"], record.seq, _dumps(fields))
+
+    def _ruling(self, record: Record) -> None:
+        row = self.db.run("id_of", {"id": record.fields["entry"]}).fetchone()
+        if row is None:
+            return
+        rec, seq = row
+        if record.kind == "approve" and seq is None:
+            self._approve(rec, record)
+        elif record.kind == "reject" and seq is None:
+            self.db.run("unstage", (rec,))
+        elif record.kind == "vouch" and seq is not None:
+            self._vouch(self.entry(seq), rec, record)
+        elif record.kind == "resolve" and seq is not None:
+            self._hide(seq, record.seq, "resolved", NEVER)
+
+    def _approve(self, rec: int, record: Record) -> None:
+        """From here on it counts: its place in the order, and the start of its time to live, are the approval's."""
+        self.db.run("unstage", (rec,))
+        self.db.run("settle_id", (record.seq, rec))
+        self._restamp(rec, {"trust": "reviewed"})
+        self._place(self._staged(rec, record.seq, record.at), rec)
+
+    def _vouch(self, entry: Entry, rec: int, record: Record) -> None:
+        stamps = {name: record.fields[name] for name in ("authority", "trust", "priority") if name in record.fields}
+        self._restamp(rec, stamps)
+        entry = self.entry(entry.seq)
+        self.db.run("revise", (RANK[entry.priority], entry.seq))
+        if entry.topic or entry.replaces:
+            self._judge(entry, self._number("namespace", entry.namespace))
+
+    def _restamp(self, rec: int, stamps: Mapping[str, Any]) -> None:
+        _, head, _ = self.db.run("texts", {"rec": rec}).fetchone()
+        self.db.run("put_vouched", (_dumps(json.loads(head) | stamps), rec))
+
+    def _file(self, record: Record) -> None:
+        away = int(record.kind == "archive")
+        for id in record.fields["ids"]:
+            row = self.db.run("id_of", {"id": id}).fetchone()
+            if row and row[1] is not None:
+                self.db.run("set_archived", (away, row[1]))
+                if away:
+                    self.db.run("release", {"never": NEVER, "hider": row[1]})
+
+    # -- rows --------------------------------------------------------------------------------------
+
+    def _put(self, name: str, *row: Any) -> None:
+        self.waiting.setdefault(name, []).append(row)
+
+    def _number(self, kind: str, name: str) -> int:
+        """The small integer that stands for a name; numbers are given in the order of first use."""
+        key = (kind, name)
+        if key not in self.numbers:
+            column, table = {"namespace": ("nid", "namespaces"), "author": ("aid", "authors")}.get(
+                kind, ("tid", "addressees")
+            )
+            self.db.run(f"put_{kind}", (name,))
+            row = self.db.connection.execute(f"select {column} from {table} where name = ?", (name,)).fetchone()
+            self.numbers[key] = row[0]
+        return self.numbers[key]
+
+
+def read_entry(id: str, head: str, body: str, seq: int, at: int) -> Entry:
+    fields = json.loads(head)
+    fields["body"] = body
+    return entry_of(Record(seq, at, "entry", fields["author"], id, fields))
+
+
+def entry_from(row: tuple[int, int, int, int, str, str, str]) -> Entry:
+    """The entry of a row of the statement `rows`."""
+    seq, at, _, archived, id, head, body = row
+    entry = read_entry(id, head, body, seq, at)
+    return entry._replace(archived=True) if archived else entry

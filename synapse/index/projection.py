@@ -1,0 +1,220 @@
+"""The index of one log: caught up by cursor before it is asked, rebuilt at will to the same digest."""
+
+from __future__ import annotations
+
+import json
+import os
+from _thread import RLock
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
+from typing import TypeVar
+
+from synapse.entry import Entry
+from synapse.index.db import Database
+from synapse.index.project import BATCH, Projector
+from synapse.index.query import Filter, Query
+from synapse.lock import Lock
+from synapse.page import Hits
+from synapse.ports import Log
+from synapse.records import Record
+from synapse.workspace import Agent
+
+T = TypeVar("T")
+_DERIVED_ONLY = frozenset(("meta", "tokens", "words"))
+
+
+class Index:
+    """What has been derived from a log. One process at a time adds to it; all others read on meanwhile."""
+
+    def __init__(self, log: Log, path: str) -> None:
+        if path != ":memory:":
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+        self.log = log
+        self.db = Database(path)
+        self.lock = None if path == ":memory:" else Lock(f"{path}.lock", patience=30.0)
+        self.mutex = RLock()
+        self.query = Query(self.db)
+        self.mark: tuple[int, int] = (-1, -1)
+
+    # -- catching up -------------------------------------------------------------------------------
+
+    def catch_up(self) -> None:
+        mark = self.log.mark()
+        if mark == self.mark:
+            return
+        with self.mutex:
+            reached = self._reached()
+            if reached < mark:
+                self._reach(mark)
+            elif reached > mark and self.log.mark() < reached:
+                self.rebuild()
+            self.query.refresh(self.db.run("version").fetchone())
+            self.mark = mark
+
+    def rebuild(self) -> int:
+        """Drop everything and derive it again; how many records the log holds."""
+        with self.mutex:
+            self._alone(self._wipe)
+            self._reach(self.log.mark())
+            self.fill_words()
+            self.query = Query(self.db)
+            self.mark = (-1, -1)
+            return int(self.db.meta("seq") or 0)
+
+    def cursor(self) -> int:
+        """The seq of the last record taken in."""
+        return int(self.db.meta("seq") or 0)
+
+    def _reach(self, mark: tuple[int, int]) -> None:
+        """Go on until the mark, alone for one batch at a time: whoever waits may do the next."""
+        while self._reached() < mark and not self._alone(lambda: self._project(mark)):
+            pass
+
+    def _alone(self, section: Callable[[], T]) -> T:
+        if self.lock is None:
+            return section()
+        return self.lock.run(section)
+
+    def _reached(self) -> tuple[int, int]:
+        segment, _, size = (self.db.meta("mark") or "-1 -1").partition(" ")
+        return int(segment), int(size)
+
+    def _project(self, mark: tuple[int, int]) -> bool:
+        """Take in the next records of the log, in one transaction; whether the index then stands at the mark."""
+        run = self.db.connection.execute
+        run("begin immediate")
+        try:
+            records = list(islice(self.log.since(self.cursor()), BATCH))
+            projector = Projector(self.db)
+            last = projector.take(records)
+            if projector.restart:
+                self._start_over()
+            elif last is not None:
+                self.db.set_meta("seq", str(last.seq))
+            done = len(records) < BATCH and not projector.restart
+            if done:
+                self.db.set_meta("mark", f"{mark[0]} {mark[1]}")
+        except BaseException:
+            run("rollback")
+            raise
+        run("commit")
+        return done
+
+    def _start_over(self) -> None:
+        """A record was taken back after it had its effect: begin again, knowing which ones do not count."""
+        voids = self.db.run("all_voids").fetchall()
+        self.db.wipe()
+        self.db.many("put_void", voids)
+
+    def _wipe(self) -> None:
+        run = self.db.connection.execute
+        run("begin immediate")
+        self.db.wipe()
+        run("commit")
+
+    def note(self, key: str, value: str) -> None:
+        """Keep a value with the index, as disposable as the rest."""
+        self._alone(lambda: self.db.set_meta(key, value))
+
+    # -- what a log asks ---------------------------------------------------------------------------
+
+    def first(self, by: str, once: str) -> int | None:
+        row = self.db.run("first_once", {"by": by, "key": once}).fetchone()
+        return None if row is None else row[0]
+
+    def keyed(self, key: str) -> Sequence[Record]:
+        rows = self.db.run("keyed", {"key": key})
+        return [Record(seq, 0, "", "", None, json.loads(fields), key=key) for seq, fields in rows]
+
+    def holder(self, id: str) -> int | None:
+        row = self.db.run("id_of", {"id": id}).fetchone()
+        return None if row is None else row[0]
+
+    def names(self, folder: str) -> set[str]:
+        rows = self.db.run("names", {"folder": folder.removeprefix("entries/")})
+        return {os.path.basename(path) if path else f"{id}.md" for id, path in rows}
+
+    # -- full text and tokens ----------------------------------------------------------------------
+
+    def search(self, agent: Agent | None, text: str, wanted: Filter, now: int, limit: int) -> Hits:
+        from synapse.index import search as full_text
+
+        self.fill_words()
+        return full_text.search(self.query, agent, text, wanted, now, limit)
+
+    def fill_words(self) -> None:
+        """Full text follows in batches of its own: inside the append, or the page, it would make their tails."""
+        if self.cursor() > self._worded():
+            self._alone(self._fill_words)
+
+    def _worded(self) -> int:
+        return int(self.db.meta("words") or 0)
+
+    def _fill_words(self) -> None:
+        from synapse.index import search as full_text
+
+        run = self.db.connection.execute
+        while True:
+            run("begin immediate")
+            try:
+                cursor, before = self.cursor(), self._worded()
+                place = full_text.fill(self.db, before)
+                done = place == before
+                self.db.set_meta("words", str(cursor if done else place))
+            except BaseException:
+                run("rollback")
+                raise
+            run("commit")
+            if done:
+                return
+
+    def token_counts(self, encoding: str, digests: Sequence[bytes]) -> Mapping[bytes, int]:
+        found: dict[bytes, int] = {}
+        for start in range(0, len(digests), 500):
+            part = digests[start : start + 500]
+            marks = ",".join("?" * len(part))
+            text = self.db.sql["token_counts"].replace("{digests}", marks)
+            found.update(self.db.connection.execute(text, (encoding, *part)).fetchall())
+        return found
+
+    def keep_tokens(self, encoding: str, counts: Mapping[bytes, int]) -> None:
+        rows: list[tuple[object, ...]] = [(digest, encoding, n) for digest, n in counts.items()]
+        self._alone(lambda: self.db.many("keep_token", rows))
+
+    # -- proof -------------------------------------------------------------------------------------
+
+    def digest(self) -> str:
+        """A hash of every derived row, equal for equal logs."""
+        from hashlib import sha256
+
+        run, total = self.db.connection.execute, sha256()
+        names = [name for (name,) in run("select name from sqlite_master where type = 'table' order by name")]
+        for name in names:
+            if name.partition("_")[0] not in _DERIVED_ONLY and not name.startswith("sqlite_"):
+                columns = len(run(f'select * from "{name}" limit 0').description)
+                order = ",".join(str(i + 1) for i in range(columns))
+                for row in run(f'select * from "{name}" order by {order}'):
+                    total.update(repr((name, row)).encode())
+        return total.hexdigest()
+
+    def check(self) -> str:
+        """SQLite's own word on the file: `ok`, or what is wrong."""
+        return str(self.db.connection.execute("pragma integrity_check").fetchone()[0])
+
+    def entry(self, id: str, now: int) -> Entry | None:
+        return self.query.entry(id, now)
+
+    def close(self) -> None:
+        self.db.close()
+        if self.lock is not None:
+            self.lock.close()
+
+
+def in_memory(log: Log, records: Iterable[Record]) -> Index:
+    """An index over some records only: what could be known when the last of them was written."""
+    index = Index(log, ":memory:")
+    projector = Projector(index.db)
+    last = projector.take(records)
+    index.db.set_meta("seq", str(last.seq if last else 0))
+    index.query.refresh(index.db.run("version").fetchone())
+    return index

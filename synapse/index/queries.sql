@@ -1,0 +1,279 @@
+-- Named statements. {nids}, {tids} and {prios} are filled with lists of integers of our own, nothing else.
+
+-- fragment: live
+e.hidden <= :now and e.expires > :now and e.archived = 0
+
+-- fragment: seen
+(e.named = 0 and e.nid in ({nids}) or e.aid = :me
+ or e.named = 1 and exists (select 1 from address a where a.tid in ({tids}) and a.seq = e.seq))
+
+-- name: page_all
+select e.seq, e.rec, e.rev from entries e not indexed
+where e.seq > :floor and e.seq <= :cursor and e.prio in ({prios}) and {live} and {seen}
+order by e.seq desc limit :limit
+
+-- name: page_weighty
+select e.seq, e.rec, e.rev from entries e indexed by entries_weighty
+where e.seq > :floor and e.seq <= :cursor and e.prio < 2 and {live} and {seen}
+order by e.seq desc limit :limit
+
+-- name: page_critical
+select e.seq, e.rec, e.rev from entries e indexed by entries_critical
+where e.seq > :floor and e.seq <= :cursor and e.prio = 0 and {live} and {seen}
+order by e.seq desc limit :limit
+
+-- name: lane
+select e.seq, e.rec, e.rev from entries e indexed by entries_lane
+where e.nid = :nid and e.prio = :prio and e.seq > :floor and e.seq <= :cursor and {live} and {seen}
+order by e.seq desc limit :limit
+
+-- name: lane_own
+select e.seq, e.rec, e.rev from entries e indexed by entries_author
+where e.aid = :me and e.seq > :floor and e.seq <= :cursor and e.prio in ({prios}) and {live}
+order by e.seq desc limit :limit
+
+-- name: lane_addressed
+select e.seq, e.rec, e.rev from address a cross join entries e on e.seq = a.seq
+where a.tid in ({tids}) and a.seq > :floor and a.seq <= :cursor and e.prio in ({prios}) and {live}
+order by e.seq desc limit :limit
+
+-- name: page_filtered
+select e.seq, e.rec, e.rev from entries e not indexed
+where e.seq > :floor and e.seq <= :cursor and e.prio in ({prios}) and e.nid in ({within})
+  and e.archived = :archived and (:archived = 1 or e.hidden <= :now and e.expires > :now)
+  and (:author is null or e.aid = :author)
+  and (:tag is null or exists (select 1 from tags t where t.tag = :tag and t.seq = e.seq))
+  and {seen}
+order by e.seq desc limit :limit
+
+-- name: every
+select seq, rec, rev from entries where seq <= :cursor order by seq
+
+-- name: count_matched
+select count(*) from entries e
+where e.seq > :floor and e.seq <= :cursor and e.prio in ({prios}) and e.nid in ({within})
+  and e.archived = :archived and (:archived = 1 or e.hidden <= :now and e.expires > :now)
+  and (:author is null or e.aid = :author)
+  and (:tag is null or exists (select 1 from tags t where t.tag = :tag and t.seq = e.seq))
+
+-- name: count_visible
+select count(*) from entries e
+where e.seq > :floor and e.seq <= :cursor and e.prio in ({prios}) and e.nid in ({within})
+  and e.archived = :archived and (:archived = 1 or e.hidden <= :now and e.expires > :now)
+  and (:author is null or e.aid = :author)
+  and (:tag is null or exists (select 1 from tags t where t.tag = :tag and t.seq = e.seq))
+  and {seen}
+
+-- name: unread
+select count(*), min(e.expires) from entries e not indexed
+where e.seq > :floor and e.aid <> :me and {live} and {seen}
+
+-- name: floor_of
+select seq - 1 from entries where at >= :at order by at limit 1
+
+-- name: version
+select (select max(nid) from namespaces), (select max(aid) from authors), (select max(tid) from addressees),
+  (select max(seq) from agents)
+
+-- name: all_voids
+select seq from voids
+
+-- name: rows
+select e.seq, e.at, e.expires, e.archived, t.id, t.head, t.body
+from entries e join texts t on t.rec = e.rec where e.seq in ({seqs})
+
+-- name: texts
+select id, head, body from texts where rec = :rec
+
+-- name: fate
+select hider, reason from fates where seq = :seq
+
+-- name: peers
+select t.id from disputes d join entries e on e.seq = d.peer join texts t on t.rec = e.rec
+where d.seq = :seq and {live} order by d.peer
+
+-- name: disputed
+select distinct seq from disputes where seq in ({seqs})
+
+-- name: hidden
+select hidden from entries where seq = :seq
+
+-- name: id_of
+select rec, seq from ids where id = :id
+
+-- name: names
+select t.id, t.path from namespaces n join entries e on e.nid = n.nid join texts t on t.rec = e.rec where n.name = :folder and e.archived = 0
+
+-- name: namespaces
+select nid, name from namespaces
+
+-- name: lane_counts
+select nid, prio, n from lanes
+
+-- name: aid_of
+select aid from authors where name = :name
+
+-- name: tids_of
+select tid, name from addressees
+
+-- name: next_release
+select min(hidden) from entries indexed by entries_hidden
+where hidden > 0 and hidden < 4611686018427387904 and hidden > :now
+
+-- name: drop_agent
+delete from agents where id = ?
+
+-- name: staged
+select s.rec, s.at from staged s order by s.rec
+
+-- name: agents
+select id, fields from agents order by id
+
+-- name: last_active
+select agent, at from active order by agent
+
+-- name: shown
+select cursor from shown where agent = :agent
+
+-- name: first_once
+select seq from once where by = :by and key = :key
+
+-- name: keyed
+select seq, fields from keyed where key = :key order by seq
+
+-- name: acts
+select a.seq, a.at, a.kind, a.by, null, a.fields from acts a
+where (:by is null or a.by = :by) and a.at >= :at and (:ref is null or a.seq in (select seq from refs where id = :ref))
+union all
+select e.seq, e.at, 'entry', w.name, t.id, t.head from entries e join authors w using(aid) join texts t using(rec)
+where (:by is null or w.name = :by) and e.at >= :at
+  and (:ref is null or t.id = :ref or t.rec in (select seq from refs where id = :ref))
+order by 1 desc limit :limit
+
+-- name: superseded_by
+select t.id, f.reason from fates f join entries e on e.seq = f.hider join texts t on t.rec = e.rec where f.seq = :seq
+
+-- name: search
+select e.seq, e.rec, e.rev, bm25(words, 1.0, 2.0) from words join entries e on e.seq = words.rowid
+where words match :query and e.archived = :archived and (:archived = 1 or e.hidden <= :now and e.expires > :now)
+  and e.nid in ({within}) and {seen}
+order by words.rowid desc limit :limit
+
+-- name: unworded
+select e.seq, t.body, t.head from entries e join texts t on t.rec = e.rec where e.seq > :floor order by e.seq limit :limit
+
+-- name: word
+insert into words(rowid, body, label) values(?, ?, ?)
+
+-- name: token_counts
+select digest, n from tokens where encoding = ? and digest in ({digests})
+
+-- name: keep_token
+insert or ignore into tokens(digest, encoding, n) values(?, ?, ?)
+
+-- name: get_meta
+select value from meta where key = :key
+
+-- name: set_meta
+insert into meta(key, value) values(:key, :value) on conflict(key) do update set value = excluded.value
+
+-- name: put_entry
+insert into entries(seq, rec, at, nid, aid, prio, named, expires, hidden) values(?, ?, ?, ?, ?, ?, ?, ?, 0)
+
+-- name: put_lane
+insert into lanes(nid, prio, n) values(?, ?, ?) on conflict(nid, prio) do update set n = n + excluded.n
+
+-- name: put_text
+insert into texts(rec, id, path, head, body) values(?, ?, ?, ?, ?)
+
+-- name: put_id
+insert or ignore into ids(id, rec, seq) values(?, ?, ?)
+
+-- name: put_address
+insert or ignore into address(tid, seq) values(?, ?)
+
+-- name: put_tag
+insert or ignore into tags(tag, seq) values(?, ?)
+
+-- name: put_topic
+insert into topics(nid, topic, seq) values(?, ?, ?)
+
+-- name: put_heir
+insert or ignore into heirs(old, seq) values(?, ?)
+
+-- name: put_act
+insert into acts(seq, at, kind, by, fields) values(?, ?, ?, ?, ?)
+
+-- name: put_ref
+insert or ignore into refs(id, seq) values(?, ?)
+
+-- name: put_agent
+insert into agents(id, seq, fields) values(?, ?, ?) on conflict(id) do update set seq = excluded.seq, fields = excluded.fields
+
+-- name: put_active
+insert into active(agent, at) values(?, ?) on conflict(agent) do update set at = excluded.at
+
+-- name: put_shown
+insert into shown(agent, cursor) values(?, ?) on conflict(agent) do update set cursor = max(cursor, excluded.cursor)
+
+-- name: put_once
+insert or ignore into once(by, key, seq) values(?, ?, ?)
+
+-- name: put_keyed
+insert into keyed(key, seq, fields) values(?, ?, ?)
+
+-- name: put_staged
+insert into staged(rec, at) values(?, ?)
+
+-- name: unstage
+delete from staged where rec = ?
+
+-- name: put_void
+insert or ignore into voids(seq) values(?)
+
+-- name: is_void
+select 1 from voids where seq = ?
+
+-- name: settle_id
+update ids set seq = ? where rec = ?
+
+-- name: hide
+update entries set hidden = max(hidden, ?) where seq = ?
+
+-- name: put_fate
+insert into fates(seq, hider, reason) values(?, ?, ?) on conflict(seq) do update set hider = excluded.hider, reason = excluded.reason
+
+-- name: release
+update entries set hidden = 0 where hidden < :never and seq in (select seq from fates where hider = :hider)
+
+-- name: put_dispute
+insert or ignore into disputes(seq, peer) values(?, ?)
+
+-- name: end_disputes
+delete from disputes where seq = :seq or peer = :seq
+
+-- name: set_archived
+update entries set archived = ? where seq = ?
+
+-- name: put_vouched
+update texts set head = ? where rec = ?
+
+-- name: revise
+update entries set prio = ?, hidden = 0, rev = rev + 1 where seq = ?
+
+-- name: rivals_by_topic
+select t.seq from topics t join entries e on e.seq = t.seq
+where t.nid = :nid and t.topic = :topic and e.hidden < :never and e.archived = 0 and e.expires > :at and t.seq <> :seq
+
+-- name: rivals_by_heirs
+select h.seq from heirs h join entries e on e.seq = h.seq
+where h.old = :old and e.hidden < :never and e.archived = 0 and e.expires > :at and h.seq <> :seq
+
+-- name: put_namespace
+insert or ignore into namespaces(name) values(?)
+
+-- name: put_author
+insert or ignore into authors(name) values(?)
+
+-- name: put_addressee
+insert or ignore into addressees(name) values(?)

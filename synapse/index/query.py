@@ -1,0 +1,301 @@
+"""Questions to the projection: pages, counts, single entries, what an agent has been shown.
+
+Every statement that returns entries carries the read gate (`seen` in queries.sql), the twin of `authority.visible`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from synapse import namespace as ns
+from synapse.entry import NEVER, RANK, Entry
+from synapse.index.db import Database
+from synapse.index.project import entry_from, read_entry
+from synapse.records import Record
+from synapse.workspace import Agent, Skill, settled
+
+CACHED = 4_096
+_SPARSE = 0.02
+_ALL = 2**62
+_OPERATOR = -2
+
+
+class Filter(NamedTuple):
+    """What a page is asked for. `floor` and `since` bound it below, `cursor` above."""
+
+    priorities: tuple[str, ...] = ()
+    namespaces: tuple[str, ...] = ()
+    author: str | None = None
+    tag: str | None = None
+    archived: bool = False
+    since: int | None = None
+    limit: int | None = 50
+
+
+class Reach(NamedTuple):
+    """What one agent may see, in the numbers of the index: namespaces, the names it answers to, itself."""
+
+    nids: tuple[int, ...]
+    tids: tuple[int, ...]
+    me: int
+
+
+class Declared(Mapping[str, Agent]):
+    """The agents as journalled, each made from its record when it is asked for: a seat needs but its own."""
+
+    def __init__(self, rows: Iterable[tuple[str, str]]) -> None:
+        self.rows = dict(rows)
+        self.made: dict[str, Agent] = {}
+
+    def __getitem__(self, id: str) -> Agent:
+        if id not in self.made:
+            self.made[id] = agent_from(json.loads(self.rows[id]))
+        return self.made[id]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+class Query:
+    """Reads one index. Entries that were built once are kept: they never change but by a vouch, which bumps `rev`."""
+
+    def __init__(self, db: Database) -> None:
+        self.db = db
+        self.entries: dict[tuple[int, int], Entry] = {}
+        self.names: dict[str, int] = {}
+        self.reaches: dict[Agent | None, Reach] = {}
+        self.counts: dict[tuple[int, int], int] = {}
+        self.declared = Declared(())
+        self.version: object = None
+
+    def refresh(self, version: object) -> None:
+        """Forget what was worked out from an older state of the index."""
+        if version != self.version:
+            names = {name: nid for nid, name in self.db.run("namespaces")}
+            self.names, self.version = names, version
+            self.reaches.clear()
+            self.counts.clear()
+            self.declared = Declared(self.db.run("agents").fetchall())
+
+    # -- pages -------------------------------------------------------------------------------------
+
+    def page(self, agent: Agent | None, wanted: Filter, now: int, cursor: int) -> list[Entry]:
+        """The newest entries that the agent may see and the filter lets through, newest first."""
+        reach, prios = self.reach(agent), _prios(wanted.priorities)
+        values = {"floor": self.floor(wanted.since), "cursor": cursor, "now": now, "me": reach.me}
+        values["limit"] = -1 if wanted.limit is None else wanted.limit
+        if wanted.author or wanted.tag or wanted.archived or wanted.limit is None:
+            rows = self._filtered(reach, wanted, prios, values)
+        elif wanted.namespaces:
+            rows = self._narrow(reach, self._within(wanted.namespaces), prios, values, wanted)
+        else:
+            rows = self._wide(reach, prios, values)
+        return self.load(rows, now)
+
+    def _wide(self, reach: Reach, prios: tuple[int, ...], values: dict[str, Any]) -> list[tuple[int, int, int]]:
+        """All that an agent hears of: newest first through the order of the log, or, where it hears of little,
+        through its own few lanes."""
+        total, mine = self._weights(reach, prios)
+        if reach.me != _OPERATOR and mine < total * _SPARSE:
+            rows = self._lanes(reach, reach.nids, prios, values)
+            rows |= set(self.db.run("lane_own", values, prios=prios))
+            rows |= set(self.db.run("lane_addressed", values, prios=prios, tids=reach.tids))
+            return _newest(rows, values["limit"])
+        lists = {"nids": reach.nids, "tids": reach.tids}
+        if prios == (0,):
+            return self.db.run("page_critical", values, **lists).fetchall()
+        if prios == (0, 1):
+            return self.db.run("page_weighty", values, **lists).fetchall()
+        return self.db.run("page_all", values, prios=prios, **lists).fetchall()
+
+    def _narrow(
+        self,
+        reach: Reach,
+        within: tuple[int, ...],
+        prios: tuple[int, ...],
+        values: dict[str, Any],
+        wanted: Filter,
+    ) -> list[tuple[int, int, int]]:
+        """A few namespaces: lane by lane where they are few, else through the order of the log."""
+        if len(within) * len(prios) <= 24:
+            return _newest(self._lanes(reach, within, prios, values), values["limit"])
+        return self._filtered(reach, wanted, prios, values)
+
+    def _lanes(
+        self, reach: Reach, within: Iterable[int], prios: tuple[int, ...], values: dict[str, Any]
+    ) -> set[tuple[int, int, int]]:
+        rows: set[tuple[int, int, int]] = set()
+        for nid in within:
+            for prio in prios:
+                lane = values | {"nid": nid, "prio": prio}
+                rows.update(self.db.run("lane", lane, nids=reach.nids, tids=reach.tids))
+        return rows
+
+    def _filtered(
+        self, reach: Reach, wanted: Filter, prios: tuple[int, ...], values: dict[str, Any]
+    ) -> list[tuple[int, int, int]]:
+        values = values | self._values(wanted)
+        lists = {
+            "within": self._within(wanted.namespaces),
+            "prios": prios,
+            "nids": reach.nids,
+            "tids": reach.tids,
+        }
+        return self.db.run("page_filtered", values, **lists).fetchall()
+
+    def count(self, agent: Agent | None, wanted: Filter, now: int, cursor: int) -> tuple[int, int]:
+        """How many entries match the filter, and how many of those this agent may see."""
+        reach = self.reach(agent)
+        values = {"floor": self.floor(wanted.since), "cursor": cursor, "now": now, "me": reach.me}
+        values |= self._values(wanted)
+        lists = {"within": self._within(wanted.namespaces), "prios": _prios(wanted.priorities)}
+        matched = self.db.run("count_matched", values, **lists).fetchone()[0]
+        visible = self.db.run("count_visible", values, nids=reach.nids, tids=reach.tids, **lists).fetchone()[0]
+        return matched, visible
+
+    def _values(self, wanted: Filter) -> dict[str, Any]:
+        author = None if wanted.author is None else self._aid(wanted.author)
+        return {"author": author, "tag": wanted.tag, "archived": int(wanted.archived)}
+
+    def unread(self, agent: Agent, floor: int, now: int) -> tuple[int, int]:
+        """How many live entries of others this agent has after a place, and when the first of them lapses."""
+        reach = self.reach(agent)
+        values = {"floor": floor, "now": now, "me": reach.me}
+        count, first = self.db.run("unread", values, nids=reach.nids, tids=reach.tids).fetchone()
+        return count, NEVER if first is None else first
+
+    def next_release(self, now: int) -> int:
+        """When the next hidden entry comes back because the one that outranked it lapses."""
+        first = self.db.run("next_release", {"now": now}).fetchone()[0]
+        return NEVER if first is None else int(first)
+
+    # -- single entries ----------------------------------------------------------------------------
+
+    def load(self, rows: Sequence[tuple[int, int, int]], now: int) -> list[Entry]:
+        """The entries of these rows (seq, rec, rev), in their order, with the disputes open now."""
+        missing = [row for row in rows if (row[0], row[2]) not in self.entries]
+        if missing:
+            self._read(missing)
+        found = [self.entries[seq, rev] for seq, _, rev in rows]
+        disputed = {seq for (seq,) in self.db.run("disputed", seqs=[row[0] for row in rows])} if rows else ()
+        if disputed:
+            return [self._with_peers(entry, now) if entry.seq in disputed else entry for entry in found]
+        return found
+
+    def _read(self, rows: Sequence[tuple[int, int, int]]) -> None:
+        if len(self.entries) + len(rows) > CACHED:
+            self.entries.clear()
+        revs = {seq: rev for seq, _, rev in rows}
+        seqs = list(revs)
+        for start in range(0, len(seqs), 500):
+            for row in self.db.run("rows", seqs=seqs[start : start + 500]):
+                self.entries[row[0], revs[row[0]]] = entry_from(row)
+
+    def _with_peers(self, entry: Entry, now: int) -> Entry:
+        peers = tuple(id for (id,) in self.db.run("peers", {"seq": entry.seq, "now": now}))
+        return entry._replace(disputed=peers)
+
+    def entry(self, id: str, now: int) -> Entry | None:
+        """The entry under an id, whatever became of it: live, hidden, archived or staged."""
+        row = self.db.run("id_of", {"id": id}).fetchone()
+        if row is None:
+            return None
+        rec, seq = row
+        if seq is None:
+            return self.staged_entry(rec, 0)
+        return self._with_peers(entry_from(self.db.run("rows", seqs=[seq]).fetchone()), now)
+
+    def all(self, cursor: int, now: int) -> list[Entry]:
+        """Every entry that took effect, oldest first: live, hidden or archived."""
+        rows = self.db.run("every", {"cursor": cursor}).fetchall()
+        found: list[Entry] = []
+        for start in range(0, len(rows), 500):
+            found += self.load(rows[start : start + 500], now)
+        return found
+
+    def staged(self) -> list[Entry]:
+        """What waits for review, oldest first."""
+        return [self.staged_entry(rec, at) for rec, at in self.db.run("staged").fetchall()]
+
+    def staged_entry(self, rec: int, at: int) -> Entry:
+        id, head, body = self.db.run("texts", {"rec": rec}).fetchone()
+        return read_entry(id, head, body, rec, at)._replace(staged=True)
+
+    def fate(self, seq: int) -> tuple[str, str] | None:
+        """By which entry, and why, this one is hidden."""
+        row = self.db.run("superseded_by", {"seq": seq}).fetchone()
+        return None if row is None else (row[0], row[1])
+
+    # -- agents and what they did ------------------------------------------------------------------
+
+    def last_active(self) -> dict[str, int]:
+        return dict(self.db.run("last_active").fetchall())
+
+    def shown(self, agent: str) -> int:
+        row = self.db.run("shown", {"agent": agent}).fetchone()
+        return 0 if row is None else row[0]
+
+    def acts(self, by: str | None, ref: str | None, at: int, limit: int | None) -> list[Record]:
+        """Who did what, newest first: entries and every act on them."""
+        values = {"by": by, "ref": ref, "at": at, "limit": -1 if limit is None else limit}
+        rows = self.db.run("acts", values)
+        return [Record(seq, at, kind, by, id, json.loads(fields)) for seq, at, kind, by, id, fields in rows]
+
+    # -- numbers -----------------------------------------------------------------------------------
+
+    def reach(self, agent: Agent | None) -> Reach:
+        if agent not in self.reaches:
+            self.reaches[agent] = self._reach(agent)
+        return self.reaches[agent]
+
+    def _reach(self, agent: Agent | None) -> Reach:
+        if agent is None:
+            tids = tuple(tid for tid, _ in self.db.run("tids_of"))
+            return Reach(tuple(self.names.values()), tids, _OPERATOR)
+        nids = tuple(nid for name, nid in self.names.items() if ns.matches_any(agent.read or (), name))
+        tids = tuple(tid for tid, name in self.db.run("tids_of") if name in agent.names)
+        return Reach(nids, tids, self._aid(agent.id))
+
+    def _aid(self, name: str) -> int:
+        row = self.db.run("aid_of", {"name": name}).fetchone()
+        return -1 if row is None else row[0]
+
+    def _within(self, globs: tuple[str, ...]) -> tuple[int, ...]:
+        names = self.names.items()
+        return tuple(nid for name, nid in names if not globs or ns.matches_any(globs, name))
+
+    def _weights(self, reach: Reach, prios: tuple[int, ...]) -> tuple[int, int]:
+        """How many entries there are of these priorities, and how many in the agent's namespaces."""
+        if not self.counts:
+            self.counts = {(nid, prio): n for nid, prio, n in self.db.run("lane_counts")}
+        nids, wanted = set(reach.nids), set(prios)
+        total = sum(n for (_, prio), n in self.counts.items() if prio in wanted)
+        return total, sum(n for (nid, prio), n in self.counts.items() if prio in wanted and nid in nids)
+
+    def floor(self, since: int | None) -> int:
+        """The seq after which everything was received since this microsecond."""
+        if since is None:
+            return 0
+        row = self.db.run("floor_of", {"at": since}).fetchone()
+        return _ALL if row is None else row[0]
+
+
+def agent_from(fields: dict[str, Any]) -> Agent:
+    """The agent that a record declares."""
+    known = {name: value for name, value in fields.items() if name in Agent._fields}
+    skills = tuple(Skill(*skill) if isinstance(skill, list) else skill for skill in known.get("skills") or ())
+    return settled(Agent(**known)._replace(skills=tuple(s._replace(namespaces=tuple(s.namespaces)) for s in skills)))
+
+
+def _prios(names: tuple[str, ...]) -> tuple[int, ...]:
+    return tuple(sorted(RANK[name] for name in names)) if names else (0, 1, 2)
+
+
+def _newest(rows: Iterable[tuple[int, int, int]], limit: int) -> list[tuple[int, int, int]]:
+    ordered = sorted(rows, reverse=True)
+    return ordered if limit < 0 else ordered[:limit]

@@ -1,0 +1,53 @@
+-- The projection. Everything here is derived from the log and may be deleted at any time.
+-- Change anything, raise VERSION in db.py: an older index is dropped and built again.
+
+create table meta(key text primary key, value text not null) without rowid;
+create table namespaces(nid integer primary key, name text not null unique);
+create table authors(aid integer primary key, name text not null unique);
+create table addressees(tid integer primary key, name text not null unique);
+
+-- One slim row per entry that took effect, in the order of the log; everything a page filters by.
+create table entries(
+  seq integer primary key,          -- its place in the log; for an approved one, the approval's
+  rec integer not null,             -- the seq of the record that holds its text
+  at integer not null,              -- microsecond of receipt, grows with seq
+  nid integer not null,
+  aid integer not null,
+  prio integer not null,            -- 0 critical, 1 important, 2 info
+  named integer not null,           -- 1 if it is addressed to teams or agents instead of all
+  expires integer not null,
+  hidden integer not null,          -- not shown before this microsecond; superseded and resolved: never
+  archived integer not null default 0,
+  rev integer not null default 0    -- grows when a vouch changes what the text alone would give
+);
+create index entries_at on entries(at);
+create index entries_lane on entries(nid, prio);
+create index entries_author on entries(aid);
+create index entries_critical on entries(seq) where prio = 0;
+create index entries_hidden on entries(hidden) where hidden > 0 and hidden < 4611686018427387904;
+create index entries_weighty on entries(seq) where prio < 2;
+
+create table lanes(nid integer, prio integer, n integer not null, primary key(nid, prio)) without rowid;
+create table texts(rec integer primary key, id text not null, path text, head text not null, body text not null);
+create table ids(id text primary key, rec integer not null, seq integer) without rowid;
+create table address(tid integer, seq integer, primary key(tid, seq)) without rowid;
+create table tags(tag text, seq integer, primary key(tag, seq)) without rowid;
+create table topics(nid integer, topic text, seq integer, primary key(nid, topic, seq)) without rowid;
+create table heirs(old text, seq integer, primary key(old, seq)) without rowid;
+create table fates(seq integer primary key, hider integer not null, reason text not null);
+create table disputes(seq integer, peer integer, primary key(seq, peer)) without rowid;
+create table staged(rec integer primary key, at integer not null);
+
+-- Every record that is not an entry, and what it speaks of.
+create table acts(seq integer primary key, at integer not null, kind text not null, by text not null, fields text not null);
+create table refs(id text, seq integer, primary key(id, seq)) without rowid;
+create table agents(id text primary key, seq integer not null, fields text not null) without rowid;
+create table active(agent text primary key, at integer not null) without rowid;
+create table shown(agent text primary key, cursor integer not null) without rowid;
+create table once(by text, key text, seq integer not null, primary key(by, key)) without rowid;
+create table keyed(key text, seq integer, fields text not null, primary key(key, seq)) without rowid;
+create table voids(seq integer primary key);
+
+-- Kept for speed, not part of the digest.
+create table tokens(digest blob, encoding text, n integer not null, primary key(digest, encoding)) without rowid;
+create virtual table words using fts5(body, label, content='', tokenize="unicode61 remove_diacritics 2");

@@ -1,0 +1,26 @@
+"""The logs, and the one place that chooses among them by the address it is given."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from synapse.errors import NotFound, StoreError
+from synapse.log.files import FilesLog
+from synapse.log.memory import MemoryLog
+
+_PLACES = ("entries", "agents", "journal")
+
+
+def open_log(address: str, clock: Callable[[], int]) -> FilesLog | MemoryLog:
+    """The log behind an address: a directory, or `memory:`. Opens what is there and creates nothing."""
+    if address == "memory:":
+        return MemoryLog(clock)
+    if "://" in address:
+        raise StoreError(f"{address!r} is neither a directory nor memory:", address=address)
+    root = os.path.expanduser(address)
+    if not os.path.isdir(root):
+        raise NotFound(f"there is no workspace at {root}; create one with `synapse init {root}`", id=root)
+    if not any(os.path.exists(os.path.join(root, name)) for name in ("synapse.yaml", *_PLACES)):
+        raise NotFound(f"{root} is a directory, but no workspace; make it one with `synapse init {root}`", id=root)
+    return FilesLog(root, clock)

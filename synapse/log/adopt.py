@@ -1,0 +1,201 @@
+"""Adoption: files that other programs dropped into the workspace become entries, or go to quarantine.
+
+This module finds them, decides when they are finished, and reads them safely. Who may say what is decided by the
+`admit` that it is given; what it commits goes through the log like any other record.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from synapse import namespace as ns
+from synapse.authority import MAX_BODY
+from synapse.entry import Draft, Entry
+from synapse.errors import InvalidEntry, SynapseError
+from synapse.records import canonical_body
+
+SETTLED = 0.2
+FRESH = 2.0
+_LIMIT = MAX_BODY + (64 << 10)
+_SEEN = ".index/seen"
+
+
+class Channel(NamedTuple):
+    """How a file came: through whose inbox, if any, and which user of the machine owns it."""
+
+    inbox: str | None
+    uid: int
+    owner: bool
+
+
+class Drop(NamedTuple):
+    """A dropped file, read and understood but not yet admitted."""
+
+    path: str
+    channel: Channel
+    draft: Draft
+    text: str
+    start: int
+
+
+class Rejected(NamedTuple):
+    """A dropped file that can never be adopted, and why."""
+
+    path: str
+    reason: str
+
+
+Admit = Callable[[Draft, Channel], Entry]
+Known = Callable[[str], set[str]]
+
+
+class Scanner:
+    """Looks for dropped files. Folders that have not changed since the last look cost one system call."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.owner = os.stat(root).st_uid
+        self.seen = self._load()
+
+    def look(self, known: Known, now: float) -> Iterator[Drop | Rejected]:
+        """Every finished file that the log does not know. A folder with an unfinished one is looked at again."""
+        before = dict(self.seen)
+        for folder in [*self._tree("entries"), *self._inboxes()]:
+            yield from self._folder(folder, known, now)
+        if self.seen != before:
+            self._save()
+
+    def _folder(self, folder: str, known: Known, now: float) -> Iterator[Drop | Rejected]:
+        changed = self._changed(folder)
+        if changed is None or changed == self.seen.get(folder):
+            return
+        settled = now - changed / 1e9 > 0.05
+        inbox = folder.split("/")[1] if folder.startswith("inbox/") else None
+        names = [entry.name for entry in os.scandir(os.path.join(self.root, folder)) if not _is_folder(entry)]
+        unknown = [name for name in names if name.endswith(".md") and not name.startswith(".")]
+        if unknown and inbox is None:
+            old = known(folder)
+            unknown = [name for name in unknown if name not in old]
+        for name in sorted(unknown):
+            found = self._read(f"{folder}/{name}", inbox, now)
+            if found is None:
+                settled = False
+            else:
+                yield found
+        if settled and inbox is None:
+            self.seen[folder] = changed
+
+    def _read(self, path: str, inbox: str | None, now: float) -> Drop | Rejected | None:
+        """One file: None while it may still be being written."""
+        full = os.path.join(self.root, path)
+        try:
+            status = os.lstat(full)
+            if not stat.S_ISREG(status.st_mode):
+                return Rejected(path, f"it is not a file but a {_kind(status.st_mode)}")
+            if now - status.st_ctime < SETTLED and now >= status.st_ctime - FRESH:
+                return None
+            if status.st_nlink > 1:
+                return Rejected(path, f"it has {status.st_nlink} names (hard links); an entry has one")
+            if status.st_size > _LIMIT:
+                return Rejected(path, f"it has {status.st_size} bytes; an entry has at most {_LIMIT}")
+            raw = _read_unchanged(full, status)
+        except OSError:
+            return None  # gone, or not readable now: looked at again
+        if raw is None:
+            return None
+        return self._parse(path, inbox, raw, Channel(inbox, status.st_uid, status.st_uid == self.owner))
+
+    def _parse(self, path: str, inbox: str | None, raw: bytes, channel: Channel) -> Drop | Rejected:
+        from synapse import codec
+
+        place = None if inbox else os.path.dirname(path).removeprefix("entries").strip("/")
+        try:
+            if place is not None and not ns.is_namespace(place):
+                raise InvalidEntry(f"its folder is not a namespace: {place!r}")
+            parsed = codec.parse(raw, path=path, namespace=place)
+            text = raw.decode()
+        except SynapseError as error:
+            return Rejected(path, str(error))
+        draft = parsed.draft
+        if place and place.startswith("projects/") and path.endswith("/plan.md") and draft.topic is None:
+            draft = draft._replace(topic="plan")
+        start = parsed.start if canonical_body(text[parsed.start :]) == canonical_body(draft.body) else -1
+        return Drop(path, channel, draft, text, start)
+
+    def _tree(self, top: str) -> Iterator[str]:
+        """The folders below `top` that were there at the last look, and those below folders that changed since."""
+        waiting = [top]
+        while waiting:
+            folder = waiting.pop()
+            changed = self._changed(folder)
+            if changed is None:
+                continue
+            if changed == self.seen.get(folder):
+                below = [name for name in self.seen if os.path.dirname(name) == folder]
+            else:
+                entries = os.scandir(os.path.join(self.root, folder))
+                below = [f"{folder}/{entry.name}" for entry in entries if _is_folder(entry)]
+                for name in below:
+                    self.seen.setdefault(name, 0)  # or a new one with an unfinished file would be forgotten
+            waiting.extend(below)
+            yield folder
+
+    def _inboxes(self) -> Iterator[str]:
+        try:
+            names = os.listdir(os.path.join(self.root, "inbox"))
+        except OSError:
+            return
+        yield from (f"inbox/{name}/new" for name in sorted(names) if ns.is_component(name))
+
+    def _changed(self, folder: str) -> int | None:
+        try:
+            status = os.lstat(os.path.join(self.root, folder))
+        except OSError:
+            self.seen.pop(folder, None)
+            return None
+        return status.st_mtime_ns if stat.S_ISDIR(status.st_mode) else None
+
+    def _load(self) -> dict[str, int]:
+        try:
+            with open(os.path.join(self.root, _SEEN)) as file:
+                pairs = (line.rstrip("\n").rpartition(" ") for line in file)
+                return {folder: int(changed) for folder, _, changed in pairs}
+        except (OSError, ValueError):
+            return {}
+
+    def _save(self) -> None:
+        path = os.path.join(self.root, _SEEN)
+        try:
+            with open(f"{path}.{os.getpid()}", "w") as file:
+                file.writelines(f"{folder} {changed}\n" for folder, changed in self.seen.items())
+            os.rename(f"{path}.{os.getpid()}", path)
+        except OSError:
+            pass
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    return entry.is_dir(follow_symlinks=False)
+
+
+def _read_unchanged(path: str, status: os.stat_result) -> bytes | None:
+    """The bytes, if the file is still the one that was looked at and did not change while it was read."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        raw = os.read(fd, _LIMIT + 1)
+        after = os.fstat(fd)
+    finally:
+        os.close(fd)
+    same = (after.st_ino, after.st_size, after.st_ctime_ns) == (
+        status.st_ino,
+        status.st_size,
+        status.st_ctime_ns,
+    )
+    return raw if same and len(raw) == after.st_size else None
+
+
+def _kind(mode: int) -> str:
+    kinds = ((stat.S_ISLNK, "symbolic link"), (stat.S_ISFIFO, "named pipe"), (stat.S_ISSOCK, "socket"))
+    return next((name for test, name in kinds if test(mode)), "device")

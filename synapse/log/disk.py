@@ -1,0 +1,57 @@
+"""Lines of bytes on a disk: writing all of them, syncing them, reading them from either end."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+from collections.abc import Iterator
+
+
+def sync(fd: int) -> None:
+    """Everything written to the file is on the disk, its cache included, when this returns."""
+    if sys.platform == "darwin":
+        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+    else:
+        os.fdatasync(fd)
+
+
+def sync_directory(path: str) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def write_all(fd: int, raw: bytes) -> None:
+    """All of it, in one write where the system agrees; a short write goes on."""
+    view = memoryview(raw)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def line_before(fd: int, end: int) -> tuple[int, bytes]:
+    """The line that ends at this offset (with or without its newline), and where it starts."""
+    step = 4096
+    while True:
+        start = max(0, end - step)
+        block = os.pread(fd, end - start, start)
+        cut = block.rfind(b"\n", 0, len(block) - 1)
+        if cut >= 0 or start == 0:
+            return start + cut + 1, block[cut + 1 :]
+        step *= 4
+
+
+def whole_lines(fd: int, offset: int, chunk: int = 1 << 20) -> Iterator[bytes]:
+    """The lines from here on that have their newline, read in large pieces."""
+    rest = b""
+    while True:
+        block = os.pread(fd, chunk, offset)
+        if not block:
+            return
+        offset += len(block)
+        lines = (rest + block).split(b"\n")
+        rest = lines.pop()
+        for line in lines:
+            yield line + b"\n"

@@ -1,0 +1,237 @@
+"""The files log: a directory that anyone can read with `cat`, kept true by its journal.
+
+The journal's line is the commit and holds the whole text; the Markdown file follows it. Whoever opens the
+workspace finishes what a dead writer left undone. Who may write what is not decided here.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
+
+from synapse import bell, clock
+from synapse.entry import is_id, mint, minted
+from synapse.errors import Conflict, NotFound, StoreError, SynapseError
+from synapse.log import settle
+from synapse.log.adopt import Admit, Drop, Rejected, Scanner
+from synapse.log.journal import Journal, Tail
+from synapse.log.line import Line, act_line, agent_pending, entry_line
+from synapse.log.mirror import Mirror
+from synapse.ports import State
+from synapse.records import Guard, Pending, Record
+from synapse.workspace import PROTOCOL, Agent, Settings
+
+
+class FilesLog:
+    """One workspace directory."""
+
+    def __init__(self, root: str, clock: Callable[[], int] = clock.now) -> None:
+        self.root = os.path.abspath(root)
+        self._refuse_newer()
+        self.journal = Journal(os.path.join(self.root, "journal"), clock)
+        self.mirror = Mirror(self.root)
+        self.scanner = Scanner(self.root)
+        self.bells = os.path.join(self.root, ".index", "bells")
+        self.state: State | None = None
+
+    # -- the log -----------------------------------------------------------------------------------
+
+    def append(self, pending: Pending, *, once: str | None = None, unless: Guard | None = None) -> Record:
+        def make(tail: Tail, at: int) -> Line | Record:
+            if once is not None and (first := self._derived().first(pending.by, once)) is not None:
+                return self.at(first)
+            if unless is not None and not unless.holds(self._derived().keyed(unless.key)):
+                raise Conflict(f"{unless.name} no longer holds for {unless.key}", guard=unless.name, key=unless.key)
+            return self._line(pending, tail, at, once)
+
+        record, written = self.journal.append(make)
+        if written:
+            self._follow(record)
+        return record
+
+    def get(self, id: str) -> Record:
+        seq = self._derived().holder(id)
+        if seq is None:
+            raise NotFound(f"there is no entry {id}", id=id)
+        return self.at(seq)
+
+    def at(self, seq: int) -> Record:
+        record = self.journal.at(seq)
+        if record is None:
+            raise NotFound(f"the log has no record {seq}", seq=seq)
+        return record
+
+    def since(self, cursor: int = 0) -> Iterator[Record]:
+        return self.journal.since(cursor)
+
+    def mark(self) -> tuple[int, int]:
+        return self.journal.mark()
+
+    def archive(self, ids: Collection[str], by: str, reason: str) -> Record:
+        return self.append(Pending("archive", by, {"ids": list(ids), "reason": reason}))
+
+    def restore(self, ids: Collection[str], by: str, reason: str) -> Record:
+        return self.append(Pending("restore", by, {"ids": list(ids), "reason": reason}))
+
+    def close(self) -> None:
+        self.journal.close()
+        self.mirror.close()
+
+    # -- what the operator declares ----------------------------------------------------------------
+
+    def agents(self) -> Iterable[Agent]:
+        """The agents as their files say now. A file that cannot be read is left out; `doctor` names it."""
+        for path in self.declared():
+            try:
+                yield self.declaration(path)
+            except SynapseError:
+                continue
+
+    def declared(self) -> list[str]:
+        try:
+            names = sorted(os.listdir(os.path.join(self.root, "agents")))
+        except OSError:
+            return []
+        return [f"agents/{name}" for name in names if name.endswith(".yaml") and not name.startswith(".")]
+
+    def declaration(self, path: str) -> Agent:
+        from synapse import declared
+
+        with open(os.path.join(self.root, path), encoding="utf-8") as file:
+            return declared.parse_agent(file.read(1 << 16), path=path)
+
+    def settings(self) -> Settings:
+        from synapse import declared
+
+        try:
+            with open(os.path.join(self.root, "synapse.yaml"), encoding="utf-8") as file:
+                return declared.parse_settings(file.read(1 << 16), path="synapse.yaml")
+        except FileNotFoundError:
+            return Settings(protocol=0)
+        except OSError as error:
+            raise StoreError(f"synapse.yaml cannot be read: {error.strerror}") from error
+
+    def signatures(self) -> dict[str, tuple[int, int, int]]:
+        """Change time, size and inode of every file of the operator's: equal signatures, equal declarations."""
+        found = {}
+        for path in ("synapse.yaml", *self.declared()):
+            try:
+                status = os.stat(os.path.join(self.root, path))
+            except OSError:
+                continue
+            found[path] = (status.st_mtime_ns, status.st_size, status.st_ino)
+        return found
+
+    def register(self, agent: Agent, by: str, was: Agent | None = None) -> Record:
+        """Write the agent's file, then the record: a crash between the two is noticed as an edit by hand."""
+        from synapse import declared
+
+        path = f"agents/{agent.id}.yaml"
+        try:
+            self.mirror.place(path, declared.render_agent(agent).encode(), replace=True)
+        except OSError as error:
+            raise StoreError(f"{path} could not be written: {error.strerror}") from error
+        return self.append(agent_pending(agent, by, was))
+
+    # -- adoption and finishing --------------------------------------------------------------------
+
+    def look(self, admit: Admit) -> int:
+        """Adopt what was dropped since the last look, oldest first; how many records that made."""
+        try:
+            found = list(self.scanner.look(self._known, time.time()))
+        except OSError:
+            return 0  # a folder vanished or cannot be listed: the next look sees it
+        made = sum(self._quarantine(drop) for drop in found if isinstance(drop, Rejected))
+        drops = [drop for drop in found if isinstance(drop, Drop)]
+        drops.sort(key=lambda drop: (drop.draft.timestamp or "", drop.draft.id or "", drop.path))
+        return made + sum(self._adopt(drop, admit) for drop in drops)
+
+    def finish(self, limit: int | None = None) -> int:
+        """Redo what writers that died left undone: the files of committed lines; how many records were checked."""
+        return settle.finish(self.root, self.journal, self.mirror, self.get, limit)
+
+    def _known(self, folder: str) -> set[str]:
+        state = self._derived()
+        return state.names(folder)
+
+    def _adopt(self, found: Drop, admit: Admit) -> int:
+        try:
+            entry = admit(found.draft, found.channel)
+        except SynapseError as error:
+            return self._quarantine(Rejected(found.path, str(error)))
+        stays = found.channel.inbox is None and not entry.staged
+        entry = entry._replace(id=found.draft.id or "" if entry.trust != "unverified" else "")
+        body = {"start": found.start} if found.start >= 0 else {"body": entry.body}
+        fields = body | ({"alias": found.draft.id} if found.draft.id else {})
+        pending = Pending("entry", entry.author, fields, entry, found.text, found.path if stays else None)
+        self.append(pending, once=f"adopt:{found.path}:{settle.digest(found.text)}")
+        if not stays:
+            self.mirror.remove(found.path)
+        return 1
+
+    def _quarantine(self, found: Rejected) -> int:
+        pending = settle.quarantine(self.mirror, found)
+        if pending is None:
+            return 0
+        self.append(pending)
+        return 1
+
+    def _refuse_newer(self) -> None:
+        """A workspace of a newer protocol is refused before anything in it is touched."""
+        try:
+            with open(os.path.join(self.root, "synapse.yaml"), encoding="utf-8") as file:
+                lines = [line for line in file.read(1 << 16).split("\n") if line.startswith("protocol:")]
+        except (OSError, ValueError):
+            return
+        if lines and lines[0].partition(":")[2].strip() != str(PROTOCOL):
+            self.settings()
+
+    def take_over(self, raws: Collection[bytes], records: Iterable[Record]) -> None:
+        """Begin as the copy of another log: its lines as they are, then the tree that follows from them."""
+        self.journal.begin_with(raws)
+        for record in records:
+            try:
+                settle.follow(self.mirror, record, self.get)
+            except (OSError, StoreError, NotFound):
+                pass  # `verify` names it
+
+    # -- below -------------------------------------------------------------------------------------
+
+    def _line(self, pending: Pending, tail: Tail, at: int, once: str | None) -> Line:
+        if pending.entry is None:
+            return act_line(pending, once)
+        id, n = self._claim(tail, at, pending.entry.id, pending.entry.namespace)
+        alias = pending.fields.get("alias")
+        free = alias is not None and alias != id and self._derived().holder(alias) is None
+        return entry_line(pending, at, id, n, once, free)
+
+    def _claim(self, tail: Tail, at: int, wanted: str, namespace: str) -> tuple[str, int]:
+        """The entry's id and the day's count after it. A wanted one is kept if it is free and not far ahead."""
+        day = clock.day(at)
+        n = tail.n if tail.day == day else 0
+        if wanted and is_id(wanted) and self._derived().holder(wanted) is None:
+            own = minted(wanted)
+            if own is None or own[0] < day:
+                return wanted, n
+            if own[0] == day and own[1] <= n + 1000:
+                return wanted, max(n, own[1])
+        while True:
+            n += 1
+            id = mint(day, n)
+            if not os.path.lexists(f"{self.root}/entries/{namespace}/{id}.md"):
+                return id, n
+
+    def _derived(self) -> State:
+        if self.state is None:
+            raise StoreError("the log was opened without its index")
+        self.state.catch_up()
+        return self.state
+
+    def _follow(self, record: Record) -> None:
+        """After the commit: the files that people see, then the bell. Neither can undo the commit."""
+        try:
+            settle.follow(self.mirror, record, self.get)
+        except (OSError, StoreError):
+            pass  # the journal holds the text; `finish` puts the file there later
+        bell.ring(self.bells)

@@ -1,0 +1,360 @@
+"""The journal: one hash-chained JSON line per record, in segments. The line is the commit.
+
+    {"chain":"<64 hex>","seq":7,"at":"…Z","day":"2026-02-01","n":3,"kind":"entry","by":"…",…,"sha":"…","text":"…"}
+
+`chain` is the sha256 of the line before's chain and of this line's bytes between the chain and the text; the
+text is covered by `sha`, so that a text can be redacted without breaking the chain. `n` counts the ids minted on
+`day`: all that a writer must know stands in the last line. This module knows lines, not entries.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Collection, Iterator
+from typing import NamedTuple
+
+from synapse import clock
+from synapse.digest import sha256
+from synapse.errors import Conflict, StoreCorrupt, StoreError
+from synapse.lock import Lock
+from synapse.log.disk import line_before, sync, sync_directory, whole_lines, write_all
+from synapse.log.line import Line
+from synapse.records import Record
+
+GENESIS = "0" * 64
+SEGMENT_BYTES = 64 << 20
+_HEAD = len('{"chain":"') + 64 + len('",')
+_TEXT = b',"text":'
+_NOT_TEXT = b',"\\u0074ext":'  # the same key, of a mapping within the fields
+_TORN = b"~\n"  # ends a torn line; without the sign, one that lacks its end alone would read as whole
+_dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+class Tail(NamedTuple):
+    """Where the journal ends: all that the next line depends on."""
+
+    seq: int
+    chain: str
+    at: int
+    day: str
+    n: int
+    end: int
+
+
+class Journal:
+    """The segments of one directory. Writers take the lock; readers need none."""
+
+    def __init__(self, directory: str, clock: Callable[[], int], segment_bytes: int = SEGMENT_BYTES) -> None:
+        self.directory = directory
+        self.clock = clock
+        self.segment_bytes = segment_bytes
+        os.makedirs(directory, exist_ok=True)
+        self.lock = Lock(os.path.join(directory, "lock"))
+        self.listed = 0
+        self.starts = self._list() or [1]
+        self.fds: dict[int, int] = {}
+        self.tail: Tail | None = None
+        self.resume: tuple[int, int, int] = (0, self.starts[0], 0)
+
+    # -- writing -----------------------------------------------------------------------------------
+
+    def append(self, make: Callable[[Tail, int], Line | Record]) -> tuple[Record, bool]:
+        """Commit the line that `make` gives for the present tail and time; it runs under the lock.
+
+        A Record instead of a Line is an answer: it is returned as it is and nothing is written. The second value
+        says whether a line was written. The sync comes after the lock is released, so that writers share it.
+        """
+        try:
+            record, fd = self.lock.run(lambda: self._write(make))
+        except OSError as error:
+            raise StoreError(f"the journal could not be written, nothing was stored: {error}") from error
+        if fd < 0:
+            return record, False
+        try:
+            sync(fd)
+        except OSError as error:
+            self._void(record)
+            raise StoreError(f"the journal could not be synced, nothing was written: {error}") from error
+        return record, True
+
+    def _write(self, make: Callable[[Tail, int], Line | Record]) -> tuple[Record, int]:
+        tail = self._current()
+        at = max(self.clock(), tail.at + 1)
+        made = make(tail, at)
+        if isinstance(made, Record):
+            return made, -1
+        if tail.end >= self.segment_bytes:
+            tail = self._rotate(tail)
+        return self._put(tail, at, made)
+
+    def _put(self, tail: Tail, at: int, line: Line) -> tuple[Record, int]:
+        fd = self._fd(self.starts[-1])
+        if tail.end == 0:
+            self._sync_places(first=tail.seq == 0)
+        raw, record, following = encode(tail, at, line)
+        try:
+            write_all(fd, raw)
+        except OSError as error:
+            os.ftruncate(fd, tail.end)
+            raise StoreError(f"the journal could not be written, nothing was stored: {error}") from error
+        self.tail = following
+        return record, fd
+
+    def begin_with(self, raws: Collection[bytes]) -> None:
+        """Make these lines, already proven, the whole journal of a workspace that has none."""
+
+        def write() -> None:
+            if self._current().seq:
+                raise Conflict("the journal holds records already")
+            fd = self._fd(self.starts[-1])
+            for raw in raws:
+                write_all(fd, raw)
+            sync(fd)
+            self.tail = None
+
+        self.lock.run(write)
+
+    def _void(self, record: Record) -> None:
+        """Take back a line whose sync failed, if the disk lets us; nobody was told that it was stored."""
+        line = Line("void", record.by, {"seq": record.seq})
+        try:
+            self.lock.run(lambda: self._write(lambda tail, at: line))
+        except (StoreError, OSError):
+            pass
+
+    def _current(self) -> Tail:
+        """The tail as it is now, under the lock: a torn end is sealed, a new segment noticed."""
+        while True:
+            fd = self._fd(self.starts[-1])
+            size = os.fstat(fd).st_size
+            if self.tail is None or self.tail.end != size or size == 0:
+                self.tail = self._find_tail(fd, size)
+            # A segment is named by its first record, so the one that follows this tail has exactly one name.
+            if self.tail.seq + 1 != self.starts[-1] and os.path.exists(self._path(self.tail.seq + 1)):
+                self.starts, self.tail = self._list(), None
+                continue
+            if self.tail.end != size:
+                self._seal(fd, self.tail, size)
+            return self.tail
+
+    def _find_tail(self, fd: int, size: int) -> Tail:
+        """The last whole line of the newest segment, else of the one before it."""
+        end = size
+        while end > 0:
+            start, raw = line_before(fd, end)
+            found = _tail_of(raw, start + len(raw)) if raw.endswith(b"\n") and decode(raw) else None
+            if found:
+                return found
+            end = start
+        if len(self.starts) > 1:
+            before = self._fd(self.starts[-2])
+            start, raw = line_before(before, os.fstat(before).st_size)
+            found = _tail_of(raw, 0)
+            if found is None:
+                raise StoreCorrupt(f"segment {self.starts[-2]} of the journal ends in a torn line")
+            return found
+        return Tail(0, GENESIS, 0, "", 0, 0)
+
+    def _seal(self, fd: int, tail: Tail, size: int) -> None:
+        """A writer died within its write. Its bytes stay, named by a seal, and the chain goes on behind them."""
+        torn = os.pread(fd, size - tail.end, tail.end)
+        if not torn.endswith(b"\n"):
+            write_all(fd, _TORN)
+            torn += _TORN
+        line = Line("seal", "log", {"bytes": len(torn), "sha": sha256(torn)})
+        self._put(tail._replace(end=tail.end + len(torn)), max(self.clock(), tail.at + 1), line)
+
+    def _rotate(self, tail: Tail) -> Tail:
+        sync(self._fd(self.starts[-1]))
+        self.starts.append(tail.seq + 1)
+        return tail._replace(end=0)
+
+    def _sync_places(self, first: bool) -> None:
+        """A line is not on the disk before the name of its segment is, nor that before its directory's."""
+        sync_directory(self.directory)
+        if first:
+            sync_directory(os.path.dirname(self.directory))
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    def mark(self) -> tuple[int, int]:
+        """Segment and size: a mark that grows whenever the journal does, for two system calls."""
+        changed = os.stat(self.directory).st_mtime_ns
+        if changed != self.listed:
+            self.starts = self._list() or [1]
+            # The clock of a file system ticks in milliseconds: a change of just now may not be the last of its tick.
+            self.listed = changed if time.time_ns() - changed > 50_000_000 else 0
+        return self.starts[-1], os.fstat(self._fd(self.starts[-1])).st_size
+
+    def since(self, cursor: int) -> Iterator[Record]:
+        """Every whole record after the cursor. Torn and sealed lines are passed over."""
+        for raw in self.lines(cursor):
+            record = decode(raw)
+            if record is not None and record.seq > cursor:
+                yield record
+
+    def lines(self, cursor: int) -> Iterator[bytes]:
+        seq, segment, offset = self.resume
+        if seq != cursor or cursor == 0:
+            segment, offset = self._locate(cursor)
+        while True:
+            following = self._after(segment)  # asked first: only a segment with a successor is complete
+            for raw in whole_lines(self._fd(segment), offset):
+                offset += len(raw)
+                yield raw
+            if following is None:
+                break
+            segment, offset = following, 0
+        last = self._seq_before(segment, offset)
+        if last is not None:
+            self.resume = (last, segment, offset)
+
+    def at(self, seq: int) -> Record | None:
+        segment, offset = self._locate(seq - 1)
+        for raw in whole_lines(self._fd(segment), offset, chunk=1 << 16):
+            record = decode(raw)
+            if record is not None and record.seq >= seq:
+                return record if record.seq == seq else None
+        return None
+
+    def _seq_before(self, segment: int, offset: int) -> int | None:
+        if offset == 0:
+            return None
+        _, raw = line_before(self._fd(segment), offset)
+        found = _tail_of(raw, 0)
+        return found.seq if found else None
+
+    def _after(self, segment: int) -> int | None:
+        if segment == self.starts[-1]:
+            self.starts = self._list() or self.starts
+        later = [start for start in self.starts if start > segment]
+        return later[0] if later else None
+
+    def _locate(self, cursor: int) -> tuple[int, int]:
+        """Segment and offset of the first line after the cursor, by bisection over bytes: lines know their seq."""
+        self.starts = self._list() or self.starts
+        segment = max((start for start in self.starts if start <= cursor + 1), default=self.starts[0])
+        fd = self._fd(segment)
+        low, high = 0, os.fstat(fd).st_size
+        while high - low > 4096:
+            middle = (low + high) // 2
+            found = _first_line_from(fd, middle, high)
+            if found is None or found[1] > cursor:
+                high = middle
+            else:
+                low = found[0]
+        for raw in whole_lines(fd, low, chunk=1 << 16):
+            found_tail = _tail_of(raw, 0)
+            if found_tail and found_tail.seq > cursor:
+                break
+            low += len(raw)
+        return segment, low
+
+    def _list(self) -> list[int]:
+        names = os.listdir(self.directory)
+        return sorted(int(name[:-6]) for name in names if name.endswith(".jsonl") and name[:-6].isdigit())
+
+    def _path(self, start: int) -> str:
+        return os.path.join(self.directory, f"{start:012d}.jsonl")
+
+    def _fd(self, start: int) -> int:
+        if start not in self.fds:
+            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+            try:
+                self.fds[start] = os.open(self._path(start), flags, 0o644)
+            except PermissionError:
+                self.fds[start] = os.open(self._path(start), os.O_RDONLY | os.O_CLOEXEC)
+            except OSError as error:
+                raise StoreError(f"the journal could not be opened: {error}") from error
+        return self.fds[start]
+
+    def close(self) -> None:
+        while self.fds:
+            os.close(self.fds.popitem()[1])
+        self.lock.close()
+
+
+def encode(tail: Tail, at: int, line: Line) -> tuple[bytes, Record, Tail]:
+    """The bytes of the line that follows this tail, the record it holds, and the tail it leaves."""
+    day = clock.day(at)
+    n = line.n if line.n is not None else tail.n if tail.day == day else 0
+    seq = tail.seq + 1
+    text = None if line.text is None else line.text.encode()
+    sha = None if text is None else sha256(text)
+    pairs = {
+        "seq": seq,
+        "at": clock.iso(at),
+        "day": day,
+        "n": n,
+        "kind": line.kind,
+        "by": line.by,
+        "id": line.id,
+    }
+    pairs |= {"path": line.path, "once": line.once, "key": line.key, "f": line.fields or None, "sha": sha}
+    head = _dumps({name: value for name, value in pairs.items() if value is not None})[1:-1].encode()
+    head = head.replace(_TEXT, _NOT_TEXT)
+    chain = link(tail.chain, head)
+    body = b"" if line.text is None else _TEXT + _dumps(line.text).encode()
+    raw = b'{"chain":"' + chain.encode() + b'",' + head + body + b"}\n"
+    record = Record(seq, at, line.kind, line.by, line.id, line.fields, line.text, line.path, line.once, line.key, sha)
+    return raw, record, Tail(seq, chain, at, day, n, tail.end + len(raw))
+
+
+def link(chain: str, head: bytes) -> str:
+    return sha256(chain.encode(), head)
+
+
+def decode(raw: bytes) -> Record | None:
+    """The record on a line, or None for one that is torn."""
+    try:
+        got = json.loads(raw)
+        return Record(
+            got["seq"],
+            clock.micros(got["at"]),
+            got["kind"],
+            got["by"],
+            got.get("id"),
+            got.get("f") or {},
+            got.get("text"),
+            got.get("path"),
+            got.get("once"),
+            got.get("key"),
+            got.get("sha"),
+        )
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def split(raw: bytes) -> tuple[str, bytes, bytes]:
+    """A line's chain, the bytes that the chain covers, and the JSON of its text, empty for none."""
+    inner = raw[_HEAD:].rstrip(b"\n").removesuffix(b"}")
+    head, mark, text = inner.partition(_TEXT)
+    return raw[10:74].decode("ascii", "replace"), head, text if mark else b""
+
+
+def _tail_of(raw: bytes, end: int) -> Tail | None:
+    head, mark, _ = raw.partition(_TEXT)
+    try:
+        got = json.loads(head + b"}" if mark else head)
+        return Tail(got["seq"], got["chain"], clock.micros(got["at"]), got["day"], got["n"], end)
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _first_line_from(fd: int, offset: int, end: int) -> tuple[int, int] | None:
+    """Offset and seq of the first whole line that starts at or after the offset, before the end."""
+    step = 4096
+    while True:
+        block = os.pread(fd, min(step, end - offset), offset)
+        start = block.find(b"\n") + 1
+        stop = block.find(b"\n", start) if start else -1
+        while stop >= 0:
+            found = _tail_of(block[start : stop + 1], 0)
+            if found:
+                return offset + start, found.seq
+            start, stop = stop + 1, block.find(b"\n", stop + 1)
+        if offset + len(block) >= end:
+            return None
+        step *= 4

@@ -1,0 +1,49 @@
+"""What a pending record puts on the next line of a log. Pure: id and time are decided by the log."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from synapse import clock
+from synapse.entry import is_id
+from synapse.records import Pending, fields_of
+from synapse.workspace import Agent
+
+
+class Line(NamedTuple):
+    """The content of a line; the log adds its place, its time and its proof."""
+
+    kind: str
+    by: str
+    fields: dict[str, Any]
+    id: str | None = None
+    text: str | None = None
+    path: str | None = None
+    once: str | None = None
+    key: str | None = None
+    n: int | None = None
+
+
+def act_line(pending: Pending, once: str | None) -> Line:
+    return Line(pending.kind, pending.by, dict(pending.fields), once=once, key=pending.key)
+
+
+def entry_line(pending: Pending, at: int, id: str, n: int, once: str | None, alias_free: bool) -> Line:
+    """An entry under its id: rendered, unless it came as a text of its own, which is then kept as it is."""
+    from synapse import codec
+
+    assert pending.entry is not None
+    wanted = pending.fields.get("alias")
+    alias = wanted if alias_free and wanted and wanted != id and is_id(wanted) else None
+    entry = pending.entry._replace(id=id, timestamp=pending.entry.timestamp or clock.seconds(at), alias=alias)
+    text = codec.render(entry) if pending.text is None else pending.text
+    fields = fields_of(entry) | {name: value for name, value in pending.fields.items() if name != "alias"}
+    if pending.text is None:
+        fields["start"] = len(text) - len(entry.body) - 1
+    return Line(pending.kind, pending.by, fields, id, text, pending.path, once, pending.key, n)
+
+
+def agent_pending(agent: Agent, by: str, was: Agent | None, how: str = "registered") -> Pending:
+    """The declaration of an agent, with what it was before."""
+    fields = {"agent": agent._asdict(), "how": how} | ({"was": was._asdict()} if was else {})
+    return Pending("agent", by, fields)

@@ -1,0 +1,106 @@
+"""The memory log: a list. For tests, for scenarios, and for a team that lives no longer than its process."""
+
+from __future__ import annotations
+
+from _thread import RLock
+from collections.abc import Callable, Collection, Iterable, Iterator
+
+from synapse import clock
+from synapse.entry import mint
+from synapse.errors import Conflict, NotFound, StoreError
+from synapse.log.line import act_line, agent_pending, entry_line
+from synapse.ports import State
+from synapse.records import Guard, Pending, Record
+from synapse.workspace import Agent, Settings
+
+
+class MemoryLog:
+    """Records in a list, under one lock; the behaviour of the protocol, without the disk."""
+
+    def __init__(self, clock: Callable[[], int] = clock.now, settings: Settings | None = None) -> None:
+        self.clock = clock
+        self.records: list[Record] = []
+        self.declared: dict[str, Agent] = {}
+        self.declared_settings = settings or Settings()
+        self.lock = RLock()
+        self.day = ("", 0)
+        self.state: State | None = None
+
+    def append(self, pending: Pending, *, once: str | None = None, unless: Guard | None = None) -> Record:
+        with self.lock:
+            if once is not None and (first := self._derived().first(pending.by, once)) is not None:
+                return self.at(first)
+            if unless is not None and not unless.holds(self._derived().keyed(unless.key)):
+                raise Conflict(f"{unless.name} no longer holds for {unless.key}", guard=unless.name, key=unless.key)
+            at = max(self.clock(), self.records[-1].at + 1 if self.records else 0)
+            if pending.entry is None:
+                line = act_line(pending, once)
+            else:
+                line = entry_line(pending, at, *self._claim(at), once, alias_free=False)
+            record = Record(
+                len(self.records) + 1,
+                at,
+                line.kind,
+                line.by,
+                line.id,
+                line.fields,
+                line.text,
+                line.path,
+                once,
+                line.key,
+            )
+            self.records.append(record)
+            return record
+
+    def get(self, id: str) -> Record:
+        seq = self._derived().holder(id)
+        if seq is None:
+            raise NotFound(f"there is no entry {id}", id=id)
+        return self.at(seq)
+
+    def at(self, seq: int) -> Record:
+        if not 0 < seq <= len(self.records):
+            raise NotFound(f"the log has no record {seq}", seq=seq)
+        return self.records[seq - 1]
+
+    def since(self, cursor: int = 0) -> Iterator[Record]:
+        return iter(self.records[cursor:])
+
+    def mark(self) -> tuple[int, int]:
+        return 0, len(self.records)
+
+    def archive(self, ids: Collection[str], by: str, reason: str) -> Record:
+        return self.append(Pending("archive", by, {"ids": list(ids), "reason": reason}))
+
+    def restore(self, ids: Collection[str], by: str, reason: str) -> Record:
+        return self.append(Pending("restore", by, {"ids": list(ids), "reason": reason}))
+
+    def agents(self) -> Iterable[Agent]:
+        return list(self.declared.values())
+
+    def settings(self) -> Settings:
+        return self.declared_settings
+
+    def register(self, agent: Agent, by: str, was: Agent | None = None) -> Record:
+        self.declared[agent.id] = agent
+        return self.append(agent_pending(agent, by, was))
+
+    def close(self) -> None:
+        pass
+
+    def take_over(self, records: Iterable[Record]) -> None:
+        """Begin as the copy of another log."""
+        with self.lock:
+            self.records.extend(records)
+
+    def _claim(self, at: int) -> tuple[str, int]:
+        day = clock.day(at)
+        n = self.day[1] + 1 if self.day[0] == day else 1
+        self.day = (day, n)
+        return mint(day, n), n
+
+    def _derived(self) -> State:
+        if self.state is None:
+            raise StoreError("the log was opened without its index")
+        self.state.catch_up()
+        return self.state

@@ -1,0 +1,210 @@
+"""The tree that people and other programs read: one Markdown file per entry, archive pages, quarantine.
+
+It follows the journal and is never synced on its own: whatever a crash leaves undone is done again from there.
+Every path is opened component by component and no symbolic link is followed, so nothing lands outside the root.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from synapse.digest import sha256
+from synapse.errors import StoreError
+from synapse.records import Record
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_TMPFILE = getattr(os, "O_TMPFILE", 0)
+_OPEN = b"<!-- synapse:entry id="
+_MAX_OPEN = 64
+
+
+class Page(NamedTuple):
+    """One entry as it stands in an archive page."""
+
+    id: str
+    text: bytes
+    whole: bool
+
+
+class Mirror:
+    """Files below one root. Directories stay open, so that a later symbolic link in their place changes nothing."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.open: dict[str, int] = {}
+
+    def place(self, path: str, text: bytes, *, replace: bool = False, mode: int = 0o644) -> bool:
+        """Put a file there, whole or not at all. False where a file of that name stands and is not to be replaced."""
+        folder, name = os.path.split(path)
+        for attempt in (1, 2):
+            directory = self._directory(folder)
+            try:
+                return self._place(directory, name, text, replace, mode)
+            except FileNotFoundError:
+                if attempt == 2:
+                    raise
+                os.close(self.open.pop(folder))
+        return False
+
+    def read(self, path: str, limit: int = 1 << 22) -> bytes | None:
+        """The bytes of a regular file, None where there is none; never through a link, never a device."""
+        folder, name = os.path.split(path)
+        try:
+            directory = self._directory(folder, create=False)
+            fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
+        except OSError:
+            return None
+        try:
+            status = os.fstat(fd)
+            if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
+                return None
+            return _read_all(fd, status.st_size)
+        finally:
+            os.close(fd)
+
+    def exists(self, path: str) -> bool:
+        return os.path.lexists(os.path.join(self.root, path))
+
+    def remove(self, path: str) -> None:
+        folder, name = os.path.split(path)
+        try:
+            os.unlink(name, dir_fd=self._directory(folder, create=False))
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+
+    def move(self, path: str, to: str, mode: int) -> None:
+        """Move whatever is there, links and devices themselves included."""
+        folder, name = os.path.split(path)
+        target, new = os.path.split(to)
+        here, there = self._directory(folder, create=False), self._directory(target)
+        os.rename(name, new, src_dir_fd=here, dst_dir_fd=there)
+        if stat.S_ISREG(os.stat(new, dir_fd=there, follow_symlinks=False).st_mode):
+            os.chmod(new, mode, dir_fd=there)
+
+    def file_away(self, page: str, id: str, text: bytes) -> None:
+        """Add an entry to an archive page, once; the page is only ever appended to."""
+        folder, name = os.path.split(page)
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = os.open(name, flags, 0o644, dir_fd=self._directory(folder))
+        try:
+            size = os.fstat(fd).st_size
+            old = _read_all(fd, size)
+            if any(found.id == id and found.whole for found in pages(old)):
+                return
+            os.write(fd, block(id, text))
+        finally:
+            os.close(fd)
+
+    def close(self) -> None:
+        while self.open:
+            os.close(self.open.popitem()[1])
+
+    def _place(self, directory: int, name: str, text: bytes, replace: bool, mode: int) -> bool:
+        if _TMPFILE and not replace:
+            try:
+                return _link_unnamed(directory, name, text, mode)
+            except OSError as error:
+                if isinstance(error, FileNotFoundError | FileExistsError):
+                    raise
+        draft = f".{name}.{os.getpid()}.{os.urandom(3).hex()}"
+        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode, dir_fd=directory)
+        try:
+            with os.fdopen(fd, "wb") as file:
+                file.write(text)
+            if replace:
+                os.rename(draft, name, src_dir_fd=directory, dst_dir_fd=directory)
+                return True
+            os.link(draft, name, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)
+        except FileExistsError:
+            return False
+        finally:
+            try:
+                os.unlink(draft, dir_fd=directory)
+            except FileNotFoundError:
+                pass
+        return True
+
+    def _directory(self, folder: str, create: bool = True) -> int:
+        """An open directory below the root, made where needed, no link followed on the way."""
+        if folder in self.open:
+            return self.open[folder]
+        fd = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            for part in filter(None, folder.split("/")):
+                if create:
+                    try:
+                        os.mkdir(part, 0o755, dir_fd=fd)
+                    except FileExistsError:
+                        pass
+                try:
+                    below = os.open(part, _DIRECTORY, dir_fd=fd)
+                except NotADirectoryError as error:
+                    raise StoreError(f"{folder}: {part!r} is not a directory of this workspace") from error
+                os.close(fd)
+                fd = below
+        except BaseException:
+            os.close(fd)
+            raise
+        if len(self.open) >= _MAX_OPEN:
+            os.close(self.open.pop(next(iter(self.open))))
+        self.open[folder] = fd
+        return fd
+
+
+def path_of(record: Record) -> str:
+    """Where the file of an entry's record stands while it is live."""
+    if record.path:
+        return record.path
+    top = "staging" if record.fields.get("staged") else "entries"
+    return f"{top}/{record.fields['namespace']}/{record.id}.md"
+
+
+def block(id: str, text: bytes) -> bytes:
+    """An entry as an archive page holds it: a marker with its length and hash, the text, an end mark."""
+    digest = sha256(text)
+    head = f"<!-- synapse:entry id={id} bytes={len(text)} sha256={digest} -->\n"
+    return head.encode() + text + f"\n<!-- /synapse:entry {id} -->\n".encode()
+
+
+def pages(raw: bytes) -> Iterator[Page]:
+    """The entries of an archive page, each read by its length: a body may hold anything, markers too."""
+    at = 0
+    while (at := raw.find(_OPEN, at)) >= 0:
+        if at and raw[at - 1 : at] != b"\n":
+            at += 1
+            continue
+        stop = raw.find(b" -->\n", at)
+        head = raw[at + len(_OPEN) : stop].split(b" ") if stop >= 0 else []
+        if len(head) != 3 or not head[1][6:].isdigit():
+            at += 1
+            continue
+        start, size = stop + 5, int(head[1][6:])
+        text = raw[start : start + size]
+        yield Page(head[0].decode("ascii", "replace"), text, sha256(text).encode() == head[2][7:])
+        at = start + size
+
+
+def _link_unnamed(directory: int, name: str, text: bytes, mode: int) -> bool:
+    """A file without a name until it is whole; then it is there at once, and never over another."""
+    fd = os.open(".", os.O_WRONLY | _TMPFILE | os.O_CLOEXEC, mode, dir_fd=directory)
+    try:
+        view = memoryview(text)
+        while view:
+            view = view[os.write(fd, view) :]
+        os.link(f"/proc/self/fd/{fd}", name, dst_dir_fd=directory, follow_symlinks=True)
+    except FileExistsError:
+        return False
+    finally:
+        os.close(fd)
+    return True
+
+
+def _read_all(fd: int, size: int) -> bytes:
+    chunks = []
+    while size > 0 and (chunk := os.read(fd, min(size, 1 << 20))):
+        chunks.append(chunk)
+        size -= len(chunk)
+    return b"".join(chunks)

@@ -1,0 +1,191 @@
+"""Proof: that the journal's chain holds, that every file is what its line says, and mending what can be mended."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+
+from synapse.digest import sha256
+from synapse.log.journal import GENESIS, Journal, decode, link, split
+from synapse.log.mirror import Mirror, block, pages, path_of
+from synapse.log.settle import live_path, page_path
+from synapse.page import Problem, Report
+from synapse.records import Record
+
+_dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+class Proof:
+    """One walk along the journal, then one through the tree."""
+
+    def __init__(self, root: str, journal: Journal, mirror: Mirror) -> None:
+        self.root = root
+        self.journal = journal
+        self.mirror = mirror
+        self.problems: list[Problem] = []
+        self.chain = GENESIS
+        self.seq = 0
+        self.torn: list[bytes] = []
+        self.places: dict[str, tuple[Record, str]] = {}
+        self.declared: dict[str, Record] = {}
+
+    def run(self, head: str | None = None) -> Report:
+        """Everything that is wrong, the first bad record first. `head` is what an earlier report ended with."""
+        heads = {head} if head else set()
+        for number, raw in enumerate(self._lines(), 1):
+            self._line(number, raw)
+            heads.discard(f"{self.seq}:{self.chain}")
+        for kept in heads:
+            self._found(
+                "journal",
+                f"does not hold the record {kept[:24]}… that was its head before: it was cut or rewritten",
+            )
+        if self.torn:
+            self._found("journal", "ends in a torn line; the next write seals it", mendable=True)
+        self._tree()
+        return Report(tuple(self.problems), self.seq, f"{self.seq}:{self.chain}")
+
+    def _found(self, where: str, what: str, mendable: bool = False) -> None:
+        self.problems.append(Problem(where, what, mendable))
+
+    # -- the journal -------------------------------------------------------------------------------
+
+    def _lines(self) -> Iterator[bytes]:
+        for start in self.journal._list():
+            if start != self.seq + 1:
+                self._found("journal", f"segment {start:012d}.jsonl does not follow record {self.seq}")
+            with open(self.journal._path(start), "rb") as file:
+                yield from file
+
+    def _line(self, number: int, raw: bytes) -> None:
+        record = decode(raw) if raw.endswith(b"\n") else None
+        if record is None:
+            self.torn.append(raw)
+            return
+        chain, head, text = split(raw)
+        if self.torn:
+            self._sealed(record)
+        what = self._wrong(record, raw, chain, head, text)
+        if what:
+            self._found(f"record {record.seq} ({record.id or record.kind})", f"{what} (line {number} of the journal)")
+        self.seq, self.chain = record.seq, chain
+        self._state(record)
+
+    def _wrong(self, record: Record, raw: bytes, chain: str, head: bytes, text: bytes) -> str | None:
+        if record.seq != self.seq + 1:
+            return f"stands after record {self.seq}: lines are missing, doubled or out of order"
+        if link(self.chain, head) != chain:
+            return "does not follow from the line before it: it, or its chain, was changed"
+        if raw != b'{"chain":"' + chain.encode() + b'",' + head + (b',"text":' + text if text else b"") + b"}\n":
+            return "is not written as a line is: its bytes were changed"
+        if record.sha is not None and record.text is not None:
+            if sha256(record.text.encode()) != record.sha or _dumps(record.text).encode() != text:
+                return "its text is not the one that was written"
+        elif (record.sha is None) != (record.text is None):
+            return "its text is missing, or was added"
+        return None
+
+    def _sealed(self, record: Record) -> None:
+        torn = b"".join(self.torn)
+        sha = sha256(torn)
+        if record.kind != "seal" or record.fields.get("bytes") != len(torn) or record.fields.get("sha") != sha:
+            self._found(
+                f"the line before record {record.seq}",
+                "cannot be read, and no seal names it: its bytes were changed",
+            )
+        self.torn = []
+
+    def _state(self, record: Record) -> None:
+        """Where the files should be after this record."""
+        fields = record.fields
+        if record.kind == "entry" and record.id:
+            self.places[record.id] = (record, "staged" if fields.get("staged") else "live")
+        elif record.kind in ("approve", "reject"):
+            self._becomes(fields.get("entry"), "live" if record.kind == "approve" else "gone")
+        elif record.kind in ("archive", "restore"):
+            for id in fields.get("ids", ()):
+                self._becomes(id, "archived" if record.kind == "archive" else "live")
+        elif record.kind == "agent":
+            self.declared[fields["agent"]["id"]] = record
+        elif record.kind == "repair":
+            for id in fields.get("lost", ()):
+                self._becomes(id, "gone")
+        elif record.kind == "void":
+            self.places = {id: place for id, place in self.places.items() if place[0].seq != fields["seq"]}
+
+    def _becomes(self, id: str | None, state: str) -> None:
+        if id in self.places:
+            self.places[id] = (self.places[id][0], state)
+
+    # -- the tree ----------------------------------------------------------------------------------
+
+    def _tree(self) -> None:
+        archived: dict[str, list[Record]] = {}
+        for record, state in self.places.values():
+            if state == "archived":
+                archived.setdefault(page_path(record), []).append(record)
+            elif state != "gone":
+                self._file(record, live_path(record) if state == "live" else path_of(record))
+        for page, records in archived.items():
+            self._page(page, records)
+
+    def _file(self, record: Record, path: str) -> None:
+        raw = self.mirror.read(path)
+        if raw is None:
+            self._found(path, "is missing, or is no file", mendable=True)
+        elif sha256(raw) != record.sha:
+            self._found(path, "was changed after it was written", mendable=True)
+
+    def _page(self, path: str, records: list[Record]) -> None:
+        raw = self.mirror.read(path, limit=1 << 40)
+        if raw is None:
+            self._found(path, "is missing", mendable=True)
+            return
+        found = {page.id: page.whole for page in pages(raw)}
+        for record in records:
+            if not found.get(record.id or ""):
+                what = "was changed" if record.id in found else "is missing"
+                self._found(path, f"{record.id} {what}", mendable=True)
+        self._between(path, raw)
+
+    def _between(self, path: str, raw: bytes) -> None:
+        """An archive page is blocks and nothing else."""
+        expected = b"".join(block(page.id, page.text) for page in pages(raw))
+        if expected != raw:
+            self._found(path, "has bytes between or after its entries that do not belong there", mendable=True)
+
+
+def mend(proof: Proof) -> tuple[list[str], list[str]]:
+    """Put every file back as its line says; the ids whose files were put back, and those that could not be."""
+    put: list[str] = []
+    lost: list[str] = []
+    archived: dict[str, list[Record]] = {}
+    for id, (record, state) in proof.places.items():
+        if state == "archived":
+            archived.setdefault(page_path(record), []).append(record)
+        elif state != "gone":
+            path = live_path(record) if state == "live" else path_of(record)
+            text = (record.text or "").encode()
+            if proof.mirror.read(path) != text:
+                _replace(proof.mirror, path, text, id, put, lost)
+    for path, records in archived.items():
+        text = b"".join(block(record.id or "", (record.text or "").encode()) for record in records)
+        raw = proof.mirror.read(path, limit=1 << 40)
+        old = {page.id: page for page in pages(raw or b"")}
+        if raw is None or any(not old.get(r.id or "") or not old[r.id or ""].whole for r in records) or raw != text:
+            kept = [page for page in old.values() if page.whole and page.id not in {r.id for r in records}]
+            text = b"".join(block(page.id, page.text) for page in kept) + text
+            if raw != text:
+                _replace(proof.mirror, path, text, path, put, lost)
+    return put, lost
+
+
+def _replace(mirror: Mirror, path: str, text: bytes, name: str, put: list[str], lost: list[str]) -> None:
+    try:
+        if os.path.isdir(os.path.join(mirror.root, path)):
+            raise IsADirectoryError(path)
+        mirror.place(path, text, replace=True)
+        put.append(name)
+    except OSError:
+        lost.append(name)

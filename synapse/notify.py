@@ -1,0 +1,121 @@
+"""Who is told of what: routing to deliveries (pure), and following the log by cursor with a bell.
+
+The bell is a hint and may be lost; the cursor is the truth. A follower misses nothing and is told nothing twice.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from synapse import namespace as ns
+from synapse.authority import visible, wakes
+from synapse.bell import Bell
+from synapse.entry import Entry
+from synapse.page import Event
+from synapse.ports import Log
+from synapse.records import Record, entry_of
+from synapse.workspace import Agent
+
+RECONCILE = 0.25
+
+
+class Delivery(NamedTuple):
+    """An entry on its way to an agent: `now` to a live session, `next` at the start of the next one."""
+
+    agent: str
+    entry: str
+    tier: str
+
+
+def route(entry: Entry, agents: Iterable[Agent]) -> list[Delivery]:
+    """To whom an entry goes, and how soon. Pure. Info goes to nobody: it is there to be read."""
+    deliveries = []
+    for agent in agents:
+        if entry.author == agent.id or entry.staged or not visible(entry, agent):
+            continue
+        if wakes(entry, agent):
+            deliveries.append(Delivery(agent.id, entry.id, "now"))
+        elif entry.priority != "info":
+            deliveries.append(Delivery(agent.id, entry.id, "next"))
+    return deliveries
+
+
+class Follower:
+    """One agent's ear at the log. Iterating never ends by itself; `poll` looks once."""
+
+    def __init__(
+        self,
+        log: Log,
+        agent: Callable[[], Agent | None],
+        entry: Callable[[str], Entry],
+        cursor: int,
+        critical: bool = False,
+    ) -> None:
+        self.log = log
+        self.agent = agent
+        self.entry = entry
+        self.cursor = cursor
+        self.critical = critical
+
+    def poll(self) -> Iterator[Event]:
+        """Every event after the cursor, which moves on with each record, told of or not."""
+        agent = self.agent()
+        for record in self.log.since(self.cursor):
+            found = self._event(record, agent)
+            self.cursor = record.seq
+            if found is not None:
+                yield found
+
+    def _event(self, record: Record, agent: Agent | None) -> Event | None:
+        fields = record.fields
+        if record.kind == "entry":
+            if fields.get("staged") or (self.critical and fields.get("priority") != "critical"):
+                return None
+            if _out_of_reach(record, agent):
+                return None
+            return self._told(record.seq, "entry", entry_of(record), agent)
+        if record.kind in ("approve", "vouch"):
+            entry = self.entry(fields["entry"])
+            if record.kind == "vouch" or not self.critical or entry.priority == "critical":
+                return self._told(record.seq, record.kind, entry._replace(staged=False), agent)
+        return None
+
+    def _told(self, seq: int, kind: str, entry: Entry, agent: Agent | None) -> Event | None:
+        if self.critical and entry.priority != "critical":
+            return None
+        if agent is not None and (entry.author == agent.id or not visible(entry, agent)):
+            return None
+        return Event(seq, kind, entry)
+
+
+def _out_of_reach(record: Record, agent: Agent | None) -> bool:
+    """Whether the fields alone say that the agent cannot see it: most records of a busy log end here."""
+    if agent is None:
+        return False
+    if record.by == agent.id:
+        return True
+    said_to_all = "addressees" not in record.fields
+    return said_to_all and not ns.matches_any(agent.read or (), record.fields["namespace"])
+
+
+def follow(
+    follower: Follower, bells: str | None, refresh: Callable[[], None], timeout: float | None = None
+) -> Iterator[Event]:
+    """Events as they come. Rung or not, it looks again four times a second; `refresh` runs before such a look."""
+    bell = Bell(bells) if bells else None
+    until = None if timeout is None else time.monotonic() + timeout
+    try:
+        while True:
+            yield from follower.poll()
+            left = RECONCILE if until is None else min(RECONCILE, until - time.monotonic())
+            if left <= 0:
+                return
+            if bell is None:
+                time.sleep(min(left, 0.01))
+            elif not bell.wait(left):
+                refresh()
+    finally:
+        if bell:
+            bell.close()

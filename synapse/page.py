@@ -1,0 +1,138 @@
+"""What a read gives back: pages, hits, events, reports. Values; nothing here reads or writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, overload
+
+from synapse.entry import Entry
+
+
+class Page:
+    """Entries, newest first. `cursor` is how far the log had been read; `matched` counts the live entries that
+    the filter lets through, `visible` those of them that this agent may see: none visible is not none there."""
+
+    __slots__ = ("_count", "_counted", "cursor", "entries")
+
+    def __init__(self, entries: Sequence[Entry], cursor: int, count: Callable[[], tuple[int, int]]) -> None:
+        self.entries = tuple(entries)
+        self.cursor = cursor
+        self._count = count
+        self._counted: tuple[int, int] | None = None
+
+    @property
+    def matched(self) -> int:
+        return self._counts()[0]
+
+    @property
+    def visible(self) -> int:
+        return self._counts()[1]
+
+    def _counts(self) -> tuple[int, int]:
+        if self._counted is None:
+            self._counted = self._count()
+        return self._counted
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    @overload
+    def __getitem__(self, place: int) -> Entry: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Entry, ...]: ...
+
+    def __getitem__(self, place: int | slice) -> Entry | tuple[Entry, ...]:
+        return self.entries[place]
+
+    def __repr__(self) -> str:
+        return f"Page({len(self.entries)} entries, cursor={self.cursor})"
+
+
+class Hit(NamedTuple):
+    """One entry found, with its score (higher is better) and the part of the body that matched."""
+
+    entry: Entry
+    score: float
+    excerpt: str
+
+    @property
+    def id(self) -> str:
+        return self.entry.id
+
+    @property
+    def author(self) -> str:
+        return self.entry.author
+
+    @property
+    def namespace(self) -> str:
+        return self.entry.namespace
+
+    @property
+    def body(self) -> str:
+        return self.entry.body
+
+
+class Hits(Sequence[Hit]):
+    """What was found, best first. `partial`: more entries match than are ranked, and these are the best of the
+    newest `ranked` ones."""
+
+    __slots__ = ("hits", "partial", "ranked")
+
+    def __init__(self, found: Sequence[Hit] = (), partial: bool = False, ranked: int = 0) -> None:
+        self.hits = tuple(found)
+        self.partial = partial
+        self.ranked = ranked
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    @overload
+    def __getitem__(self, place: int) -> Hit: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Hit, ...]: ...
+
+    def __getitem__(self, place: int | slice) -> Hit | tuple[Hit, ...]:
+        return self.hits[place]
+
+    def __repr__(self) -> str:
+        return f"Hits({len(self.hits)} entries, partial={self.partial})"
+
+
+class Event(NamedTuple):
+    """One thing that a follower is told of: an entry that is new to it, and the cursor to go on from."""
+
+    cursor: int
+    kind: str
+    entry: Entry
+
+
+class Problem(NamedTuple):
+    """One finding of `verify`: where, what, and whether `repair` can mend it."""
+
+    where: str
+    what: str
+    mendable: bool = False
+
+
+class Report(NamedTuple):
+    """What `verify` found. `head` names the last record and its chain: kept elsewhere, it proves the end too."""
+
+    problems: tuple[Problem, ...]
+    records: int
+    head: str
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+
+class Rebuilt(NamedTuple):
+    """What `rebuild` made: records taken in, and the digest of all that was derived from them."""
+
+    records: int
+    digest: str

@@ -1,0 +1,81 @@
+"""The protocols with more than one implementation: the log, and what a log may ask of a projection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Protocol, runtime_checkable
+
+from synapse.records import Guard, Pending, Record
+from synapse.workspace import Agent, Settings
+
+Clock = Callable[[], int]
+
+
+class State(Protocol):
+    """What has been derived from a log so far. A log asks it under its own lock, after `catch_up`."""
+
+    def catch_up(self) -> None:
+        """Take in every record of the log that is there."""
+
+    def first(self, by: str, once: str) -> int | None:
+        """The seq of the first record that this agent wrote under this key."""
+
+    def keyed(self, key: str) -> Sequence[Record]:
+        """All records with this guard key, in order; seq and fields are filled in."""
+
+    def holder(self, id: str) -> int | None:
+        """The seq of the record that holds this id."""
+
+    def names(self, folder: str) -> set[str]:
+        """The names of the entry files that the log has put, or adopted, in this folder."""
+
+
+@runtime_checkable
+class Log(Protocol):
+    """An append-only sequence of records: the truth from which everything else is derived.
+
+    * Order is the log's own: `seq` grows by one per record, `at` never decreases, whatever the writers' clocks say.
+      Readers at a cursor (the seq they have seen) never miss a record and never get one twice.
+    * `append` returns only when the record would survive the death of every process and, where the store can
+      promise it, of the machine. If it raises, the record is not in the log, or is followed by its `void`.
+    * The id of an entry is claimed by the append, unique in the workspace for ever, by any number of writers.
+    * `append(once=KEY)` returns the first record of the same author and key instead of writing a second.
+    * `append(unless=GUARD)` raises Conflict, and writes nothing, where the guard no longer holds; the decision
+      and the write are one step.
+    * `archive` and `restore` move entries between the live tree and the archive; ids, order and text stay.
+    * Everything may be called from several threads. After `close` nothing may be called but `close`.
+    * Failures are StoreError, StoreBusy where trying again helps, StoreCorrupt where it does not.
+    """
+
+    def append(self, pending: Pending, *, once: str | None = None, unless: Guard | None = None) -> Record:
+        """Commit one record and return it as stored."""
+
+    def get(self, id: str) -> Record:
+        """The record that holds this id, or NotFound."""
+
+    def at(self, seq: int) -> Record:
+        """The record at this place, or NotFound."""
+
+    def since(self, cursor: int = 0) -> Iterator[Record]:
+        """Every record after the cursor, in order, as far as the log goes now."""
+
+    def mark(self) -> tuple[int, int]:
+        """A value that grows whenever the log does. Cheap enough to ask before every read."""
+
+    def archive(self, ids: Collection[str], by: str, reason: str) -> Record:
+        """File entries away. They stay readable under their ids."""
+
+    def restore(self, ids: Collection[str], by: str, reason: str) -> Record:
+        """Bring archived entries back, in their old order."""
+
+    def agents(self) -> Iterable[Agent]:
+        """The agents as the operator declares them now."""
+
+    def settings(self) -> Settings:
+        """The settings as the operator declares them now."""
+
+    def register(self, agent: Agent, by: str, was: Agent | None = None) -> Record:
+        """Declare an agent, or change its declaration from what it was."""
+
+    def close(self) -> None:
+        """Release every resource. Idempotent."""

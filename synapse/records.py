@@ -1,0 +1,137 @@
+"""Records: the lines of the log. An entry is one kind; the acts on entries are others. Values, pure.
+
+A record never changes. What became of an entry (superseded, resolved, archived, approved) is the sum of the
+records that came after it, and is worked out by whoever reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from synapse.entry import Entry, expiry
+
+KINDS = frozenset(
+    (
+        "agent",  # an agent was registered, or its file was edited by hand; fields hold new and old values
+        "settings",  # synapse.yaml changed
+        "entry",  # an entry was written, or a dropped file was adopted
+        "approve",  # a staged entry takes effect, here and now in the order of the log
+        "reject",  # a staged entry never will
+        "vouch",  # an unverified entry is believed
+        "resolve",  # a blocker is done
+        "archive",  # entries were filed away; reason in the fields
+        "restore",  # and brought back
+        "shown",  # everything up to a cursor was shown to an agent
+        "quarantine",  # a dropped file could not be adopted
+        "void",  # a record whose sync failed: it was never acknowledged and does not count
+        "seal",  # a torn line stands before this one
+        "repair",  # a file was restored, or its loss recorded
+    )
+)
+
+
+class Pending(NamedTuple):
+    """A record on its way into the log: the log gives it seq, time and, for an entry, the id."""
+
+    kind: str
+    by: str
+    fields: Mapping[str, Any]
+    entry: Entry | None = None
+    text: str | None = None
+    path: str | None = None
+    key: str | None = None
+
+
+class Record(NamedTuple):
+    """A line of the log. `at` is the microsecond of its receipt and never decreases; `key` is the guards'."""
+
+    seq: int
+    at: int
+    kind: str
+    by: str
+    id: str | None
+    fields: Mapping[str, Any]
+    text: str | None = None
+    path: str | None = None
+    once: str | None = None
+    key: str | None = None
+    sha: str | None = None
+
+
+class Guard(NamedTuple):
+    """A condition on the records of one key, checked under the log's lock. `holds` is pure."""
+
+    key: str
+    name: str
+    holds: Callable[[Iterable[Record]], bool]
+
+
+def none_live(key: str) -> Guard:
+    """No record of this key stands without a later one that ends it (`fields['end']`)."""
+
+    def holds(records: Iterable[Record]) -> bool:
+        live = False
+        for record in records:
+            live = not record.fields.get("end", False)
+        return not live
+
+    return Guard(key, "none_live", holds)
+
+
+def sum_below(key: str, limit: int) -> Guard:
+    """The amounts (`fields['amount']`, 1 where none is given) of this key's records sum to less than the limit."""
+
+    def holds(records: Iterable[Record]) -> bool:
+        return sum(int(record.fields.get("amount", 1)) for record in records) < limit
+
+    return Guard(key, f"sum_below({limit})", holds)
+
+
+def epoch_is(run: str, number: int) -> Guard:
+    """The newest record of this run has this epoch (`fields['epoch']`), or there is none and it is 0."""
+
+    def holds(records: Iterable[Record]) -> bool:
+        newest = 0
+        for record in records:
+            newest = max(newest, int(record.fields.get("epoch", 0)))
+        return newest == number
+
+    return Guard(run, f"epoch_is({number})", holds)
+
+
+_DEFAULTS = Entry("", "", "", "", "", "", "")
+_STORED = (
+    "author timestamp namespace priority ttl addressees tags related replaces topic scope claim derived_from"
+    " evidence when authority trust alias claimed staged"
+).split()
+
+
+def fields_of(entry: Entry) -> dict[str, Any]:
+    """An entry as the fields of its record: only what differs from the defaults."""
+    pairs = ((name, getattr(entry, name)) for name in _STORED)
+    return {name: value for name, value in pairs if value != getattr(_DEFAULTS, name)}
+
+
+def entry_of(record: Record) -> Entry:
+    """The entry that a record of kind `entry` holds. Its body is the tail of the text, or stands in the fields."""
+    fields = dict(record.fields)
+    start = fields.pop("start", 0)
+    body = fields.pop("body", None)
+    for name in ("addressees", "tags", "related", "replaces", "derived_from"):
+        if name in fields:
+            fields[name] = tuple(fields[name])
+    ttl = fields["ttl"]
+    return Entry(
+        id=record.id or "",
+        body=canonical_body((record.text or "")[start:]) if body is None else body,
+        seq=record.seq,
+        at=record.at,
+        expires=expiry(ttl, record.at),
+        **{name: value for name, value in fields.items() if name in Entry._fields},
+    )
+
+
+def canonical_body(text: str) -> str:
+    """The body as it is stored and compared: unix line ends, no blank lines before it, no white space after it."""
+    return text.replace("\r\n", "\n").replace("\r", "\n").lstrip("\n").rstrip()

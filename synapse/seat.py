@@ -1,0 +1,296 @@
+"""A seat: the memory as one agent has it. Every act is somebody's, and every read passes the read gate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from synapse import notify
+from synapse.authority import admit, may_close, may_replace, may_rule, visible
+from synapse.clock import parse_since
+from synapse.entry import NEVER, TRUST, Draft, Entry, addressees, check_priority, words
+from synapse.errors import Conflict, Forbidden, InvalidEntry, InvalidQuery, NotFound, QueueFull
+from synapse.index.query import Filter
+from synapse.namespace import check_glob
+from synapse.page import Event, Hits, Page
+from synapse.records import Pending, entry_of, sum_below
+from synapse.store import Store
+from synapse.workspace import OPERATOR, Agent
+
+if TYPE_CHECKING:
+    from synapse.view import View
+
+Names = str | Iterable[str] | None
+
+
+class Seat:
+    """One agent at the memory, or the operator, who sees everything and writes nothing."""
+
+    def __init__(self, store: Store, id: str) -> None:
+        self.store = store
+        self.id = id
+        self._pages: dict[object, tuple[int, Page]] = {}
+        self._pages_mark: object = None
+        self._unread: tuple[object, int, int] = (None, 0, 0)
+        self._me()
+
+    # -- writing -----------------------------------------------------------------------------------
+
+    def append(
+        self,
+        body: str,
+        namespace: str,
+        *,
+        priority: str = "info",
+        ttl: str | None = None,
+        tags: Names = (),
+        to: Names = "all",
+        topic: str | None = None,
+        supersedes: Names = None,
+        related: Names = (),
+        scope: str = "public",
+        pii: bool = False,
+        derived_from: Names = (),
+        evidence: str | None = None,
+        once: str | None = None,
+    ) -> Entry:
+        """Write an entry; it is durable when this returns. With `once`, a second call with the same key writes
+        nothing and returns the first entry."""
+        agent = self._writer()
+        draft = Draft(
+            body, namespace, self.id, priority, ttl, addressees(to), words(tags), words(related), words(supersedes),
+            topic or None, scope, pii, None, words(derived_from), evidence,
+        )  # fmt: skip
+        entry = admit(draft, agent, self.store.settings, trust=self._lineage(draft.derived_from))
+        for id in entry.replaces:
+            may_replace(agent, self._known(id))
+        guard = sum_below("staging", self.store.settings.staging_limit) if entry.staged else None
+        if guard:
+            self.store.expire_staged()
+        pending = Pending("entry", self.id, {}, entry, key="staging" if entry.staged else None)
+        try:
+            return entry_of(self.store.log.append(pending, once=once, unless=guard))
+        except Conflict as error:
+            limit = self.store.settings.staging_limit
+            raise QueueFull(f"{limit} entries wait for review; approve or reject some first", limit=limit) from error
+
+    def resolve(self, id: str, note: str | None = None) -> Entry:
+        """Say that a blocker, or any entry, is done: it is no longer shown."""
+        return self._rule(id, "resolve", may_close, note=note)
+
+    def vouch(self, id: str) -> Entry:
+        """Believe an unverified entry: from now on it counts as its author's."""
+        entry = self.store.current(id)
+        if entry.trust != "unverified":
+            raise Conflict(f"{id} needs no voucher: its trust is {entry.trust}", id=id)
+        agent = self._writer()
+        may_rule(agent, entry, self.store.settings, "vouch for")
+        authority, priority = self.store.vouched(entry)
+        self.store.act("vouch", self.id, entry=id, authority=authority, trust="reviewed", priority=priority)
+        return self.store.current(id)
+
+    def approve(self, id: str) -> Entry:
+        """Let a staged entry take effect, here and now."""
+        self._waiting(id, "approve")
+        self.store.act("approve", self.id, entry=id)
+        return self.store.current(id)
+
+    def reject(self, id: str, reason: str | None = None) -> Entry:
+        """Turn a staged entry away. It is never shown; its record stays."""
+        entry = self._waiting(id, "reject")
+        self.store.act("reject", self.id, entry=id, reason=reason)
+        return entry
+
+    def staged(self) -> list[Entry]:
+        """What waits for review: an agent's own entries, and those it may rule on."""
+        self.store.fresh()
+        self.store.expire_staged()
+        return [entry for entry in self.store.index.query.staged() if self._sees_staged(entry)]
+
+    def archive(self, ids: Names, reason: str = "archived by hand") -> list[Entry]:
+        """File entries away: out of every page, still readable and searchable as archived ones."""
+        return self._file(words(ids), "archive", reason)
+
+    def restore(self, ids: Names, reason: str = "restored by hand") -> list[Entry]:
+        """Bring archived entries back to the place they had."""
+        return self._file(words(ids), "restore", reason)
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    def read(
+        self,
+        *,
+        since: str | int | None = None,
+        priority: Names = None,
+        namespace: Names = None,
+        author: str | None = None,
+        tag: str | None = None,
+        limit: int | None = None,
+        archived: bool = False,
+        mark: bool = False,
+    ) -> Page:
+        """The live entries that this agent may see, newest first. A plain read writes nothing; `mark` notes, with
+        one record, that everything so far was shown."""
+        asked = (since, priority if isinstance(priority, str) else tuple(priority or ()), namespace if isinstance(
+            namespace, str) else tuple(namespace or ()), author, tag, limit, archived)  # fmt: skip
+        self.store.fresh()
+        now = self.store.clock()
+        if self._pages_mark != self.store.index.mark:
+            self._pages.clear()
+            self._pages_mark = self.store.index.mark
+        until, page = self._pages.get(asked, (0, None))
+        if page is None or now >= until:
+            page, until = self._page(now, *asked)
+            self._pages[asked] = (until, page)
+        if mark:
+            self.store.act("shown", self._writer().id, cursor=page.cursor, how="read")
+        return page
+
+    def briefing(
+        self,
+        budget: int | None = None,
+        *,
+        department: str | None = None,
+        as_of: str | int | None = None,
+        encoding: str = "o200k_base",
+        mark: bool = False,
+    ) -> View:
+        """The agent's view: what it should know now, within an exact number of tokens. `mark` notes that all of
+        it was shown: it went into a session's prompt."""
+        from synapse.briefing import brief
+
+        if mark:
+            self.store.fresh()
+            self.store.act("shown", self._writer().id, cursor=self.store.index.cursor(), how="briefing")
+        return brief(self.store, self._me(), budget=budget, department=department, as_of=as_of, encoding=encoding)
+
+    def search(self, query: str, *, limit: int = 10, namespace: Names = None, archived: bool = False) -> Hits:
+        """The entries that match the words of the query best, among those this agent may see."""
+        self.store.fresh()
+        wanted = Filter(namespaces=_globs(namespace), archived=archived)
+        return self.store.index.search(self._me(), query, wanted, self.store.clock(), limit)
+
+    def unread(self) -> int:
+        """How many live entries of others this agent has not been shown."""
+        self.store.index.catch_up()
+        mark, until, count = self._unread
+        now = self.store.clock()
+        if mark != self.store.index.mark or now >= until:
+            agent = self._me()
+            if agent is None:
+                raise Forbidden("the operator has no inbox; ask as an agent")
+            count, until = self.store.index.query.unread(agent, self.store.index.query.shown(self.id), now)
+            self._unread = (self.store.index.mark, until, count)
+        return count
+
+    def follow(
+        self, since: int | None = None, *, critical: bool = False, timeout: float | None = None
+    ) -> Iterator[Event]:
+        """Entries of others as they come, each once, from a cursor on (None: from now on)."""
+        self.store.fresh()
+        cursor = self.store.index.cursor() if since is None else since
+        follower = notify.Follower(self.store.log, self._me, self.store.current, cursor, critical)
+        return notify.follow(follower, self.store.bells, self.store.look, timeout)
+
+    def get(self, id: str) -> Entry:
+        """One entry, whatever became of it, if this agent may see it."""
+        self.store.fresh()
+        return self._known(id)
+
+    # -- below -------------------------------------------------------------------------------------
+
+    def _me(self) -> Agent | None:
+        if self.id == OPERATOR:
+            return None
+        agent = self.store.agent(self.id)
+        if agent is None:
+            raise NotFound(
+                f"agent {self.id} is not registered; register it with"
+                f" `synapse register --id {self.id} --role engineer`",
+                id=self.id,
+            )
+        return agent
+
+    def _writer(self) -> Agent:
+        agent = self._me()
+        if agent is None:
+            raise Forbidden("the operator declares agents and reads everything; entries and rulings are agents' acts")
+        return agent
+
+    def _known(self, id: str) -> Entry:
+        """An entry that this agent may see. One that it may not see is, to it, not there."""
+        entry = self.store.current(id)
+        if not (visible(entry, self._me()) or (entry.staged and self._sees_staged(entry))):
+            raise NotFound(f"there is no entry {id} that {self.id} may see", id=id)
+        return entry
+
+    def _lineage(self, sources: tuple[str, ...]) -> str:
+        """What is made of other entries is trusted no more than the least of them."""
+        trusts = [self._known(id).trust for id in sources]
+        return min(("local", *trusts), key=TRUST.index)
+
+    def _sees_staged(self, entry: Entry) -> bool:
+        agent = self._me()
+        if agent is None or entry.author == agent.id:
+            return True
+        try:
+            may_rule(agent, entry, self.store.settings, "approve")
+        except Forbidden:
+            return False
+        return True
+
+    def _waiting(self, id: str, action: str) -> Entry:
+        agent = self._writer()
+        self.store.expire_staged()
+        entry = self.store.current(id)
+        if not entry.staged or id not in {found.id for found in self.store.index.query.staged()}:
+            raise Conflict(f"{id} does not wait for review", id=id)
+        may_rule(agent, entry, self.store.settings, action)
+        return entry
+
+    def _rule(self, id: str, kind: str, may: Callable[..., None], **fields: object) -> Entry:
+        agent, entry = self._writer(), self._known(id)
+        may(agent, entry, self.store.settings, kind)
+        self.store.act(kind, self.id, entry=id, **{name: value for name, value in fields.items() if value})
+        return self.store.current(id)
+
+    def _file(self, ids: Sequence[str], kind: str, reason: str) -> list[Entry]:
+        agent = self._me()
+        for id in ids:
+            entry = self._known(id)
+            if agent is not None:
+                may_close(agent, entry, self.store.settings, kind)
+        if not ids:
+            raise InvalidEntry(f"nothing to {kind}: name at least one entry")
+        filer = self.store.log.archive if kind == "archive" else self.store.log.restore
+        filer(ids, self.id, reason)
+        return [self.store.current(id) for id in ids]
+
+    def _page(
+        self,
+        now: int,
+        since: str | int | None,
+        priority: str | tuple[str, ...],
+        namespace: str | tuple[str, ...],
+        author: str | None,
+        tag: str | None,
+        limit: int | None,
+        archived: bool,
+    ) -> tuple[Page, int]:
+        """The page, and the microsecond until which it stays true if nothing is written."""
+        agent, query, cursor = self._me(), self.store.index.query, self.store.index.cursor()
+        priorities = tuple(sorted(map(check_priority, words(priority))))
+        if limit is not None and limit < 0:
+            raise InvalidQuery(f"limit {limit} is negative", limit=limit)
+        floor = parse_since(since, now)
+        wanted = Filter(priorities, _globs(namespace), author, tag, archived, floor, limit)
+        entries = query.page(agent, wanted, now, cursor)
+        lapses = [entry.expires for entry in entries]
+        if floor is not None and isinstance(since, str) and floor != parse_since(since, now + 1):
+            lapses += [entry.at + (now - floor) for entry in entries[-1:]]
+        until = min([query.next_release(now), *lapses], default=NEVER)
+        return Page(entries, cursor, lambda: query.count(agent, wanted, now, cursor)), until
+
+
+def _globs(namespace: Names) -> tuple[str, ...]:
+    return tuple(check_glob(glob) for glob in words(namespace))

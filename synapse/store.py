@@ -1,0 +1,249 @@
+"""A log with its index, kept in step: what every seat at the memory shares. Knows no agent's wishes."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from _thread import allocate_lock
+from collections.abc import Callable, Mapping
+
+from synapse.authority import admit
+from synapse.entry import NEVER, Draft, Entry, parse_ttl
+from synapse.errors import Forbidden, NotFound, SynapseError
+from synapse.index.projection import Index
+from synapse.log.adopt import Channel
+from synapse.log.files import FilesLog
+from synapse.log.line import agent_pending
+from synapse.log.memory import MemoryLog
+from synapse.records import Pending, Record
+from synapse.workspace import OPERATOR, Agent, Settings, authority_in, settled
+
+LOOK_EVERY = 0.2
+FINISHED_AT_ONCE = 400
+
+Signatures = dict[str, tuple[int, int, int]]
+
+
+class Store:
+    """One open workspace. Threads may share it."""
+
+    def __init__(self, log: FilesLog | MemoryLog, clock: Callable[[], int]) -> None:
+        self.log = log
+        self.clock = clock
+        files = isinstance(log, FilesLog)
+        self.root = log.root if isinstance(log, FilesLog) else None
+        path = os.path.join(log.root, ".index", "brain.db") if isinstance(log, FilesLog) else ":memory:"
+        self.index = Index(log, path)
+        log.state = self.index
+        self.mutex = allocate_lock()
+        self.looked = self.glanced = -LOOK_EVERY
+        self.signed: Signatures | None = None
+        self.declared_settings = None if files else log.settings()
+
+    # -- keeping in step ---------------------------------------------------------------------------
+
+    def fresh(self, *, force: bool = False) -> None:
+        """Adopt what was dropped, notice what the operator edited, take in what others wrote."""
+        self.look(force=force)
+        self.index.catch_up()
+
+    def look(self, *, force: bool = False) -> None:
+        """Five times a second at most, by one thread at a time: all of the tree beside the journal."""
+        due = force or time.monotonic() - self.looked >= LOOK_EVERY
+        if due and self._alone(self._look):
+            self.looked = self.glanced = time.monotonic()
+
+    def glance(self) -> None:
+        """What a writer needs to see: the operator's files, and now and then what dead writers left undone."""
+        if time.monotonic() - self.glanced >= LOOK_EVERY and self._alone(self._glance):
+            self.glanced = time.monotonic()
+
+    def _alone(self, section: Callable[[FilesLog], object]) -> bool:
+        """Run it unless another thread is at it. A look that may not write leaves things as they are."""
+        if not isinstance(self.log, FilesLog) or not self.mutex.acquire(blocking=False):
+            return False
+        try:
+            section(self.log)
+        finally:
+            self.mutex.release()
+        return True
+
+    def _look(self, log: FilesLog) -> None:
+        self.notice()
+        log.finish(None if self.looked < 0 else FINISHED_AT_ONCE)
+        log.look(self.admit_drop)
+
+    def _glance(self, log: FilesLog) -> None:
+        self.notice()
+        log.finish(FINISHED_AT_ONCE)
+
+    def notice(self) -> None:
+        """Journal what changed in the operator's files since they were last read."""
+        assert isinstance(self.log, FilesLog)
+        now = self.log.signatures()
+        if self.signed is None:
+            self.signed = self._recall()
+        if now == self.signed:
+            return
+        self.index.catch_up()
+        before = self.signed
+        for path in sorted(set(now) | set(before)):
+            if path.startswith("agents/") and now.get(path) != before.get(path):
+                self._noticed(path, now.get(path))
+        if now.get("synapse.yaml") != before.get("synapse.yaml"):
+            self.declared_settings = self.log.settings()
+        self.signed = now
+        self._remember(now)
+
+    def _noticed(self, path: str, signature: tuple[int, int, int] | None) -> None:
+        assert isinstance(self.log, FilesLog)
+        id = os.path.basename(path)[: -len(".yaml")]
+        was = self.index.query.declared.get(id)
+        if signature is None:
+            if was is not None:
+                self.log.append(
+                    agent_pending(was, OPERATOR, was, "removed"), once=f"removed:{id}:{self.index.cursor()}"
+                )
+            return
+        try:
+            agent = settled(self.log.declaration(path))
+        except (SynapseError, OSError):
+            return  # the last good declaration stands; `doctor` names the file
+        if agent.id != id or agent == was:
+            return
+        how = "registered" if was is None else "edited"
+        self.log.append(agent_pending(agent, OPERATOR, was, how), once=f"edit:{path}:{signature}")
+
+    def sign(self) -> None:
+        """Note the operator's files as they are: they were just written through this store."""
+        if isinstance(self.log, FilesLog):
+            self.signed, self.declared_settings = self.log.signatures(), None
+            self.declared_settings = self.log.settings()
+            self._remember(self.signed)
+
+    def _recall(self) -> Signatures:
+        kept = json.loads(self.index.db.meta("signatures") or "{}")
+        return {path: (changed, size, inode) for path, (changed, size, inode) in kept.items()}
+
+    def _remember(self, signatures: Signatures) -> None:
+        """Keep the parsed settings beside the signatures, so that a cold command reads no YAML."""
+        self.index.note("settings", json.dumps(self.settings))
+        self.index.note("signatures", json.dumps(signatures))
+
+    # -- what is declared --------------------------------------------------------------------------
+
+    @property
+    def settings(self) -> Settings:
+        if self.declared_settings is None:
+            self.declared_settings = self._kept_settings() or self.log.settings()
+        return self.declared_settings
+
+    def _kept_settings(self) -> Settings | None:
+        kept = self.index.db.meta("settings")
+        if not kept or not isinstance(self.log, FilesLog) or self.signed is None:
+            return None
+        if self._recall().get("synapse.yaml") != self.signed.get("synapse.yaml"):
+            return None
+        values = dict(zip(Settings._fields, json.loads(kept), strict=True))
+        for name in ("ttl", "users", "other"):
+            values[name] = tuple((key, value) for key, value in values[name])
+        return Settings(**values)
+
+    def agents(self) -> Mapping[str, Agent]:
+        """The agents as journalled: an edit counts from the moment it was noticed."""
+        self.look()
+        self.index.catch_up()
+        return self.index.query.declared
+
+    def agent(self, id: str) -> Agent | None:
+        """One agent, for its seat. Does not wait for the index: declarations change rarely, and a glance sees it."""
+        self.glance()
+        if self.index.mark == (-1, -1):
+            self.index.catch_up()
+        found = self.index.query.declared.get(id)
+        if found is None:
+            self.index.catch_up()
+            found = self.index.query.declared.get(id)
+        return found
+
+    # -- writing -----------------------------------------------------------------------------------
+
+    def act(self, kind: str, by: str, **fields: object) -> Record:
+        """Append an act that is no entry."""
+        key = "staging" if kind in ("approve", "reject") else None
+        amount = {"amount": -1} if key else {}
+        return self.log.append(Pending(kind, by, fields | amount, key=key))
+
+    def admit_drop(self, draft: Draft, channel: Channel) -> Entry:
+        """Who a dropped file is from is decided by how it came, never by what it says."""
+        agents = self.index.query.declared
+        if channel.inbox is not None:
+            return self._from_inbox(draft, channel, channel.inbox)
+        mapped = self._mapped(channel.uid)
+        if mapped is not None and draft.author != mapped:
+            raise Forbidden(f"it says from: {draft.author}, but its owner is {mapped}", agent=mapped, action="write as")
+        if channel.owner or mapped is not None:
+            return admit(draft, agents.get(draft.author), self.settings)
+        return admit(draft, None, self.settings, trust="unverified")
+
+    def _from_inbox(self, draft: Draft, channel: Channel, inbox: str) -> Entry:
+        agent = self.index.query.declared.get(inbox)
+        if agent is None:
+            raise NotFound(f"there is no agent {inbox}, so its inbox is nobody's", id=inbox)
+        if not channel.owner and self._mapped(channel.uid) != inbox:
+            raise Forbidden(f"its owner (user {channel.uid}) is not {inbox}", agent=inbox, action="use the inbox of")
+        if draft.author not in ("", inbox):
+            raise Forbidden(f"it says from: {draft.author}, but came through the inbox of {inbox}", agent=inbox)
+        return admit(draft._replace(author=inbox), agent, self.settings)
+
+    def _mapped(self, uid: int) -> str | None:
+        """The agent that a user of this machine is."""
+        if not any(agent.user for agent in self.index.query.declared.values()) and not self.settings.users:
+            return None
+        import pwd
+
+        try:
+            names = {str(uid), pwd.getpwuid(uid).pw_name}
+        except KeyError:
+            names = {str(uid)}
+        declared = ((agent.user or "", agent.id) for agent in self.index.query.declared.values())
+        return next((id for user, id in (*declared, *self.settings.users) if user in names), None)
+
+    def expire_staged(self) -> None:
+        """Turn away what waited for review longer than the settings allow."""
+        self.index.catch_up()
+        now = self.clock()
+        for entry in self.index.query.staged():
+            if self.waits_until(entry) <= now:
+                fields = {"entry": entry.id, "reason": "nobody reviewed it in time", "amount": -1}
+                self.log.append(Pending("reject", "log", fields, key="staging"), once=f"expired:{entry.id}")
+
+    def vouched(self, entry: Entry) -> tuple[int, str]:
+        """What an unverified entry counts once it is believed: its author's authority, the priority it claimed."""
+        author = self.index.query.declared.get(entry.author)
+        authority = 0 if author is None else authority_in(author, entry.namespace, self.settings.flat)
+        return authority, entry.claimed or entry.priority
+
+    @property
+    def bells(self) -> str | None:
+        return self.log.bells if isinstance(self.log, FilesLog) else None
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    def current(self, id: str) -> Entry:
+        """The entry under an id, as of now, whoever may see it; NotFound where there is none."""
+        self.index.catch_up()
+        found = self.index.entry(id, self.clock())
+        if found is None:
+            raise NotFound(f"there is no entry {id}", id=id)
+        return found
+
+    def waits_until(self, entry: Entry) -> int:
+        """The microsecond at which a staged entry's time is up."""
+        span = parse_ttl(self.settings.staging_ttl)
+        return NEVER if span is None else entry.at + span
+
+    def close(self) -> None:
+        self.index.close()
+        self.log.close()

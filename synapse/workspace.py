@@ -1,0 +1,158 @@
+"""What the operator declares: agents and settings, as the YAML files say them. Values, pure.
+
+A role fills in whatever an agent's file leaves out. Membership (teams, projects, the department) is a set of
+names that `to:` can address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from synapse import namespace as ns
+from synapse.entry import PRIORITIES, parse_ttl, words
+from synapse.errors import InvalidEntry
+
+PROTOCOL = 1
+OPERATOR = "operator"
+CONSOLIDATOR = "consolidator"
+RESERVED = frozenset((OPERATOR, CONSOLIDATOR, "all"))
+
+
+class Role(NamedTuple):
+    """The rights that come with a role; `{department}` stands for the agent's own."""
+
+    authority: int
+    read: tuple[str, ...]
+    write: tuple[str, ...]
+
+
+_COMMON = ("projects/*", "decisions/*", "blockers/*")
+ROLES = {
+    "cto": Role(100, ("*",), ("*",)),
+    "project-lead": Role(80, (*_COMMON, "status/*"), (*_COMMON, "status/*")),
+    "engineer": Role(60, (*_COMMON, "status/{department}"), ("projects/*", "status/*", "blockers/*")),
+    "specialist": Role(40, (*_COMMON, "status/{department}"), ("status/*", "blockers/*")),
+}
+
+
+class Skill(NamedTuple):
+    """Authority that holds only in some namespaces."""
+
+    domain: str
+    authority: int
+    namespaces: tuple[str, ...]
+    level: str = "proficient"
+
+
+class Agent(NamedTuple):
+    """One agent, as registered. `read`, `write` and `authority` left at None come from the role."""
+
+    id: str
+    role: str = "engineer"
+    name: str | None = None
+    department: str | None = None
+    engine: str | None = None
+    model: str | None = None
+    authority: int | None = None
+    read: Iterable[str] | None = None
+    write: Iterable[str] | None = None
+    notify: Iterable[str] = ("critical",)
+    teams: Iterable[str] = ()
+    projects: Iterable[str] = ()
+    skills: Iterable[Skill] = ()
+    review_required: bool = False
+    user: str | None = None
+
+    @property
+    def rank(self) -> int:
+        return 0 if self.authority is None else self.authority
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Every addressee that means this agent, `all` left out."""
+        department = (self.department,) if self.department else ()
+        return frozenset((f"agent:{self.id}", *(f"team:{team}" for team in (*self.teams, *department))))
+
+
+class Settings(NamedTuple):
+    """What synapse.yaml declares; unknown keys are kept for whoever knows them."""
+
+    protocol: int = PROTOCOL
+    name: str = "shared-memory"
+    ttl: tuple[tuple[str, str], ...] = ()
+    flat: bool = False
+    staging_ttl: str = "7d"
+    staging_limit: int = 100
+    users: tuple[tuple[str, str], ...] = ()
+    other: tuple[tuple[str, object], ...] = ()
+
+    @property
+    def ttls(self) -> dict[str, str]:
+        return dict(self.ttl)
+
+
+def settled(agent: Agent) -> Agent:
+    """The agent with its role's rights filled in and every field checked; InvalidEntry says what is wrong."""
+    if not ns.is_component(agent.id) or agent.id in RESERVED:
+        raise InvalidEntry(
+            f"agent id {agent.id!r} is not valid: a-z, 0-9, '_' and '-', and not {OPERATOR}", id=agent.id
+        )
+    role = ROLES.get(agent.role, ROLES["engineer"])
+    department = agent.department or None
+    for team in (*words(agent.teams), *words(agent.projects), *((department,) if department else ())):
+        if not ns.is_component(team):
+            raise InvalidEntry(f"agent {agent.id}: {team!r} is not a valid team, project or department", id=agent.id)
+    authority = role.authority if agent.authority is None else agent.authority
+    if not 0 <= authority <= 100:
+        raise InvalidEntry(f"agent {agent.id}: authority {authority} is not between 0 and 100", id=agent.id)
+    return agent._replace(
+        department=department,
+        authority=authority,
+        read=_globs(agent.read, _filled(role.read, department)),
+        write=_globs(agent.write, _filled(role.write, department)),
+        notify=_priorities(agent.notify),
+        teams=words(agent.teams),
+        projects=words(agent.projects),
+        skills=tuple(_skill(skill) for skill in agent.skills),
+        review_required=bool(agent.review_required),
+    )
+
+
+def settled_settings(settings: Settings) -> Settings:
+    for glob, ttl in settings.ttl:
+        ns.check_glob(glob)
+        parse_ttl(ttl)
+    parse_ttl(settings.staging_ttl)
+    return settings
+
+
+def authority_in(agent: Agent, namespace: str, flat: bool = False) -> int:
+    """The agent's authority in a namespace: its skill's there, else its own; flat is 60 for all but a CTO."""
+    if flat:
+        return 100 if agent.role == "cto" else 60
+    skilled = [skill.authority for skill in agent.skills if ns.matches_any(skill.namespaces, namespace)]
+    return max(skilled) if skilled else agent.rank
+
+
+def _filled(globs: tuple[str, ...], department: str | None) -> tuple[str, ...]:
+    """The role's globs for this department; without one, a glob that needs it is left out."""
+    return tuple(g.format(department=department) for g in globs if department or "{" not in g)
+
+
+def _globs(globs: Iterable[str] | None, default: tuple[str, ...]) -> tuple[str, ...]:
+    return default if globs is None else tuple(ns.check_glob(glob) for glob in words(globs))
+
+
+def _priorities(names: Iterable[str]) -> tuple[str, ...]:
+    found = words(names)
+    for name in found:
+        if name not in PRIORITIES:
+            raise InvalidEntry(f"notify: {name!r} is not one of {', '.join(PRIORITIES)}", notify=name)
+    return found
+
+
+def _skill(skill: Skill) -> Skill:
+    if not 0 <= skill.authority <= 100:
+        raise InvalidEntry(f"skill {skill.domain!r}: authority {skill.authority} is not between 0 and 100")
+    return skill._replace(namespaces=_globs(skill.namespaces, ()))
