@@ -1,0 +1,139 @@
+"""The shell. One `main` parses the verb, runs it and turns whatever goes wrong into a line and an exit code.
+
+Environment variables, standard streams and signals are touched here and nowhere below. A verb's function
+parses, makes one call of the library and prints; it decides nothing.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Sequence
+
+from synapse.cli import parse
+from synapse.cli.streams import hush
+from synapse.cli.verbs import ALIASES, overview
+from synapse.errors import StoreError, SynapseError
+
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+
+# A command is over before its garbage matters. Looking for it while modules load and once more at the very end
+# is a sixth of what a cold command costs.
+_YOUNG = 50_000
+
+
+def main(argv: Sequence[str] | None = None, *, prog: str | None = None) -> int:
+    """Run one command line, by default the process's own; the exit code. Prints every error, raises none."""
+    if argv is not None:
+        return _main(list(argv), prog)
+    gc.set_threshold(_YOUNG)
+    try:
+        return _main(sys.argv[1:], prog)
+    finally:
+        gc.freeze()
+
+
+def _main(words: list[str], prog: str | None) -> int:
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = _run(words, prog)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        hush()
+        return BROKEN_PIPE
+    except Exception as error:
+        return _fail(error, words)
+
+
+def main_write() -> int:
+    return _alias("synapse-write")
+
+
+def main_read() -> int:
+    """As the specification has it: everything that matches, as concatenated markdown."""
+    return _alias("synapse-read", "--limit", "0", "--markdown")
+
+
+def main_view() -> int:
+    return _alias("synapse-view")
+
+
+def main_register() -> int:
+    return _alias("synapse-register")
+
+
+def _alias(prog: str, *preset: str) -> int:
+    sys.argv[1:] = [ALIASES[prog], *preset, *sys.argv[1:]]
+    return main(prog=prog)
+
+
+def _run(words: Sequence[str], prog: str | None) -> int:
+    name, rest = parse.split(words)
+    if name == "help" or (name is None and {"-h", "--help"} & set(rest)):
+        name, rest = next(iter(word for word in rest if not word.startswith("-")), None), ["--help"]
+        if name is None:
+            print(overview(), end="")
+            return 0
+    if name is None:
+        return _without_verb(rest)
+    verb = parse.verb_named(name)
+    try:
+        args = parse.arguments(verb, rest, prog)
+    except SystemExit as done:
+        return int(done.code or 0)
+    from synapse.cli.call import Call
+
+    with Call(verb, args, os.environ) as call:
+        return parse.function_of(verb)(call) or 0
+
+
+def _without_verb(rest: Sequence[str]) -> int:
+    if "--version" in rest:
+        from importlib.metadata import version
+
+        from synapse.workspace import PROTOCOL
+
+        print(f"synapse {version('synapse-orchestrator')}, protocol {PROTOCOL}")
+        return 0
+    raise parse.Usage("no verb given; `synapse --help` lists them")
+
+
+def _fail(error: Exception, words: Sequence[str]) -> int:
+    known = isinstance(error, SynapseError | OSError)
+    _hush_if_dead()
+    if "--debug" in words:
+        import traceback
+
+        traceback.print_exception(error)
+    message = str(error) if known else f"this is a bug: {type(error).__name__}: {error}; --debug shows where"
+    _complain(error, message, as_json="--json" in words)
+    if isinstance(error, SynapseError):
+        return error.exit_code
+    return StoreError.exit_code if known else SynapseError.exit_code
+
+
+def _complain(error: Exception, message: str, *, as_json: bool) -> None:
+    from synapse.cli.show import clean, to_json
+
+    if as_json:
+        details = getattr(error, "details", {})
+        text = to_json({"error": {"type": type(error).__name__, "message": message, **details}})
+    else:
+        text = f"synapse: {clean(message)}"
+    print(text, file=sys.stderr)
+
+
+def _hush_if_dead() -> None:
+    """What is still buffered goes out before the complaint; where it can't, it is dropped."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError, AttributeError):
+        hush()

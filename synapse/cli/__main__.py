@@ -1,0 +1,7 @@
+"""`python -m synapse.cli`."""
+
+import sys
+
+from synapse.cli import main
+
+sys.exit(main())

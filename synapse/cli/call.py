@@ -1,0 +1,121 @@
+"""One call of the shell: whose it is, which workspace it means, where its output goes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+from synapse.cli.parse import Usage
+from synapse.cli.verbs import OPERATORS, Verb
+from synapse.errors import Forbidden
+from synapse.workspace import OPERATOR
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from synapse.core import Memory
+    from synapse.seat import Seat
+
+
+class Call:
+    """The arguments of one call, and the memory that it opens when first asked. Closes it at its end."""
+
+    def __init__(self, verb: Verb, args: SimpleNamespace, env: Mapping[str, str]) -> None:
+        self.args = args
+        self.json: bool = args.json
+        self._env = env
+        self._memory: Memory | None = None
+        if self.run and verb.name in OPERATORS:
+            raise Forbidden(
+                f"SYNAPSE_RUN is set: a spawned run may not call `synapse {verb.name}`, the operator may",
+                agent=env.get("SYNAPSE_AGENT"),
+                action=verb.name,
+            )
+
+    def __enter__(self) -> Call:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        if self._memory is not None:
+            self._memory.close()
+
+    @property
+    def run(self) -> str | None:
+        """The spawned run that this shell is in; it acts only as its own agent."""
+        return self._env.get("SYNAPSE_RUN") or None
+
+    @property
+    def root(self) -> str:
+        if self.args.root == "":
+            raise Usage("--root is empty")
+        named = self.args.root or self._env.get("SYNAPSE_ROOT")
+        if named:
+            return os.path.expanduser(named)
+        return "shared-memory" if os.path.isdir("shared-memory") else os.path.expanduser("~/shared-memory")
+
+    def new_root(self) -> str:
+        """Where `init` makes a workspace: never in the home directory unless that is said."""
+        named = self.args.directory or self.args.root or self._env.get("SYNAPSE_ROOT")
+        return os.path.abspath(os.path.expanduser(named or "shared-memory"))
+
+    @property
+    def memory(self) -> Memory:
+        return self.open() if self._memory is None else self._memory
+
+    def open(self) -> Memory:
+        from synapse import core
+
+        self._memory = core.open(self.root)
+        return self._memory
+
+    def who(self, named: str | None) -> str | None:
+        """The agent that this call is made as: the one named, else the environment's, else none."""
+        if named == "":
+            raise Usage("the agent's name is empty")
+        own = self._env.get("SYNAPSE_AGENT") or None
+        if self.run and not own:
+            raise Forbidden("SYNAPSE_RUN is set without SYNAPSE_AGENT: nobody to act as", action="act")
+        if self.run and named not in (None, own):
+            raise Forbidden(f"this run acts as {own}, not as {named}", agent=own, action=f"act as {named}")
+        return named or own
+
+    def actor(self) -> Seat:
+        """The seat of `--from`, for whatever changes something: it is always somebody's."""
+        who = self.who(self.args.agent)
+        if who is None:
+            raise Usage("whose act is this? Give --from AGENT or set SYNAPSE_AGENT")
+        return self.memory.as_agent(who)
+
+    def reader(self) -> Seat:
+        """The seat of `--agent`; nobody named is the operator, who sees everything."""
+        return self.memory.as_agent(self.who(self.args.agent) or OPERATOR)
+
+    def agent(self) -> str:
+        """The agent that this is about, which has to be named."""
+        who = self.who(self.args.agent)
+        if who is None:
+            raise Usage("which agent? Give --agent AGENT or set SYNAPSE_AGENT")
+        return who
+
+    def show(self, data: object | Callable[[], object], text: str | Callable[[], str]) -> None:
+        """Print the one or the other form; what is costly to make comes as a function."""
+        if self.json:
+            from synapse.cli.show import to_json
+
+            self.say(to_json(data() if callable(data) else data))
+        elif shown := text() if callable(text) else text:
+            self.say(shown)
+
+    def say(self, line: str) -> None:
+        print(line)
+
+    def flush(self) -> None:
+        sys.stdout.flush()
+
+    def note(self, line: str) -> None:
+        """Something for people, beside what a script reads."""
+        if not self.json:
+            print(line, file=sys.stderr)

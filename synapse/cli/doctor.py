@@ -1,0 +1,219 @@
+"""What `synapse doctor` looks at: the machine, the file system under the workspace, and the workspace itself.
+
+Every check answers with findings and never raises: a broken workspace is what a doctor is called for.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from synapse.cli import probes
+from synapse.errors import SynapseError
+from synapse.workspace import PROTOCOL
+
+if TYPE_CHECKING:
+    from synapse.core import Memory
+
+NAMED = 5
+MANY = 10
+DEEP = 3
+
+
+class Finding(NamedTuple):
+    """The verdict of a check: ok, warn or fail."""
+
+    check: str
+    verdict: str
+    detail: str
+
+
+def examine(root: str, open_memory: Callable[[], Memory]) -> list[Finding]:
+    """Everything, from the ground up. Without a workspace only the machine is looked at."""
+    found = list(machine())
+    if found[0].verdict == "fail":
+        return found
+    found += file_system(root)
+    try:
+        memory = open_memory()
+    except (SynapseError, OSError) as error:
+        return [*found, Finding("workspace", "fail", str(error))]
+    return [*found, Finding("workspace", "ok", os.path.abspath(root)), *workspace(root, memory)]
+
+
+def machine(platform: str = sys.platform) -> Iterator[Finding]:
+    known = {"linux": "Linux", "darwin": "macOS"}
+    if platform in known:
+        yield Finding("system", "ok", known[platform])
+    elif platform in ("win32", "cygwin", "msys"):
+        yield Finding("system", "fail", "Windows is not supported; use WSL 2 on its own disk")
+    else:
+        yield Finding("system", "warn", f"{platform} is untested; Linux and macOS are supported")
+    version = ".".join(map(str, sys.version_info[:3]))
+    yield Finding("python", "ok" if sys.version_info >= (3, 11) else "fail", f"{version}; it takes 3.11 or later")
+    yield from _sqlite()
+    yield Finding("protocol", "ok", f"this software reads protocols up to {PROTOCOL}")
+
+
+def file_system(root: str) -> Iterator[Finding]:
+    """What the files log asks of the disk under it, tried out there."""
+    place = _existing(root)
+    kind = probes.file_system_of(place)
+    if kind in probes.NETWORK:
+        yield Finding("file system", "warn", f"{kind} at {place}: its locks and syncs can't be trusted")
+    else:
+        yield Finding("file system", "ok", f"{kind or 'of unknown kind'} at {place}")
+    for name, probe in probes.PROBES.items():
+        try:
+            problem = probe(place)
+        except OSError as error:
+            problem = f"{error.strerror or error} at {place}"
+        worst = "warn" if name in probes.HELPFUL else "fail"
+        yield Finding(name, worst if problem else "ok", problem or "works")
+    if os.path.isdir(root) and os.stat(root).st_mode & 0o002:
+        yield Finding("access", "warn", f"every user of this machine may write in {root}")
+
+
+def workspace(root: str, memory: Memory) -> Iterator[Finding]:
+    for check in (_integrity, _journal, _declarations, _authors, _namespaces, _set_aside):
+        try:
+            yield from check(root, memory)
+        except (SynapseError, OSError) as error:
+            yield Finding(check.__name__.strip("_"), "fail", str(error))
+
+
+def conforming(directory: str) -> list[Finding]:
+    """Whether a directory that anything wrote keeps to the protocol."""
+    from synapse import conformance
+
+    found = [Finding("conformance", each.verdict, str(each)) for each in conformance.check(directory)]
+    if all(finding.verdict != "fail" for finding in found):
+        found.insert(0, Finding("conformance", "ok", f"{directory} keeps to protocol {PROTOCOL}"))
+    return found
+
+
+def findings_json(findings: Iterable[Finding]) -> dict[str, Any]:
+    found = list(findings)
+    return {"ok": all(each.verdict != "fail" for each in found), "checks": [each._asdict() for each in found]}
+
+
+def findings_text(findings: Iterable[Finding]) -> str:
+    from synapse.cli.table import drawn
+
+    rows = [(each.verdict, each.check, each.detail) for each in findings]
+    return drawn(("verdict", "check", "detail"), rows)
+
+
+def _sqlite() -> Iterator[Finding]:
+    import sqlite3
+
+    try:
+        sqlite3.connect(":memory:").execute("create virtual table probe using fts5(body)").connection.close()
+        yield Finding("sqlite", "ok", f"{sqlite3.sqlite_version} with full text")
+    except sqlite3.Error as error:
+        yield Finding("sqlite", "fail", f"{sqlite3.sqlite_version} without full text (FTS5): {error}")
+
+
+def _integrity(root: str, memory: Memory) -> Iterator[Finding]:
+    import sqlite3
+
+    path = os.path.join(root, ".index", "brain.db")
+    if not os.path.exists(path):
+        yield Finding("index", "ok", "none yet; it is derived at the first read")
+        return
+    try:
+        connection = sqlite3.connect(path)
+        try:
+            answers = [row[0] for row in connection.execute("pragma integrity_check(5)")]
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        answers = [str(error)]
+    sound = answers == ["ok"]
+    yield Finding("index", *(("ok", "sound") if sound else ("fail", f"{answers[0]}; run `synapse rebuild`")))
+
+
+def _journal(root: str, memory: Memory) -> Iterator[Finding]:
+    report = memory.verify()
+    if report.ok:
+        yield Finding("journal", "ok", f"{report.records} records, every file as it was written")
+    yield from _some(
+        "journal",
+        "fail",
+        [f"{problem.where}: {problem.what}" for problem in report.problems],
+        "`synapse verify` names all",
+    )
+
+
+def _declarations(root: str, memory: Memory) -> Iterator[Finding]:
+    from synapse import codec
+
+    folder = os.path.join(root, "agents")
+    problems = []
+    names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    for name in names:
+        if not name.endswith(".yaml") or name.startswith("."):
+            continue
+        try:
+            with open(os.path.join(folder, name), encoding="utf-8") as file:
+                codec.parse_agent(file.read(1 << 16), path=f"agents/{name}")
+        except (SynapseError, OSError, UnicodeDecodeError) as error:
+            problems.append(str(error))
+    if not problems:
+        yield Finding("agents", "ok", f"{len(list(memory.agents()))} registered")
+    yield from _some("agents", "fail", problems, "these agents can neither read nor write")
+
+
+def _authors(root: str, memory: Memory) -> Iterator[Finding]:
+    known = {agent.id for agent in memory.agents()} | {"operator", "consolidator"}
+    authors = Counter(entry.author for entry in memory.as_agent("operator").read(limit=None))
+    strangers = [
+        f"{author} wrote {count} entries and is not registered"
+        for author, count in authors.most_common()
+        if author not in known
+    ]
+    yield from _some("authors", "warn", strangers, "`synapse register --id ID`, then `synapse vouch ENTRY`")
+
+
+def _namespaces(root: str, memory: Memory) -> Iterator[Finding]:
+    used = {entry.namespace for entry in memory.as_agent("operator").read(limit=None)}
+    top = {name.split("/", 1)[0] for name in used}
+    if len(top) > MANY:
+        yield Finding("namespaces", "warn", f"{len(top)} at the top level, more than {MANY}: hard to follow")
+    deep = sorted(name for name in used if name.count("/") >= DEEP)
+    yield from _some("namespaces", "warn", [f"{name} is deeper than {DEEP} levels" for name in deep], "")
+
+
+def _set_aside(root: str, memory: Memory) -> Iterator[Finding]:
+    folder = os.path.join(root, "quarantine")
+    names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    reasons = [_reason(os.path.join(folder, name)) for name in names if name.endswith(".reason.txt")]
+    yield from _some("quarantine", "warn", reasons, "mend and drop them again, or delete them")
+
+
+def _reason(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return ": ".join(file.read(2000).strip().split("\n", 1)).replace("\n", "; ")
+    except OSError as error:
+        return f"{path}: {error.strerror}"
+
+
+def _some(check: str, verdict: str, details: list[str], advice: str) -> Iterator[Finding]:
+    """The first few in full, the rest counted, and what to do about them."""
+    for detail in details[:NAMED]:
+        yield Finding(check, verdict, detail)
+    more = [f"{len(details) - NAMED} more"] if len(details) > NAMED else []
+    if details and (more or advice):
+        yield Finding(check, verdict, "; ".join([*more, *([advice] if advice else [])]))
+
+
+def _existing(path: str) -> str:
+    """The path, or the nearest directory above it that is there."""
+    path = os.path.abspath(path)
+    while not os.path.isdir(path):
+        path = os.path.dirname(path)
+    return path

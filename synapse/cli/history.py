@@ -1,0 +1,161 @@
+"""`synapse log`, the changelog for people, and `synapse audit`, every act with its proof."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from synapse import clock
+from synapse.cli.call import Call
+from synapse.cli.parse import Options, number
+from synapse.cli.show import columns, fields, first, short
+from synapse.errors import NotFound
+from synapse.workspace import OPERATOR
+
+if TYPE_CHECKING:
+    from synapse.entry import Entry
+    from synapse.records import Record
+    from synapse.seat import Seat
+
+# What a person wants to know of a day. Cursors, seals and voids are in the audit.
+_TOLD = frozenset("agent settings entry approve reject vouch resolve archive restore quarantine repair".split())
+
+
+def log_options(parser: Options) -> None:
+    add = parser.add_argument
+    add("--agent", metavar="AGENT", help="as this agent; else $SYNAPSE_AGENT, else everything")
+    add("--since", metavar="WHEN", help="24h, 7d, or a time such as 2026-02-01")
+    add("--limit", type=number, default=50, metavar="N", help="the newest so many; 0: all; else 50")
+
+
+def log(call: Call) -> None:
+    args = call.args
+    acts = told(lambda limit: call.memory.audit(since=args.since, limit=limit), call.reader(), args.limit)
+    call.show(lambda: {"log": [act_json(act) for act in acts]}, lambda: days(acts, columns() or 0))
+
+
+def audit_options(parser: Options) -> None:
+    add = parser.add_argument
+    add("--agent", metavar="AGENT", help="what it did, and what it was shown")
+    add("--entry", metavar="ID", help="what was done to this entry")
+    add("--since", metavar="WHEN", help="24h, 7d, or a time such as 2026-02-01")
+    add("--limit", type=number, default=0, metavar="N", help="the newest so many; else all")
+
+
+def audit(call: Call) -> None:
+    args = call.args
+    found = call.memory.audit(agent=args.agent, entry=args.entry, since=args.since, limit=args.limit or None)
+    acts = [Act(record) for record in reversed(found)]
+    call.show(
+        lambda: {"audit": [{**fields(act.record), "time": clock.iso(act.record.at)} for act in acts]},
+        lambda: "\n".join(audit_line(act, columns() or 0) for act in acts) or "nothing is on record",
+    )
+
+
+class Act(NamedTuple):
+    """A record to tell of, with the entry that it speaks of, where the reader may see that."""
+
+    record: Record
+    entry: Entry | None = None
+
+
+def told(ask: Callable[[int | None], list[Record]], reader: Seat, limit: int) -> list[Act]:
+    """The newest acts worth telling whose entries the reader may see, oldest first; asks for few at first."""
+    size = limit * 4 or None
+    while True:
+        records = ask(size)
+        acts = (_seen(record, reader) for record in records if record.kind in _TOLD)
+        found = list(islice((act for act in acts if act is not None), limit or None))
+        if size is None or len(found) == limit or len(records) < size:
+            return found[::-1]
+        size *= 8
+
+
+def _seen(record: Record, reader: Seat) -> Act | None:
+    """Only the operator is told of files put aside: they may say anything."""
+    try:
+        entries = [reader.get(id) for id in ids_of(record)]
+    except NotFound:
+        return None
+    if record.kind == "quarantine" and reader.id != OPERATOR:
+        return None
+    return Act(record, entries[0] if entries else None)
+
+
+def ids_of(record: Record) -> list[str]:
+    """The entries that a record speaks of."""
+    given = record.fields
+    return [record.id] if record.id else [*given.get("ids", ()), *([given["entry"]] if "entry" in given else [])]
+
+
+def act_json(act: Act) -> dict[str, Any]:
+    """A line of the changelog for programs."""
+    record = act.record
+    return {
+        "seq": record.seq,
+        "time": clock.iso(record.at),
+        "kind": record.kind,
+        "by": record.by,
+        "entries": ids_of(record),
+        "what": sentence(act),
+    }
+
+
+def audit_line(act: Act, width: int) -> str:
+    return short(f"{act.record.seq:>6} {clock.seconds(act.record.at)} {sentence(act)}", width)
+
+
+def days(acts: Iterable[Act], width: int) -> str:
+    """The changelog: a heading per day, newest last."""
+    lines: list[str] = []
+    day = ""
+    for act in acts:
+        if clock.day(act.record.at) != day:
+            lines += [""] * bool(day) + [f"{clock.day(act.record.at)} UTC"]
+            day = clock.day(act.record.at)
+        lines.append(short(f"  {clock.seconds(act.record.at)[11:16]}  {sentence(act)}", width))
+    return "\n".join(lines) or "nothing happened"
+
+
+def sentence(act: Act) -> str:
+    """What happened, in words: who, what, which."""
+    tell = _SENTENCES.get(act.record.kind)
+    return f"{act.record.by} {tell(act, act.record.fields) if tell else act.record.kind}"
+
+
+def _wrote(act: Act, given: Mapping[str, Any]) -> str:
+    body = f": {first(act.entry.body)}" if act.entry else ""
+    weight = "" if given.get("priority", "info") == "info" else f"{given['priority']} "
+    return f"wrote {act.record.id} {weight}{given.get('namespace')}{body}"
+
+
+def _declared(_: Act, given: Mapping[str, Any]) -> str:
+    agent, was = given.get("agent", {}), given.get("was")
+    differing = [key for key in agent if was and was.get(key) != agent[key]]
+    changes = [f"{key} {was.get(key)} -> {agent[key]}" for key in differing] if was else []
+    return f"{given.get('how', 'registered')} {agent.get('id')}" + (f": {'; '.join(changes)}" if changes else "")
+
+
+def _ruled(verb: str) -> Any:
+    def tell(act: Act, given: Mapping[str, Any]) -> str:
+        why = given.get("reason") or given.get("note")
+        return f"{verb} {', '.join(ids_of(act.record))}" + (f": {why}" if why else "")
+
+    return tell
+
+
+_SENTENCES: Mapping[str, Any] = {
+    "entry": _wrote,
+    "agent": _declared,
+    "settings": lambda act, given: "changed the settings",
+    "approve": _ruled("approved"),
+    "reject": _ruled("rejected"),
+    "vouch": _ruled("vouched for"),
+    "resolve": _ruled("resolved"),
+    "archive": _ruled("archived"),
+    "restore": _ruled("restored"),
+    "shown": lambda act, given: f"was shown everything up to {given.get('cursor', '?')}",
+    "quarantine": lambda act, given: f"put {given.get('path')} aside: {given.get('reason')}",
+    "repair": lambda act, given: f"repaired {given.get('path') or given.get('id') or 'the store'}",
+}

@@ -1,0 +1,79 @@
+"""`synapse export` and `synapse import`: the whole log as JSON Lines, or entries for other readers."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import AbstractContextManager, nullcontext
+from typing import TextIO
+
+from synapse.cli.call import Call
+from synapse.cli.parse import Options
+from synapse.cli.show import clean
+from synapse.errors import InvalidEntry
+from synapse.exchange import GENERATIONS, entries_as
+
+
+def export_options(parser: Options) -> None:
+    add = parser.add_argument
+    add("file", nargs="?", default="-", metavar="FILE", help="a new file; - or nothing: standard output")
+    add(
+        "--as-generation",
+        choices=GENERATIONS,
+        help="the entries alone, for other readers: A and B as a new directory of files (or lines of path and"
+        " text on standard output), C as lines of JSON objects",
+    )
+
+
+def export(call: Call) -> None:
+    generation, place = call.args.as_generation, call.args.file
+    if place == "-":
+        sys.stdout.writelines(call.memory.export(generation))
+    else:
+        count = _tree(call, place) if generation in ("A", "B") else _file(call, place)
+        call.show({"written": count, "file": place}, clean(f"{count} written to {place}"))
+
+
+def import_options(parser: Options) -> None:
+    parser.add_argument("file", metavar="FILE", help="an export; - is standard input")
+
+
+def import_(call: Call) -> None:
+    with _input(call.args.file) as lines:
+        try:
+            count = call.memory.import_(lines)
+        except UnicodeDecodeError as error:
+            raise InvalidEntry(f"{call.args.file} is no export: it is not UTF-8") from error
+    call.show(lambda: {"records": count}, lambda: f"{count} records imported")
+
+
+def _file(call: Call, place: str) -> int:
+    """Never over something that is there: the file may be the only copy. A failed export leaves none."""
+    count = 0
+    with open(place, "x", encoding="utf-8", newline="\n") as file:
+        try:
+            for line in call.memory.export(call.args.as_generation):
+                count += 1
+                file.write(line)
+            file.flush()
+            os.fsync(file.fileno())
+        except BaseException:
+            os.unlink(place)
+            raise
+    return count
+
+
+def _tree(call: Call, place: str) -> int:
+    os.mkdir(place)
+    count = 0
+    for path, text in entries_as(call.memory.store, call.args.as_generation):
+        count += 1
+        target = os.path.join(place, path)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        with open(target, "x", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+    return count
+
+
+def _input(place: str) -> AbstractContextManager[TextIO]:
+    return nullcontext(sys.stdin) if place == "-" else open(place, encoding="utf-8", newline="\n")

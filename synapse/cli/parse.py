@@ -1,0 +1,164 @@
+"""Command lines: from words to the verb and its arguments.
+
+Options are declared once, by each verb. The usual line is read here, by hand; whatever is unusual (help, errors,
+`--name=value`) is left to argparse, which reads the same declarations. Where both answer they agree, and a cold
+command need not import argparse, which would cost it a tenth of its time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any
+
+from synapse.cli.verbs import VERBS, Verb
+from synapse.errors import SynapseError
+
+Flags = dict[str, tuple[str, dict[str, Any]]]
+
+
+class Usage(SynapseError):
+    """The command line cannot be read."""
+
+    exit_code = 2
+
+
+class Options:
+    """What a verb takes: calls of `add_argument`, kept for whoever reads the line."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[tuple[str, ...], dict[str, Any]]] = []
+
+    def add_argument(self, *names: str, **how: Any) -> None:
+        self.calls.append((names, how))
+
+
+def split(argv: Sequence[str]) -> tuple[str | None, list[str]]:
+    """The verb, and every other word with the options before the verb put first."""
+    before: list[str] = []
+    words = list(argv)
+    while words and words[0].startswith("-") and words[0] != "-":
+        before.append(words.pop(0))
+        if before[-1] == "--root" and words:
+            before.append(words.pop(0))
+    return (words[0], before + words[1:]) if words else (None, before)
+
+
+def verb_named(name: str) -> Verb:
+    if name in VERBS:
+        return VERBS[name]
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, VERBS, 1)
+    hint = f"did you mean {close[0]!r}?" if close else "`synapse --help` lists them all"
+    raise Usage(f"there is no verb {name!r}; {hint}", verb=name)
+
+
+def options_of(verb: Verb) -> Options:
+    """The verb's own options, and those that every verb takes."""
+    options = Options()
+    getattr(_code(verb), f"{verb.name}_options")(options)
+    options.add_argument("--root", metavar="DIR", help="the workspace")
+    options.add_argument("--json", action="store_true", help="print JSON")
+    options.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    return options
+
+
+def arguments(verb: Verb, words: Sequence[str], prog: str | None = None) -> SimpleNamespace:
+    """The arguments of a verb; Usage where they cannot be read, SystemExit after help."""
+    options = options_of(verb)
+    found = quick(options, words)
+    if found is not None:
+        return found
+    from synapse.cli.parser import parser_of
+
+    return SimpleNamespace(**vars(parser_of(verb, options, prog).parse_args(words)))
+
+
+def quick(options: Options, words: Sequence[str]) -> SimpleNamespace | None:
+    """The arguments of a plain line: long options, each followed by its value, and one run of other words."""
+    flags, values, place = _table(options)
+    loose: list[str] = []
+    ended = False
+    left = iter(words)
+    for word in left:
+        if word in flags:
+            ended = bool(loose)
+            if not _take(flags[word], left, values):
+                return None
+        elif (word.startswith("-") and word != "-") or ended:
+            return None
+        else:
+            loose.append(word)
+    missing = any(how.get("required") and values[dest] is None for dest, how in flags.values())
+    return SimpleNamespace(**values) if _place(place, loose, values) and not missing else None
+
+
+def function_of(verb: Verb) -> Any:
+    return getattr(_code(verb), verb.function)
+
+
+def many(values: Sequence[str] | None) -> list[str] | None:
+    """`--tags a,b --tags c` as one list; None where the option was not given."""
+    if values is None:
+        return None
+    return list(dict.fromkeys(part.strip() for value in values for part in value.split(",") if part.strip()))
+
+
+def number(text: str) -> int:
+    """A whole number that is not negative."""
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
+        raise ValueError(f"{text!r} is not a whole number")
+    return int(text)
+
+
+def _table(options: Options) -> tuple[Flags, dict[str, Any], tuple[str, dict[str, Any]] | None]:
+    """Options by their names, what holds where none is given, and the argument without a name."""
+    flags: Flags = {}
+    values: dict[str, Any] = {}
+    place = None
+    for names, how in options.calls:
+        dest = how.get("dest") or names[0].lstrip("-").replace("-", "_")
+        values[dest] = how.get("default", False if "action" in how and how["action"] == "store_true" else None)
+        if names[0].startswith("-"):
+            flags.update((name, (dest, how)) for name in names)
+        else:
+            place = dest, how
+    return flags, values, place
+
+
+def _take(flag: tuple[str, dict[str, Any]], left: Any, values: dict[str, Any]) -> bool:
+    dest, how = flag
+    if how.get("action") == "store_true":
+        values[dest] = True
+        return True
+    word = next(left, "-")
+    if word.startswith("-") or word not in how.get("choices", (word,)):
+        return False
+    try:
+        value = how["type"](word) if "type" in how else word
+    except ValueError:
+        return False
+    values[dest] = [*(values[dest] or ()), value] if how.get("action") == "append" else value
+    return True
+
+
+def _place(place: tuple[str, dict[str, Any]] | None, loose: list[str], values: dict[str, Any]) -> bool:
+    """Put the words without a name where they belong, if they are as many as it takes."""
+    if place is None:
+        return not loose
+    dest, how = place
+    nargs = how.get("nargs")
+    if nargs in ("*", "+"):
+        values[dest] = loose
+        return bool(loose) or nargs == "*"
+    if len(loose) > 1 or (nargs is None and not loose):
+        return False
+    if loose:
+        values[dest] = loose[0]
+    return not loose or loose[0] in how.get("choices", loose)
+
+
+def _code(verb: Verb) -> Any:
+    return import_module(f"synapse.cli.{verb.code}")

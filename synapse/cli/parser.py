@@ -1,0 +1,65 @@
+"""The same command lines by way of argparse: for help, for errors, and for whatever is written unusually."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable
+from typing import NoReturn
+
+from synapse.cli.parse import Options, Usage
+from synapse.cli.verbs import Verb
+
+EVERYWHERE = ("--root", "--json", "--debug")
+
+
+class Lines(argparse.RawDescriptionHelpFormatter):
+    """Help at the terminal's width, at most 80."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=26, width=min(_columns(), 80) - 2)
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose complaints are errors like all others."""
+
+    def error(self, message: str) -> NoReturn:
+        raise Usage(f"{message}; `{self.prog} --help` shows an example")
+
+
+def parser_of(verb: Verb, options: Options, prog: str | None = None) -> Parser:
+    parser = Parser(
+        prog=prog or f"synapse {verb.name}",
+        description=f"{verb.summary[0].upper()}{verb.summary[1:]}.",
+        epilog="example:\n  " + verb.example.replace("\n", "\n  "),
+        formatter_class=Lines,
+        allow_abbrev=False,
+    )
+    everywhere = parser.add_argument_group("everywhere")
+    for names, how in options.calls:
+        group = everywhere if names[0] in EVERYWHERE else parser
+        group.add_argument(*names, **(how | {"type": _explained(how["type"])} if "type" in how else how))
+    return parser
+
+
+def _explained(read: Callable[[str], object]) -> Callable[[str], object]:
+    """argparse drops what a ValueError says."""
+
+    def explained(text: str) -> object:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    return explained
+
+
+def _columns() -> int:
+    try:
+        return int(os.environ.get("COLUMNS", "")) or 80
+    except ValueError:
+        pass
+    try:
+        return max(os.get_terminal_size().columns, 40)
+    except OSError:
+        return 80

@@ -1,0 +1,139 @@
+"""Trying out what the files log needs of a file system: links, locks, syncs, named pipes. Leaves no trace."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+
+NETWORK = frozenset(
+    "nfs nfs3 nfs4 cifs smb smb2 smb3 smbfs afs afpfs 9p ceph fuse.ceph glusterfs fuse.glusterfs lustre ncpfs"
+    " fuse.sshfs davfs fuse.davfs2 webdav drvfs virtiofs beegfs gpfs ocfs2 fuse.s3fs fuse.rclone".split()
+)
+
+
+def file_system_of(path: str) -> str | None:
+    """The kind of file system that a path is on; None where the system does not say."""
+    real = os.path.realpath(path)
+    mounts = _linux_mounts() if sys.platform.startswith("linux") else _bsd_mounts()
+    around = [(len(point), kind) for point, kind in mounts if _inside(real, point)]
+    return max(around, default=(0, None), key=lambda pair: pair[0])[1]
+
+
+def parse_mountinfo(lines: Iterable[str]) -> list[tuple[str, str]]:
+    """Mount points and kinds of /proc/self/mountinfo; later mounts on one point hide earlier ones."""
+    found: dict[str, str] = {}
+    for line in lines:
+        left, dash, right = line.partition(" - ")
+        words = left.split(" ")
+        if dash and len(words) > 4:
+            point = words[4].encode().decode("unicode_escape") if "\\" in words[4] else words[4]
+            found[point] = right.split(" ", 1)[0]
+    return list(found.items())
+
+
+def parse_mount(lines: Iterable[str]) -> list[tuple[str, str]]:
+    """The same of `mount` on macOS: `/dev/disk1 on / (apfs, local)`."""
+    found = []
+    for line in lines:
+        _, on, rest = line.partition(" on ")
+        point, paren, options = rest.rpartition(" (")
+        if on and paren:
+            found.append((point, options.split(",", 1)[0].rstrip(")\n")))
+    return found
+
+
+def _linux_mounts() -> list[tuple[str, str]]:
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+            return parse_mountinfo(file)
+    except OSError:
+        return []
+
+
+def _bsd_mounts() -> list[tuple[str, str]]:
+    try:
+        done = subprocess.run(["mount"], capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return parse_mount(done.stdout.splitlines())
+
+
+def _inside(path: str, point: str) -> bool:
+    return point == "/" or path == point or path.startswith(f"{point}/")
+
+
+@contextlib.contextmanager
+def _folder(place: str) -> Iterator[str]:
+    with tempfile.TemporaryDirectory(prefix=".synapse-probe-", dir=place) as folder:
+        yield folder
+
+
+def linking(place: str) -> str | None:
+    """A link must refuse to replace a name that is taken: no entry may overwrite another."""
+    with _folder(place) as folder:
+        one, two = os.path.join(folder, "one"), os.path.join(folder, "two")
+        for path in (one, two):
+            open(path, "x").close()
+        os.link(one, os.path.join(folder, "three"))
+        if os.stat(one).st_nlink != 2:
+            return "a hard link does not count"
+        try:
+            os.link(one, two)
+        except FileExistsError:
+            return None
+        return "a link replaced a file that was there"
+
+
+def locking(place: str) -> str | None:
+    """Two handles must exclude each other, and closing one must let the other in."""
+    import fcntl
+
+    with _folder(place) as folder:
+        path = os.path.join(folder, "lock")
+        with open(path, "w") as first, open(path) as second:
+            fcntl.flock(first, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            try:
+                fcntl.flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return "two handles held one lock"
+            except BlockingIOError:
+                pass
+            fcntl.flock(first, fcntl.LOCK_UN)
+            fcntl.flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return None
+
+
+def syncing(place: str) -> str | None:
+    """Files and directories must take an fsync. Whether the disk keeps its word cannot be seen from here."""
+    with _folder(place) as folder:
+        with open(os.path.join(folder, "file"), "w") as file:
+            file.write("probe")
+            file.flush()
+            os.fsync(file.fileno())
+        fd = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+    return None
+
+
+def ringing(place: str) -> str | None:
+    """Named pipes carry the bell."""
+    with _folder(place) as folder:
+        os.mkfifo(os.path.join(folder, "bell"))
+    return None
+
+
+PROBES: dict[str, Callable[[str], str | None]] = {
+    "link": linking,
+    "lock": locking,
+    "sync": syncing,
+    "bell": ringing,
+}
+
+# What is only faster with it: without a bell, news comes at the next look.
+HELPFUL = frozenset(("bell",))

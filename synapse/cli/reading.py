@@ -1,0 +1,113 @@
+"""`synapse read` and `synapse search`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from synapse.cli.call import Call
+from synapse.cli.parse import Options, Usage, many, number
+from synapse.cli.show import clean, header, listing, short
+
+if TYPE_CHECKING:
+    from synapse.entry import Entry
+    from synapse.page import Hits, Page
+
+
+def read_options(parser: Options) -> None:
+    add = parser.add_argument
+    add("ids", nargs="*", metavar="ID", help="show these entries whole, and nothing else")
+    add("--agent", metavar="AGENT", help="as this agent; else $SYNAPSE_AGENT, else everything")
+    add("--since", metavar="WHEN", help="24h, 7d, or a time such as 2026-02-01T01:00:00Z")
+    add("--priority", action="append", metavar="P,...", help="critical, important, info")
+    add("--namespace", metavar="GLOB", help="api/endpoints, or api/* for all below")
+    add("--author", "--from", metavar="AGENT", help="only what this agent wrote")
+    add("--tag", metavar="TAG", help="only what carries this tag")
+    add("--limit", type=number, default=50, metavar="N", help="at most so many; 0: all; else 50")
+    add("--archived", action="store_true", help="only what is archived")
+    add("--mark", action="store_true", help="count what is printed as shown to the agent")
+    add("--markdown", action="store_true", help="print the entries' own text, one after the other")
+
+
+def read(call: Call) -> None:
+    if call.args.ids:
+        _read_ids(call)
+        return
+    page = call.reader().read(**_filter(call.args))
+    call.show(lambda: page_json(page), lambda: markdown(page) if call.args.markdown else paged(page))
+
+
+def _filter(args: SimpleNamespace) -> dict[str, Any]:
+    same = {name: getattr(args, name) for name in ("since", "namespace", "author", "tag", "archived", "mark")}
+    return {"priority": many(args.priority), "limit": args.limit or None, **same}
+
+
+def _read_ids(call: Call) -> None:
+    if call.args.mark:
+        raise Usage("--mark counts a page as shown, not single entries")
+    me = call.reader()
+    entries = [me.get(id) for id in call.args.ids]
+    form = markdown if call.args.markdown else _whole
+    call.show(lambda: {"entries": _objects(entries), "matched": len(entries)}, lambda: form(entries))
+
+
+def page_json(page: Page) -> dict[str, Any]:
+    return {
+        "entries": _objects(list(page)),
+        "cursor": page.cursor,
+        "matched": page.matched,
+        "visible": page.visible,
+    }
+
+
+def paged(page: Page) -> str:
+    """The listing, and below it what makes an empty one believable."""
+    more = "; --limit 0 shows all" if len(page) < page.visible else ""
+    foot = f"-- {len(page)} of {page.visible} visible, {page.matched} matching; cursor {page.cursor}{more}"
+    return "\n\n".join(part for part in (listing(page), foot) if part)
+
+
+def markdown(entries: Page | Sequence[Entry]) -> str:
+    from synapse import codec
+
+    return clean("\n".join(codec.render(entry) for entry in entries)).rstrip("\n")
+
+
+def _whole(entries: Sequence[Entry]) -> str:
+    return listing(entries, whole=True)
+
+
+def _objects(entries: Sequence[Entry]) -> list[dict[str, Any]]:
+    from synapse import codec
+
+    return [codec.entry_json(entry) for entry in entries]
+
+
+def search_options(parser: Options) -> None:
+    add = parser.add_argument
+    add("query", nargs="+", metavar="WORD", help="what to look for")
+    add("--agent", metavar="AGENT", help="as this agent; else $SYNAPSE_AGENT, else everything")
+    add("--namespace", metavar="GLOB", help="api/endpoints, or api/* for all below")
+    add("--limit", type=number, default=10, metavar="N", help="at most so many; else 10")
+    add("--archived", action="store_true", help="among what is archived too")
+
+
+def search(call: Call) -> None:
+    args = call.args
+    query = " ".join(args.query)
+    hits = call.reader().search(query, limit=args.limit, namespace=args.namespace, archived=args.archived)
+    call.show(lambda: hits_json(hits), lambda: found(hits))
+
+
+def hits_json(hits: Hits) -> dict[str, Any]:
+    from synapse import codec
+
+    rows = [{**codec.entry_json(hit.entry), "score": hit.score, "excerpt": hit.excerpt} for hit in hits]
+    return {"entries": rows, "partial": hits.partial, "ranked": hits.ranked}
+
+
+def found(hits: Hits) -> str:
+    parts = [f"{clean(header(hit.entry))}\n    {short(hit.excerpt, 150)}" for hit in hits]
+    partial = f"; more match, these are the best of the newest {hits.ranked}" if hits.partial else ""
+    return "\n\n".join([*parts, f"-- {len(parts)} found{partial}"])

@@ -1,0 +1,100 @@
+"""`synapse resolve | approve | reject | vouch | archive | restore`: acts of an agent on entries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from synapse.cli.call import Call
+from synapse.cli.parse import Options
+from synapse.cli.show import listing
+
+if TYPE_CHECKING:
+    from synapse.seat import Seat
+
+
+def resolve_options(parser: Options) -> None:
+    _ids(parser)
+    parser.add_argument("--note", metavar="TEXT", help="how it was done")
+
+
+def resolve(call: Call) -> None:
+    _each(call, "resolved", lambda me, id: me.resolve(id, call.args.note))
+
+
+def approve_options(parser: Options) -> None:
+    _ids(parser, nargs="*")
+
+
+def approve(call: Call) -> None:
+    if call.args.ids:
+        _each(call, "approved", lambda me, id: me.approve(id))
+    else:
+        _waiting(call)
+
+
+def reject_options(parser: Options) -> None:
+    _ids(parser)
+    parser.add_argument("--reason", metavar="TEXT", help="why")
+
+
+def reject(call: Call) -> None:
+    _each(call, "rejected", lambda me, id: me.reject(id, call.args.reason))
+
+
+def vouch_options(parser: Options) -> None:
+    _ids(parser)
+
+
+def vouch(call: Call) -> None:
+    _each(call, "vouched for", lambda me, id: me.vouch(id))
+
+
+def archive_options(parser: Options) -> None:
+    _ids(parser)
+    parser.add_argument("--reason", default="archived by hand", metavar="TEXT", help="why")
+
+
+def archive(call: Call) -> None:
+    ids: Sequence[str] = call.args.ids
+    call.actor().archive(ids, call.args.reason)
+    _done(call, "archived", ids)
+
+
+def restore_options(parser: Options) -> None:
+    _ids(parser)
+
+
+def restore(call: Call) -> None:
+    ids: Sequence[str] = call.args.ids
+    call.actor().restore(ids)
+    _done(call, "restored", ids)
+
+
+def _ids(parser: Options, nargs: str = "+") -> None:
+    add = parser.add_argument
+    add("ids", nargs=nargs, metavar="ID", help="the entries")
+    add("--from", "--agent", dest="agent", metavar="AGENT", help="who acts; else $SYNAPSE_AGENT")
+
+
+def _each(call: Call, what: str, act: Callable[[Seat, str], Any]) -> None:
+    """One act after the other; what was done before one fails stays done, and has been printed."""
+    me = call.actor()
+    for id in call.args.ids:
+        act(me, id)
+        _done(call, what, [id])
+
+
+def _done(call: Call, what: str, ids: Sequence[str]) -> None:
+    for id in ids:
+        call.show({"id": id, "done": what}, f"{what} {id}")
+
+
+def _waiting(call: Call) -> None:
+    from synapse import codec
+
+    staged = call.actor().staged()
+    call.show(
+        lambda: {"entries": [codec.entry_json(entry) for entry in staged]},
+        lambda: listing(staged) or "nothing waits for review",
+    )

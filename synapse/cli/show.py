@@ -1,0 +1,153 @@
+"""What people and programs see: entries as text at 80 columns, and JSON. No terminal ever gets a raw control.
+
+Pure, but for asking whether standard output is a terminal.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import Any
+
+from synapse.entry import Entry
+
+INDENT = "    "
+LINES = 12
+WIDTH = 80
+
+# Line ends stay, and so do the joiners inside emoji and Persian words; whatever can move the cursor, turn the
+# direction of the text or hide words in it is spelled out.
+_HIDDEN = (
+    *range(0x09), *range(0x0B, 0x20), *range(0x7F, 0xA0), 0xAD, 0x61C, 0x180E, 0x200B, 0x200E, 0x200F,
+    *range(0x2028, 0x202F), *range(0x2060, 0x2070), 0xFEFF, *range(0xFFF9, 0xFFFC), *range(0xE0000, 0xE0080),
+)  # fmt: skip
+_SPELLED = {
+    code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    for code in _HIDDEN
+}
+
+
+def clean(text: str) -> str:
+    """The text with control, bidi, tag and other hidden characters spelled out."""
+    if text.isprintable():
+        return text
+    return text.translate(_SPELLED)
+
+
+def to_json(value: object) -> str:
+    """One line of JSON; characters that a terminal would act on are escaped, all others stay readable."""
+    import json
+
+    text = json.dumps(fields(value), ensure_ascii=False)
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else _json_escape(char) for char in text)
+
+
+def header(entry: Entry) -> str:
+    words = [entry.id, entry.priority, entry.namespace, entry.author, entry.timestamp]
+    found = marks(entry)
+    return " ".join([*words, f"({', '.join(found)})"] if found else words)
+
+
+def marks(entry: Entry) -> list[str]:
+    """What a reader should know before believing the entry."""
+    found = []
+    if entry.staged:
+        found.append("staged")
+    if entry.trust == "unverified":
+        found.append("unverified")
+    if entry.disputed:
+        found.append("disputed")
+    if entry.archived:
+        found.append("archived")
+    return found
+
+
+def details(entry: Entry) -> str:
+    """What else is set, on one line; empty for the plainest entry."""
+    pairs = [
+        ("disputed with", ", ".join(entry.disputed)),
+        ("to", ", ".join(entry.addressees) if entry.addressees != ("all",) else ""),
+        ("topic", entry.topic or ""),
+        ("tags", ", ".join(entry.tags)),
+        ("supersedes", ", ".join(entry.replaces)),
+        ("related", ", ".join(entry.related)),
+        ("scope", entry.scope if entry.scope != "public" else ""),
+        ("evidence", entry.evidence or ""),
+    ]
+    return "; ".join(f"{name} {value}" for name, value in pairs if value)
+
+
+def block(entry: Entry, *, whole: bool = False, width: int | None = None) -> str:
+    """An entry as a header, its further fields and its indented body, whole or as far as a list shows it."""
+    lines = clean(entry.body).split("\n")
+    rest = 0 if whole else max(0, len(lines) - LINES)
+    shown = _fit(lines[: len(lines) - rest], width)
+    if rest:
+        shown.append(f"... {rest} more line{'s' * (rest > 1)}: synapse read {entry.id}")
+    more = details(entry)
+    extra = [f"[{clean(more)}]"] if more else []
+    return "\n".join([clean(header(entry)), *(INDENT + line if line else "" for line in [*extra, *shown])])
+
+
+def listing(entries: Iterable[Entry], *, whole: bool = False) -> str:
+    width = columns()
+    return "\n\n".join(block(entry, whole=whole, width=width) for entry in entries)
+
+
+def line(entry: Entry, width: int = 0) -> str:
+    """An entry on one line: its header's beginning and how its body starts."""
+    found = marks(entry)
+    words = [entry.id, entry.priority, entry.namespace, f"{entry.author}:"]
+    return short(" ".join([*words, *([f"({', '.join(found)})"] if found else []), first(entry.body)]), width)
+
+
+def first(body: str) -> str:
+    """The first line of a body."""
+    return body.split("\n", 1)[0]
+
+
+def short(text: str, width: int) -> str:
+    """One clean line of at most so many characters; 0 is no limit."""
+    text = clean(text.replace("\n", " "))
+    return text if not width or len(text) <= width else f"{text[: width - 3]}..."
+
+
+def columns() -> int | None:
+    """The width to fit to, None where the output is not a terminal and lines stay as they are."""
+    import os
+
+    try:
+        return max(os.get_terminal_size(sys.stdout.fileno()).columns, 40) if sys.stdout.isatty() else None
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
+def fields(value: Any) -> Any:
+    """Named tuples, however deep, as objects with their fields' names."""
+    if hasattr(value, "_asdict"):
+        return {name: fields(each) for name, each in value._asdict().items()}
+    if isinstance(value, Mapping):
+        return {str(name): fields(each) for name, each in value.items()}
+    if isinstance(value, Sequence | Set) and not isinstance(value, str):
+        return [fields(each) for each in value]
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def _fit(lines: Sequence[str], width: int | None) -> list[str]:
+    if not width:
+        return list(lines)
+    from textwrap import wrap
+
+    inside = width - len(INDENT)
+    fitted: list[str] = []
+    for text in lines:
+        long = len(text) > inside
+        fitted += wrap(text, inside, break_long_words=False, break_on_hyphens=False) if long else [text]
+    return fitted
+
+
+def _json_escape(char: str) -> str:
+    units = char.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))

@@ -1,0 +1,76 @@
+"""`synapse verify | repair | rebuild | doctor`."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from synapse.cli.call import Call
+from synapse.cli.parse import Options
+from synapse.cli.show import clean, fields
+from synapse.errors import StoreCorrupt
+
+if TYPE_CHECKING:
+    from synapse.page import Report
+
+DAMAGED = StoreCorrupt.exit_code
+
+
+def verify_options(parser: Options) -> None:
+    add = parser.add_argument
+    add("--head", metavar="HEAD", help="what an earlier verify ended with: proves that no end was cut off")
+
+
+def verify(call: Call) -> int:
+    report = call.memory.verify(call.args.head)
+    call.show(lambda: report_json(report), lambda: reported(report, "damaged"))
+    return 0 if report.ok else DAMAGED
+
+
+def repair_options(parser: Options) -> None:
+    """None of its own."""
+
+
+def repair(call: Call) -> int:
+    report = call.memory.repair()
+    call.show(lambda: report_json(report), lambda: reported(report, "still damaged"))
+    return 0 if report.ok else DAMAGED
+
+
+def rebuild_options(parser: Options) -> None:
+    """None of its own."""
+
+
+def rebuild(call: Call) -> None:
+    done = call.memory.rebuild()
+    call.show(
+        lambda: {"records": done.records, "digest": done.digest},
+        lambda: f"{done.records} records indexed, digest {done.digest}",
+    )
+
+
+def doctor_options(parser: Options) -> None:
+    parser.add_argument("--conformance", metavar="DIR", help="instead check a directory that anything wrote")
+
+
+def doctor(call: Call) -> int:
+    from synapse.cli import doctor as checks
+
+    if call.args.conformance:
+        findings = checks.conforming(os.path.expanduser(call.args.conformance))
+    else:
+        findings = checks.examine(call.root, call.open)
+    call.show(lambda: checks.findings_json(findings), lambda: checks.findings_text(findings))
+    return DAMAGED if any(finding.verdict == "fail" for finding in findings) else 0
+
+
+def report_json(report: Report) -> dict[str, Any]:
+    return {"ok": report.ok, **fields(report)}
+
+
+def reported(report: Report, word: str) -> str:
+    """One line if all is well; else every problem, the first one first."""
+    if report.ok:
+        return f"ok: {report.records} records, head {report.head}"
+    lines = [f"  {clean(f'{where}: {what}')}" for where, what, _ in report.problems]
+    return "\n".join([f"{word}: {len(lines)} problem{'s' * (len(lines) > 1)}", *lines])

@@ -1,0 +1,238 @@
+"""The verbs of the shell: what each is for, where its code lives, how it is called. Data; imports no verb.
+
+A verb's module is imported when the verb is called, so that reading an entry never pays for `doctor`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Verb(NamedTuple):
+    """A verb. `code` names the module of synapse.cli with the functions `{name}` and `{name}_options`."""
+
+    name: str
+    group: str
+    code: str
+    summary: str
+    example: str
+
+    @property
+    def function(self) -> str:
+        return "import_" if self.name == "import" else self.name
+
+
+GROUPS = {
+    "write": "Write and read",
+    "follow": "Follow",
+    "rule": "Decide about entries",
+    "team": "Set up",
+    "keep": "Look after the store",
+}
+
+_TABLE = (
+    Verb(
+        "write",
+        "write",
+        "writing",
+        "write an entry; the body is the argument or standard input",
+        "synapse write --from eng-backend --namespace api/endpoints \\\n"
+        '    --priority critical --tags api,v2 "BREAKING: use /v2/users"',
+    ),
+    Verb(
+        "read",
+        "write",
+        "reading",
+        "show the newest entries, or the ones with these ids",
+        "synapse read --agent eng-frontend --since 24h \\\n    --priority critical,important",
+    ),
+    Verb(
+        "search",
+        "write",
+        "reading",
+        "full-text search, best match first",
+        "synapse search --agent eng-frontend users endpoint",
+    ),
+    Verb(
+        "view",
+        "write",
+        "viewing",
+        "the briefing an agent gets, cut to a token budget",
+        "synapse view eng-frontend --budget 2000",
+    ),
+    Verb(
+        "unread",
+        "follow",
+        "following",
+        "how many entries an agent has not been shown",
+        "synapse unread --agent eng-frontend",
+    ),
+    Verb(
+        "watch",
+        "follow",
+        "following",
+        "print a line whenever something is written",
+        "synapse watch --agent eng-frontend --critical --json",
+    ),
+    Verb(
+        "log",
+        "follow",
+        "history",
+        "what happened, by day",
+        "synapse log --since 7d",
+    ),
+    Verb(
+        "audit",
+        "follow",
+        "history",
+        "who wrote, changed or was shown what",
+        "synapse audit --agent eng-backend --since 24h --json",
+    ),
+    Verb(
+        "resolve",
+        "rule",
+        "ruling",
+        "mark blockers as done",
+        'synapse resolve --from eng-backend syn-2026-02-01-001 --note "fixed in v2"',
+    ),
+    Verb(
+        "approve",
+        "rule",
+        "ruling",
+        "let staged entries through; without an id, list them",
+        "synapse approve --from pl-brain syn-2026-02-01-001",
+    ),
+    Verb(
+        "reject",
+        "rule",
+        "ruling",
+        "refuse staged entries",
+        'synapse reject --from pl-brain syn-2026-02-01-001 --reason "not measured"',
+    ),
+    Verb(
+        "vouch",
+        "rule",
+        "ruling",
+        "believe entries of unproven origin",
+        "synapse vouch --from pl-brain syn-2026-02-01-001",
+    ),
+    Verb(
+        "archive",
+        "rule",
+        "ruling",
+        "file entries away; they stay readable",
+        'synapse archive --from pl-brain syn-2026-02-01-001 --reason "done"',
+    ),
+    Verb(
+        "restore",
+        "rule",
+        "ruling",
+        "bring archived entries back",
+        "synapse restore --from pl-brain syn-2026-02-01-001",
+    ),
+    Verb(
+        "init",
+        "team",
+        "setup",
+        "make a workspace",
+        "synapse init ./shared-memory",
+    ),
+    Verb(
+        "register",
+        "team",
+        "setup",
+        "declare an agent, or change its declaration",
+        "synapse register --id eng-backend --role engineer --department backend \\\n"
+        '    --read "api/*,blockers/*" --write "api/*,blockers/*" --notify critical',
+    ),
+    Verb(
+        "agents",
+        "team",
+        "setup",
+        "list the agents and when each was last seen",
+        "synapse agents",
+    ),
+    Verb(
+        "completion",
+        "team",
+        "completion",
+        "print the completion script for bash or zsh",
+        'eval "$(synapse completion bash)"',
+    ),
+    Verb(
+        "verify",
+        "keep",
+        "upkeep",
+        "prove the journal and every file against it",
+        "synapse verify",
+    ),
+    Verb(
+        "repair",
+        "keep",
+        "upkeep",
+        "restore damaged files, or record their loss",
+        "synapse repair",
+    ),
+    Verb(
+        "rebuild",
+        "keep",
+        "upkeep",
+        "derive the index anew",
+        "synapse rebuild",
+    ),
+    Verb(
+        "doctor",
+        "keep",
+        "upkeep",
+        "check this machine and this workspace",
+        "synapse doctor",
+    ),
+    Verb(
+        "export",
+        "keep",
+        "moving",
+        "write the whole log as JSON Lines",
+        "synapse export backup.jsonl",
+    ),
+    Verb(
+        "import",
+        "keep",
+        "moving",
+        "fill an empty workspace from an export",
+        "synapse --root ./copy import backup.jsonl",
+    ),
+)
+VERBS = {verb.name: verb for verb in _TABLE}
+
+# What a spawned run may not do: these act on the whole workspace, or show all of it, in the operator's name.
+OPERATORS = frozenset(("init", "register", "import", "repair", "export", "audit"))
+
+ALIASES = {
+    "synapse-write": "write",
+    "synapse-read": "read",
+    "synapse-view": "view",
+    "synapse-register": "register",
+}
+
+
+def overview() -> str:
+    """What `synapse --help` says."""
+    lines = ["usage: synapse [--root DIR] [--json] VERB ...", "", "Shared memory for teams of agents.", ""]
+    for key, title in GROUPS.items():
+        lines.append(f"{title}:")
+        lines += [f"  {verb.name:<11} {verb.summary}" for verb in _TABLE if verb.group == key]
+        lines.append("")
+    return "\n".join([*lines, *_FOOT])
+
+
+_FOOT = (
+    "Everywhere, before or after the verb:",
+    "  --root DIR  the workspace; else $SYNAPSE_ROOT, else ./shared-memory, else",
+    "              ~/shared-memory",
+    "  --json      print JSON, errors too",
+    "  --debug     show the traceback of an error",
+    "",
+    "Who acts is --from, who reads is --agent; else $SYNAPSE_AGENT. Reading without",
+    "either is the operator's: everything. `synapse VERB --help` has an example each.",
+    "",
+)

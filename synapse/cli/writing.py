@@ -1,0 +1,79 @@
+"""`synapse write`."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from synapse import codec
+from synapse.cli.call import Call
+from synapse.cli.parse import Options, Usage, many
+from synapse.entry import PRIORITIES, SCOPES
+from synapse.errors import InvalidEntry
+
+if TYPE_CHECKING:
+    from synapse.entry import Entry
+    from synapse.seat import Seat
+
+_MOST = 4 << 20
+
+
+def write_options(parser: Options) -> None:
+    add = parser.add_argument
+    add("body", nargs="?", metavar="BODY", help="the text; - or nothing: standard input")
+    add("--from", dest="agent", metavar="AGENT", help="the author; else $SYNAPSE_AGENT")
+    add("--namespace", required=True, metavar="PATH", help="where it belongs, such as api/endpoints")
+    add("--priority", default="info", metavar="P", help=f"{', '.join(PRIORITIES)}; else info")
+    add("--tags", action="append", metavar="T,...", help="words to filter by")
+    add("--ttl", metavar="SPAN", help="30m, 24h, 7d, 4w or never; else the namespace's")
+    add("--to", action="append", metavar="WHOM", help="all, team:NAME, agent:ID, or several; else all")
+    add("--topic", metavar="WORD", help="what it is about; two live entries on a topic conflict")
+    add("--supersedes", action="append", metavar="ID,...", help="what it replaces, at once")
+    add("--related", action="append", metavar="ID,...", help="what it refers to")
+    add("--derived-from", action="append", metavar="ID,...", help="what it was made from; limits its trust")
+    add("--evidence", metavar="TEXT", help="what proves it: a link, a commit, a file")
+    add("--scope", default="public", metavar="S", help=f"{', '.join(SCOPES)}; else public")
+    add("--pii", action="store_true", help="it holds personal data")
+    add("--once", metavar="KEY", help="a retry under the same key returns the first entry")
+
+
+def write(call: Call) -> None:
+    me = call.actor()
+    entry = me.append(_body(call.args.body), call.args.namespace, **_fields(call.args))
+    if entry.topic or entry.replaces:
+        entry = me.get(entry.id)
+    call.show(lambda: codec.entry_json(entry), entry.id)
+    for note in notes(entry, me):
+        call.note(note)
+
+
+def _fields(args: SimpleNamespace) -> dict[str, Any]:
+    lists = {name: many(getattr(args, name)) or () for name in ("tags", "related", "derived_from", "supersedes")}
+    plain = {name: getattr(args, name) for name in ("priority", "ttl", "topic", "scope", "pii", "evidence", "once")}
+    return {"to": many(args.to) or "all", **lists, **plain}
+
+
+def notes(entry: Entry, me: Seat) -> list[str]:
+    """What the author should know beside the id."""
+    if entry.staged:
+        return [f"{entry.id} waits for review: only its author and reviewers see it until it is approved"]
+    found = []
+    if entry.disputed:
+        found.append(f"{entry.id} is in dispute with {', '.join(entry.disputed)}, of equal authority")
+    if (entry.topic or entry.replaces) and (fate := me.store.index.query.fate(entry.seq)):
+        found.append(f"{entry.id} is not shown: {fate[1]} by {fate[0]}")
+    return found
+
+
+def _body(given: str | None) -> str:
+    if given is not None and given != "-":
+        return given
+    stdin = sys.stdin
+    if stdin is None or (given is None and stdin.isatty()):
+        raise Usage("no body: give it as an argument or on standard input")
+    raw = getattr(stdin, "buffer", stdin).read(_MOST)
+    try:
+        return raw if isinstance(raw, str) else raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidEntry(f"standard input is not UTF-8: byte {error.start} cannot be read") from error

@@ -1,0 +1,90 @@
+import gc
+import os
+import subprocess
+import sys
+from typing import NamedTuple
+
+import pytest
+
+from synapse.cli import main
+
+
+class Ran(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture(autouse=True)
+def nowhere(tmp_path, monkeypatch):
+    """No environment, no home and no workspace of whoever runs the tests."""
+    for name in [name for name in os.environ if name.startswith("SYNAPSE_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.chdir(tmp_path)
+    before = gc.get_threshold()
+    yield
+    gc.unfreeze()
+    gc.set_threshold(*before)
+
+
+@pytest.fixture
+def run(capsys):
+    """One command line in this process."""
+
+    def run(*words, prog=None):
+        capsys.readouterr()
+        code = main([str(word) for word in words], prog=prog)
+        return Ran(code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def shell(tmp_path):
+    """One command line in a process of its own."""
+
+    def shell(*words, stdin="", env=None, timeout=60):
+        done = subprocess.run(
+            [sys.executable, "-m", "synapse.cli", *map(str, words)],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            env=os.environ | (env or {}),
+            timeout=timeout,
+            check=False,
+        )
+        return Ran(done.returncode, done.stdout, done.stderr)
+
+    return shell
+
+
+@pytest.fixture
+def team(run, tmp_path):
+    """A workspace in ./shared-memory with a lead, two engineers and one whose writing is reviewed."""
+    root = tmp_path / "shared-memory"
+    assert run("init").code == 0
+    globs = ("--read", "api/*,blockers/*,status/*", "--write", "api/*,blockers/*,status/*")
+    agents = {
+        "pl-brain": ("--role", "project-lead"),
+        "eng-backend": ("--role", "engineer", "--department", "backend"),
+        "eng-frontend": ("--role", "engineer", "--department", "frontend"),
+        "junior": ("--role", "specialist", "--review-required"),
+    }
+    for id, more in agents.items():
+        assert run("register", "--id", id, *globs, *more).code == 0
+    return root
+
+
+@pytest.fixture
+def wrote(team, run):
+    """Write an entry of eng-backend's; its id."""
+
+    def wrote(body="use /v2/users", *more, who="eng-backend", namespace="api/endpoints"):
+        done = run("write", "--from", who, "--namespace", namespace, *more, body)
+        assert done.code == 0, done.err
+        return done.out.strip()
+
+    return wrote

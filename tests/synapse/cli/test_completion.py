@@ -1,0 +1,73 @@
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from synapse.cli import completion
+from synapse.cli.verbs import ALIASES, VERBS
+
+ASK = """
+source /dev/stdin <<'SCRIPT'
+{script}
+SCRIPT
+COMP_WORDS=({words})
+COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
+_synapse
+printf '%s\\n' "${{COMPREPLY[@]}}"
+"""
+
+
+def complete(words, cwd=None):
+    program = ASK.format(script=completion.script("bash"), words=words)
+    done = subprocess.run(["bash", "-c", program], cwd=cwd, capture_output=True, text=True, check=True)
+    return [line for line in done.stdout.splitlines() if line]
+
+
+@pytest.mark.parametrize("shell", completion.SHELLS)
+def test_script_is_valid(shell):
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    done = subprocess.run([shell, "-n"], input=completion.script(shell), text=True, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_scripts_differ_only_in_how_they_are_loaded():
+    bash, zsh = completion.script("bash").splitlines(), completion.script("zsh").splitlines()
+    assert bash[1:] == zsh[3:]
+    assert "bashcompinit" in zsh[2]
+
+
+def test_verbs_are_completed():
+    assert complete("synapse re") == ["read", "resolve", "reject", "restore", "register", "repair", "rebuild"]
+    assert set(VERBS) <= set(complete("synapse ''"))
+    assert complete("synapse --root somewhere unr") == ["unread"]
+
+
+@pytest.mark.parametrize("name", sorted(VERBS))
+def test_options_are_completed(name):
+    assert complete(f"synapse {name} --js") == ["--json"]
+    assert set(complete(f"synapse {name} --")) == set(completion.flags(name))
+
+
+@pytest.mark.parametrize(("command", "verb"), ALIASES.items())
+def test_aliases_are_completed(command, verb):
+    assert set(complete(f"{command} --")) == set(completion.flags(verb))
+
+
+def test_values_are_completed(tmp_path):
+    os.makedirs(tmp_path / "shared-memory" / "agents")
+    for name in ("eng-backend", "eng-frontend", "r2d2"):
+        (tmp_path / "shared-memory" / "agents" / f"{name}.yaml").touch()
+    assert complete("synapse read --agent eng", tmp_path) == ["eng-backend", "eng-frontend"]
+    assert complete("synapse view r", tmp_path) == ["r2d2"]
+    assert complete("synapse write --priority c") == ["critical"]
+    assert complete("synapse write --scope p") == ["public", "private"]
+    assert complete("synapse completion z") == ["zsh"]
+
+
+def test_completion_prints_the_script(run):
+    assert run("completion", "bash").out == completion.script("bash")
+    assert json.loads(run("completion", "zsh", "--json").out)["script"] == completion.script("zsh")
+    assert run("completion", "csh").code == 2

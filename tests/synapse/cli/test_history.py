@@ -1,0 +1,78 @@
+import json
+import re
+
+
+def test_log_tells_by_day_newest_last(wrote, run):
+    first = wrote("the first\nof two lines", "--priority", "critical")
+    second = wrote("the second")
+    run("archive", "--from", "eng-backend", first, "--reason", "done")
+    lines = run("log").out.splitlines()
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d UTC", lines[0])
+    assert all(re.match(r"  \d\d:\d\d  ", line) for line in lines[1:])
+    told = [line[9:] for line in lines[1:]]
+    assert told[0].startswith("operator registered pl-brain")
+    assert told[-3:] == [
+        f"eng-backend wrote {first} critical api/endpoints: the first",
+        f"eng-backend wrote {second} api/endpoints: the second",
+        f"eng-backend archived {first}: done",
+    ]
+
+
+def test_log_limits(wrote, run):
+    ids = [wrote(f"body {n}") for n in range(30)]
+    assert run("log", "--limit", "2").out.count("\n  ") == 2
+    assert ids[-1] in run("log", "--limit", "1").out
+    assert len(json.loads(run("log", "--limit", "0", "--json").out)["log"]) == 34
+    assert run("log", "--since", "2200-01-01").out == "nothing happened\n"
+    assert run("log", "--since", "tomorrow").code == 2
+
+
+def test_log_json(wrote, run):
+    id = wrote()
+    act = json.loads(run("log", "--json").out)["log"][-1]
+    assert (act["kind"], act["by"], act["entries"]) == ("entry", "eng-backend", [id])
+    assert act["what"].endswith(": use /v2/users")
+    assert act["time"].endswith("Z")
+
+
+def test_log_tells_an_agent_only_of_what_it_may_see(wrote, run):
+    secret = wrote("a secret", "--to", "agent:pl-brain")
+    run("resolve", "--from", "pl-brain", secret, "--note", "hush")
+    public = wrote("in public")
+    seen = run("log", "--agent", "eng-frontend").out
+    assert public in seen
+    assert secret not in seen
+    assert "secret" not in seen
+    assert "hush" not in seen
+    assert secret in run("log", "--agent", "pl-brain").out
+
+
+def test_log_escapes(wrote, run):
+    wrote("\x1b[2Jgone")
+    assert "\\x1b[2Jgone" in run("log").out
+
+
+def test_audit_has_everything_there_is(wrote, run):
+    id = wrote()
+    run("read", "--agent", "eng-frontend", "--mark")
+    run("resolve", "--from", "eng-backend", id, "--note", "done")
+    lines = run("audit").out.splitlines()
+    assert f"eng-backend wrote {id} api/endpoints" in lines[-3]
+    assert "eng-frontend was shown everything up to " in lines[-2]
+    assert lines[-1].endswith(f"eng-backend resolved {id}: done")
+    assert [int(line.split()[0]) for line in lines] == sorted(int(line.split()[0]) for line in lines)
+
+
+def test_audit_by_agent_entry_and_time(wrote, run):
+    first, second = wrote("one"), wrote("two", who="pl-brain")
+    run("archive", "--from", "pl-brain", first, "--reason", "old")
+
+    def kinds(*more):
+        return [(r["kind"], r["by"]) for r in json.loads(run("audit", "--json", *more).out)["audit"]]
+
+    assert kinds("--agent", "pl-brain") == [("entry", "pl-brain"), ("archive", "pl-brain")]
+    assert kinds("--entry", first) == [("entry", "eng-backend"), ("archive", "pl-brain")]
+    assert kinds("--entry", second) == [("entry", "pl-brain")]
+    assert kinds("--limit", "1") == [("archive", "pl-brain")]
+    assert kinds("--since", "2200-01-01") == []
+    assert run("audit", "--entry", "syn-2020-01-01-001").out == "nothing is on record\n"

@@ -1,0 +1,68 @@
+import json
+import os
+
+
+def test_export_and_import_keep_everything(wrote, run, tmp_path):
+    ids = [wrote(f"body {n}", "--topic", "t") for n in range(3)]
+    run("archive", "--from", "eng-backend", ids[2])
+    done = run("export", tmp_path / "out.jsonl")
+    assert done.code == 0
+    assert done.out == f"8 written to {tmp_path}/out.jsonl\n"
+    digest = json.loads(run("rebuild", "--json").out)["digest"]
+    run("init", tmp_path / "copy")
+    done = run("import", "--root", tmp_path / "copy", tmp_path / "out.jsonl")
+    assert (done.code, done.out) == (0, "8 records imported\n")
+    assert json.loads(run("rebuild", "--root", tmp_path / "copy", "--json").out)["digest"] == digest
+    assert run("verify", "--root", tmp_path / "copy").code == 0
+
+
+def test_export_to_standard_output_is_json_lines(wrote, shell, run, tmp_path):
+    wrote("привет")
+    done = shell("export")
+    assert done.code == 0
+    assert len([json.loads(line) for line in done.out.splitlines()]) == 5
+    run("init", tmp_path / "copy")
+    taken = shell("import", "-", "--root", tmp_path / "copy", "--json", stdin=done.out)
+    assert json.loads(taken.out) == {"records": 5}
+    assert "привет" in run("read", "--root", tmp_path / "copy").out
+
+
+def test_an_export_never_replaces_a_file(wrote, run, tmp_path):
+    (tmp_path / "precious").write_text("mine")
+    done = run("export", tmp_path / "precious")
+    assert done.code == 6
+    assert "precious" in done.err
+    assert (tmp_path / "precious").read_text() == "mine"
+
+
+def test_what_is_no_export_is_refused(team, run, tmp_path):
+    (tmp_path / "junk").write_text('{"hello": "world"}\n')
+    run("init", tmp_path / "copy")
+    assert run("import", "--root", tmp_path / "copy", tmp_path / "junk").code == 2
+    assert run("import", "--root", tmp_path / "copy", tmp_path / "missing").code == 6
+    run("export", tmp_path / "out")
+    assert run("import", tmp_path / "out").code == 5
+
+
+def test_import_says_where_it_is_not_utf8(run, tmp_path):
+    (tmp_path / "junk").write_bytes(b"\xff\xfe\n")
+    run("init")
+    done = run("import", tmp_path / "junk")
+    assert done.code == 2
+    assert "UTF-8" in done.err
+
+
+def test_for_other_readers(wrote, run, tmp_path):
+    id = wrote("привет")
+    for generation in ("A", "B"):
+        place = tmp_path / generation
+        assert run("export", place, "--as-generation", generation).code == 0
+        files = [os.path.join(folder, name) for folder, _, names in os.walk(place) for name in names]
+        assert files == [str(place / "entries" / "api" / "endpoints" / f"{id}.md")]
+        with open(files[0], encoding="utf-8") as file:
+            assert file.read().endswith("\n\nпривет\n")
+    row = json.loads(run("export", "--as-generation", "C").out)
+    assert (row["from_agent"], row["content"]) == ("eng-backend", "привет")
+    line = json.loads(run("export", "--as-generation", "A").out)
+    assert line["path"] == f"entries/api/endpoints/{id}.md"
+    assert run("export", "--as-generation", "D").code == 2

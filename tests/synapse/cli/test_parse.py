@@ -1,0 +1,96 @@
+import shlex
+import subprocess
+import sys
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from synapse.cli import parse
+from synapse.cli.parser import parser_of
+from synapse.cli.verbs import VERBS
+
+
+@pytest.mark.parametrize(
+    ("words", "verb", "rest"),
+    [
+        ([], None, []),
+        (["read"], "read", []),
+        (["--json", "read", "--since", "1h"], "read", ["--json", "--since", "1h"]),
+        (["--root", "read", "write"], "write", ["--root", "read"]),
+        (["--root=x", "read", "y"], "read", ["--root=x", "y"]),
+        (["--version"], None, ["--version"]),
+        (["--root"], None, ["--root"]),
+    ],
+)
+def test_split(words, verb, rest):
+    assert parse.split(words) == (verb, rest)
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        (None, None),
+        ([], []),
+        (["a, b", "c,,a"], ["a", "b", "c"]),
+        (["", " "], []),
+    ],
+)
+def test_many(given, found):
+    assert parse.many(given) == found
+
+
+@pytest.mark.parametrize("text", ["", "-1", "x", "1.5", "٣", "9" * 30])
+def test_number_refuses(text):
+    with pytest.raises(ValueError, match="is not a whole number"):
+        parse.number(text)
+
+
+def test_number():
+    assert parse.number("0") == 0
+    assert parse.number("50") == 50
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"), [("raed", "did you mean 'read'?"), ("xyzzy", "`synapse --help` lists them all")]
+)
+def test_an_unknown_verb_is_answered_with_a_hint(name, hint):
+    with pytest.raises(parse.Usage, match="there is no verb") as caught:
+        parse.verb_named(name)
+    assert hint in str(caught.value)
+
+
+def test_options_are_not_abbreviated():
+    with pytest.raises(parse.Usage, match="unrecognized arguments: --name"):
+        parse.arguments(VERBS["read"], ["--name", "api/*"])
+
+
+WORDS = ["-", "--", "-h", "--json=", "a", "api/*", "info", "0", "50", "x y", "", "-1", "public", "A", "bash", "--nope"]
+
+
+@settings(max_examples=150)
+@given(data=st.data())
+def test_the_quick_way_agrees_with_argparse(data):
+    verb = VERBS[data.draw(st.sampled_from(sorted(VERBS)))]
+    options = parse.options_of(verb)
+    flags = [name for names, _ in options.calls for name in names if name.startswith("-")]
+    words = data.draw(st.lists(st.sampled_from(WORDS) | st.sampled_from(flags), max_size=6))
+    found = parse.quick(options, words)
+    assume(found is not None)
+    assert vars(found) == vars(parser_of(verb, options).parse_args(words))
+
+
+@pytest.mark.parametrize("name", sorted(VERBS))
+def test_the_examples_go_the_quick_way(name):
+    text = VERBS[name].example.replace("\\\n", " ").removeprefix('eval "$(').removesuffix(')"')
+    _, words = parse.split(shlex.split(text)[1:])
+    assert parse.quick(parse.options_of(VERBS[name]), words) is not None
+
+
+def test_a_verb_is_parsed_without_the_others_and_without_argparse():
+    code = "import sys; from synapse.cli import main; main(['unread', '--root', '/nowhere']); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code, "--agent", "x"], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert "synapse.cli.following" in loaded
+    assert loaded.isdisjoint({f"synapse.cli.{name}" for name in ("reading", "upkeep", "doctor", "parser")})
+    assert loaded.isdisjoint({"argparse", "gettext", "shutil", "difflib", "textwrap"})

@@ -1,0 +1,203 @@
+import json
+import os
+import pty
+import subprocess
+import sys
+import termios
+
+import pytest
+
+from synapse.cli import main_read
+
+
+def entries(done):
+    assert done.code == 0, done.err
+    return [entry["body"] for entry in json.loads(done.out)["entries"]]
+
+
+def test_read_lists_newest_first(wrote, run):
+    first, second = wrote("first"), wrote("second", "--tags", "api")
+    lines = run("read").out.splitlines()
+    assert lines[0].startswith(f"{second} info api/endpoints eng-backend 20")
+    assert lines[1:4] == ["    [tags api]", "    second", ""]
+    assert lines[4].startswith(f"{first} info")
+    assert lines[-1].startswith("-- 2 of 2 visible, 2 matching; cursor ")
+
+
+def test_an_empty_page_is_verifiable(team, run):
+    done = run("read", "--agent", "eng-frontend")
+    assert done.code == 0
+    assert done.out.startswith("-- 0 of 0 visible, 0 matching; cursor ")
+    found = json.loads(run("read", "--json").out)
+    assert sorted(found) == ["cursor", "entries", "matched", "visible"]
+    assert (found["entries"], found["matched"], found["visible"]) == ([], 0, 0)
+
+
+def test_json_has_the_fields_that_others_build_on(wrote, run):
+    wrote()
+    entry = json.loads(run("read", "--agent", "eng-frontend", "--json").out)["entries"][0]
+    promised = "id from to timestamp namespace priority ttl tags topic supersedes related trust body".split()
+    assert set(promised) <= set(entry)
+
+
+def test_an_agent_reads_what_it_subscribes_to(wrote, run):
+    wrote("for all")
+    wrote("for the lead", "--to", "agent:pl-brain")
+    wrote("hidden away", namespace="status/x", who="eng-backend")
+    assert run("register", "--id", "narrow", "--read", "api/*", "--write", "").code == 0
+    assert entries(run("read", "--agent", "narrow", "--json")) == ["for all"]
+    assert entries(run("read", "--agent", "pl-brain", "--json")) == ["hidden away", "for the lead", "for all"]
+    assert len(entries(run("read", "--json"))) == 3
+    found = json.loads(run("read", "--agent", "narrow", "--json").out)
+    assert (found["matched"], found["visible"]) == (3, 1)
+
+
+def test_filters(wrote, run):
+    wrote("one", "--priority", "critical", "--tags", "db")
+    wrote("two", "--priority", "important", who="pl-brain")
+    wrote("three", namespace="status/web")
+    read = ("read", "--json")
+    assert entries(run(*read, "--priority", "important,critical")) == ["two", "one"]
+    assert entries(run(*read, "--priority", "critical")) == ["one"]
+    assert entries(run(*read, "--namespace", "api/*")) == ["two", "one"]
+    assert entries(run(*read, "--namespace", "status/web")) == ["three"]
+    assert entries(run(*read, "--author", "pl-brain")) == ["two"]
+    assert entries(run(*read, "--from", "pl-brain")) == ["two"]
+    assert entries(run(*read, "--tag", "db")) == ["one"]
+    assert entries(run(*read, "--since", "1h")) == ["three", "two", "one"]
+    assert entries(run(*read, "--since", "2200-01-01")) == []
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (("--since", "yesterday"), "24h or 7d"),
+        (("--priority", "high"), "critical, important, info"),
+        (("--namespace", "../*"), "pattern"),
+        (("--limit", "-1"), "whole number"),
+        (("--agent", "nobody", "--nonsense"), "--nonsense"),
+    ],
+)
+def test_a_filter_that_cannot_be_read_is_refused(team, run, more, told):
+    done = run("read", *more)
+    assert (done.code, done.out) == (2, "")
+    assert told in done.err
+
+
+def test_the_limit(wrote, run):
+    for n in range(55):
+        wrote(str(n))
+    assert len(entries(run("read", "--json"))) == 50
+    assert entries(run("read", "--json", "--limit", "2")) == ["54", "53"]
+    assert len(entries(run("read", "--json", "--limit", "0"))) == 55
+    assert "50 of 55 visible" in run("read").out
+    assert "--limit 0 shows all" in run("read").out
+
+
+def test_single_entries_are_shown_whole(wrote, run):
+    long = wrote("\n".join(f"line {n}" for n in range(40)))
+    assert "... 28 more lines" in run("read").out
+    done = run("read", long)
+    assert done.out.splitlines()[-1] == "    line 39"
+    assert "-- " not in done.out
+    assert entries(run("read", "--json", long, long)) == ["\n".join(f"line {n}" for n in range(40))] * 2
+
+
+def test_what_an_agent_may_not_see_is_not_there(wrote, run):
+    secret = wrote("for the lead", "--to", "agent:pl-brain")
+    refused = run("read", secret, "--agent", "eng-frontend")
+    missing = run("read", "syn-2020-01-01-001", "--agent", "eng-frontend")
+    assert (refused.code, missing.code) == (3, 3)
+    assert refused.out == ""
+    assert "for the lead" not in refused.err
+    assert run("read", secret, "--agent", "pl-brain").code == 0
+
+
+def test_an_unknown_agent_is_told_how_to_register(team, run):
+    done = run("read", "--agent", "nobody")
+    assert done.code == 3
+    assert "synapse register --id nobody" in done.err
+
+
+def test_archived_shows_only_what_is_archived(wrote, run):
+    old, _ = wrote("old"), wrote("new")
+    assert run("archive", "--from", "eng-backend", old).code == 0
+    assert entries(run("read", "--json")) == ["new"]
+    assert entries(run("read", "--json", "--archived")) == ["old"]
+    assert "(archived)" in run("read", "--archived").out
+
+
+def test_mark_counts_as_shown(wrote, run):
+    wrote()
+    assert run("unread", "--agent", "eng-frontend").out == "1\n"
+    run("read", "--agent", "eng-frontend")
+    assert run("unread", "--agent", "eng-frontend").out == "1\n"
+    run("read", "--agent", "eng-frontend", "--mark")
+    assert run("unread", "--agent", "eng-frontend").out == "0\n"
+    assert run("read", "--mark", "syn-2020-01-01-001").code == 2
+
+
+def test_a_plain_read_writes_nothing(wrote, run, team):
+    wrote()
+    before = {path: path.stat().st_mtime_ns for path in (team / "journal").iterdir()}
+    run("read", "--agent", "eng-frontend")
+    assert {path: path.stat().st_mtime_ns for path in (team / "journal").iterdir()} == before
+
+
+def test_controls_are_spelled_out(wrote, run):
+    wrote("\x1b]0;owned\x07 evil\u202etxt")
+    assert "\\x1b]0;owned\\x07 evil\\u202etxt" in run("read").out
+    assert run("read", "--json").out.rstrip("\n").isprintable()
+    assert entries(run("read", "--json")) == ["\x1b]0;owned\x07 evil\u202etxt"]
+
+
+def test_synapse_read_is_the_concatenated_markdown(wrote, run, monkeypatch, capsys):
+    for n in range(60):
+        wrote(f"body {n}")
+    monkeypatch.setattr("sys.argv", ["synapse-read", "--agent", "eng-frontend", "--since", "24h"])
+    assert main_read() == 0
+    out = capsys.readouterr().out
+    assert out.count("\nfrom: eng-backend\n") == 60
+    assert out.startswith("---\nid: syn-")
+    assert "\n---\n\nbody 59\n" in out
+
+
+def test_synapse_read_says_its_own_name(run, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["synapse-read", "--help"])
+    assert main_read() == 0
+    assert capsys.readouterr().out.startswith("usage: synapse-read [-h]")
+
+
+def test_search_finds_and_ranks(wrote, run):
+    wrote("the users endpoint moved to /v2/users")
+    wrote("certificates renewed")
+    done = run("search", "users", "endpoint", "--agent", "eng-frontend")
+    assert done.code == 0
+    assert "users" in done.out
+    assert done.out.splitlines()[-1] == "-- 1 found"
+    found = json.loads(run("search", "--json", "users").out)
+    assert [entry["body"] for entry in found["entries"]] == ["the users endpoint moved to /v2/users"]
+    assert {"score", "excerpt"} <= set(found["entries"][0])
+    assert found["partial"] is False
+    assert run("search", "nothing").out == "-- 0 found\n"
+
+
+def test_search_sees_no_more_than_reading(wrote, run):
+    wrote("the users endpoint", "--to", "agent:pl-brain")
+    assert json.loads(run("search", "--json", "users", "--agent", "eng-frontend").out)["entries"] == []
+    assert len(json.loads(run("search", "--json", "users", "--agent", "pl-brain").out)["entries"]) == 1
+
+
+def test_on_a_terminal_pages_are_folded_and_safe(wrote):
+    wrote("\x1b]0;owned\x07 " + "word " * 40)
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 60))
+    subprocess.run([sys.executable, "-m", "synapse.cli", "read"], stdout=theirs, check=True)
+    os.close(theirs)
+    text = os.read(ours, 1 << 16).decode()
+    os.close(ours)
+    lines = text.replace("\r\n", "\n").splitlines()
+    assert "\x1b" not in text
+    assert lines[1].startswith("    \\x1b]0;owned\\x07 word")
+    assert max(map(len, lines[1:-1])) <= 60
+    assert text.count("word") == 40
