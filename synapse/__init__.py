@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         StoreError,
         SynapseError,
     )
-    from synapse.page import Event, Hit, Hits, Page, Problem, Rebuilt, Report
+    from synapse.page import Event, Fate, Hit, Hits, Page, Problem, Rebuilt, Report
     from synapse.seat import Seat
     from synapse.view import View
     from synapse.workspace import Agent, Settings, Skill
@@ -41,6 +41,7 @@ __all__ = [
     "Draft",
     "Entry",
     "Event",
+    "Fate",
     "Forbidden",
     "Hit",
     "Hits",
@@ -72,7 +73,7 @@ __all__ = [
 _HOMES = {
     "core": ("Memory", "init", "open"),
     "entry": ("Draft", "Entry"),
-    "page": ("Event", "Hit", "Hits", "Page", "Problem", "Rebuilt", "Report"),
+    "page": ("Event", "Fate", "Hit", "Hits", "Page", "Problem", "Rebuilt", "Report"),
     "seat": ("Seat",),
     "view": ("View",),
     "workspace": ("Agent", "Settings", "Skill"),

@@ -75,14 +75,13 @@ def past(store: Store, at: int) -> Index:
     return in_memory(store.log, until())
 
 
-def changed_since(store: Store, agent: Agent | None, as_of: str | int) -> list[Entry]:
-    """The later entries that the agent would see now and could not have seen then, oldest first."""
+def later(store: Store, agent: Agent | None, as_of: str | int, department: str | None) -> list[Entry]:
+    """What has come since a time that would be seen now, oldest first."""
     store.fresh()
-    now = store.clock()
-    then = _moment(as_of, now)
-    index = store.index
-    page = index.query.page(agent, Filter(since=then + 1, limit=None), now, index.cursor())
-    return list(reversed(page))
+    now, index = store.clock(), store.index
+    found = index.query.page(agent, Filter(since=_moment(as_of, now) + 1, limit=None), now, index.cursor())
+    members = () if department is None else _members(index, department)
+    return [entry for entry in reversed(found) if all(visible(entry, member) for member in members)]
 
 
 def _moment(as_of: str | int, now: int) -> int:
@@ -93,9 +92,14 @@ def _moment(as_of: str | int, now: int) -> int:
 
 def _common(index: Index, department: str, now: int) -> list[Entry]:
     """Those entries that every agent of the department may see."""
+    members = _members(index, department)
+    return [entry for entry in chosen(index, None, now) if all(visible(entry, agent) for agent in members)]
+
+
+def _members(index: Index, department: str) -> list[Agent]:
     if not is_component(department):
         raise InvalidQuery(f"department {department!r} is not a valid name", department=department)
     members = [agent for agent in index.query.declared.values() if agent.department == department]
     if not members:
         raise InvalidQuery(f"no agent is of the department {department}", department=department)
-    return [entry for entry in chosen(index, None, now) if all(visible(entry, agent) for agent in members)]
+    return members

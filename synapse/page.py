@@ -103,6 +103,15 @@ class Hits(Sequence[Hit]):
         return f"Hits({len(self.hits)} entries, partial={self.partial})"
 
 
+class Fate(NamedTuple):
+    """Why an entry is not shown: superseded, outranked, resolved, expired, archived or rejected; by which entry
+    or agent; until which microsecond, if it may come back."""
+
+    reason: str
+    by: str
+    until: int
+
+
 class Event(NamedTuple):
     """One thing that a follower is told of: an entry that is new to it, and the cursor to go on from."""
 

@@ -12,7 +12,7 @@ from synapse.entry import NEVER, TRUST, Draft, Entry, addressees, check_priority
 from synapse.errors import Conflict, Forbidden, InvalidEntry, InvalidQuery, NotFound, QueueFull
 from synapse.index.query import Filter
 from synapse.namespace import check_glob
-from synapse.page import Event, Hits, Page
+from synapse.page import Event, Fate, Hits, Page
 from synapse.records import Pending, entry_of, sum_below
 from synapse.store import Store
 from synapse.workspace import OPERATOR, Agent
@@ -164,6 +164,12 @@ class Seat:
             self.store.act("shown", self._writer().id, cursor=self.store.index.cursor(), how="briefing")
         return brief(self.store, self._me(), budget=budget, department=department, as_of=as_of, encoding=encoding)
 
+    def later(self, as_of: str | int, department: str | None = None) -> list[Entry]:
+        """What has come since a time that this agent would be shown now: what a view as of then did not have."""
+        from synapse.briefing import later
+
+        return later(self.store, self._me(), as_of, department)
+
     def search(self, query: str, *, limit: int = 10, namespace: Names = None, archived: bool = False) -> Hits:
         """The entries that match the words of the query best, among those this agent may see."""
         self.store.fresh()
@@ -196,6 +202,11 @@ class Seat:
         """One entry, whatever became of it, if this agent may see it."""
         self.store.fresh()
         return self._known(id)
+
+    def fate(self, id: str) -> Fate | None:
+        """Why an entry is not shown now: by whose act or entry, and until when. None where it is shown."""
+        self.store.fresh()
+        return self.store.index.query.fate(self._known(id), self.store.clock())
 
     # -- below -------------------------------------------------------------------------------------
 

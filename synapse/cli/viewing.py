@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from synapse import clock, codec
-from synapse.authority import visible
+from synapse import codec
 from synapse.cli.call import Call
 from synapse.cli.parse import Options, Usage, number
 from synapse.cli.show import fields, line
@@ -15,7 +14,6 @@ from synapse.workspace import OPERATOR
 
 if TYPE_CHECKING:
     from synapse.entry import Entry
-    from synapse.seat import Seat
     from synapse.view import View
 
 
@@ -34,7 +32,7 @@ def view(call: Call) -> None:
     name = _whose(call)
     me = call.memory.as_agent(name)
     found = me.briefing(budget=args.budget, department=args.department, as_of=args.as_of)
-    later = _later(call, me) if args.as_of else None
+    later = me.later(args.as_of, args.department) if args.as_of else None
     path = _write(call.root, args.department or name, found.markdown()) if args.write else None
     call.show(lambda: view_json(found, later), lambda: path or shown(found, later))
 
@@ -48,14 +46,6 @@ def _whose(call: Call) -> str:
         raise Usage("--write is for the view of now, --as-of for looking back")
     args.agent = args.ids or args.agent
     return call.who(args.agent) or OPERATOR if args.department else call.agent()
-
-
-def _later(call: Call, me: Seat) -> list[Entry]:
-    """What has come since that would be seen now, oldest first."""
-    then = clock.parse_since(call.args.as_of, clock.now())
-    found = list(me.read(since=then + 1 if then else None, limit=None))[::-1]
-    members = [agent for agent in call.memory.agents() if agent.department == call.args.department]
-    return [entry for entry in found if not call.args.department or all(visible(entry, one) for one in members)]
 
 
 def view_json(view: View, later: list[Entry] | None) -> dict[str, Any]:

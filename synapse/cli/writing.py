@@ -61,8 +61,8 @@ def notes(entry: Entry, me: Seat) -> list[str]:
     found = []
     if entry.disputed:
         found.append(f"{entry.id} is in dispute with {', '.join(entry.disputed)}, of equal authority")
-    if (entry.topic or entry.replaces) and (fate := me.store.index.query.fate(entry.seq)):
-        found.append(f"{entry.id} is not shown: {fate[1]} by {fate[0]}")
+    if (entry.topic or entry.replaces) and (fate := me.fate(entry.id)):
+        found.append(f"{entry.id} is not shown: {fate.reason} by {fate.by}")
     return found
 
 

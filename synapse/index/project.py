@@ -76,6 +76,8 @@ class Projector:
                 self._put("put_id", id, record.seq, None if staged else record.seq)
         if staged:
             self._put("put_staged", record.seq, record.at)
+            self._put("put_act", record.seq, record.at, "entry", record.by, _dumps(head))
+            self._put("put_ref", entry.id, record.seq)
         else:
             self._place(entry, record.seq)
 

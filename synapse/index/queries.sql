@@ -85,9 +85,6 @@ from entries e join texts t on t.rec = e.rec where e.seq in ({seqs})
 -- name: texts
 select id, head, body from texts where rec = :rec
 
--- name: fate
-select hider, reason from fates where seq = :seq
-
 -- name: peers
 select t.id from disputes d join entries e on e.seq = d.peer join texts t on t.rec = e.rec
 where d.seq = :seq and {live} order by d.peer
@@ -142,16 +139,19 @@ select seq from once where by = :by and key = :key
 select seq, fields from keyed where key = :key order by seq
 
 -- name: acts
-select a.seq, a.at, a.kind, a.by, null, a.fields from acts a
+select a.seq, a.at, a.kind, a.by, (select t.id from texts t where t.rec = a.seq), a.fields from acts a
 where (:by is null or a.by = :by) and a.at >= :at and (:ref is null or a.seq in (select seq from refs where id = :ref))
 union all
 select e.seq, e.at, 'entry', w.name, t.id, t.head from entries e join authors w using(aid) join texts t using(rec)
-where (:by is null or w.name = :by) and e.at >= :at
+where e.rec = e.seq and (:by is null or w.name = :by) and e.at >= :at
   and (:ref is null or t.id = :ref or t.rec in (select seq from refs where id = :ref))
 order by 1 desc limit :limit
 
--- name: superseded_by
-select t.id, f.reason from fates f join entries e on e.seq = f.hider join texts t on t.rec = e.rec where f.seq = :seq
+-- name: fate
+select f.reason, coalesce(t.id, a.by, ''), e.hidden
+from entries e join fates f on f.seq = e.seq
+left join entries h on h.seq = f.hider left join texts t on t.rec = h.rec left join acts a on a.seq = f.hider
+where e.seq = :seq and e.hidden > :now
 
 -- name: search
 select e.seq, e.rec, e.rev, bm25(words, 1.0, 2.0) from words join entries e on e.seq = words.rowid

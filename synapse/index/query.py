@@ -13,6 +13,7 @@ from synapse import namespace as ns
 from synapse.entry import NEVER, RANK, Entry
 from synapse.index.db import Database
 from synapse.index.project import entry_from, read_entry
+from synapse.page import Fate
 from synapse.records import Record
 from synapse.workspace import Agent, Skill, settled
 
@@ -226,10 +227,18 @@ class Query:
         id, head, body = self.db.run("texts", {"rec": rec}).fetchone()
         return read_entry(id, head, body, rec, at)._replace(staged=True)
 
-    def fate(self, seq: int) -> tuple[str, str] | None:
-        """By which entry, and why, this one is hidden."""
-        row = self.db.run("superseded_by", {"seq": seq}).fetchone()
-        return None if row is None else (row[0], row[1])
+    def fate(self, entry: Entry, now: int) -> Fate | None:
+        if entry.staged:
+            return None if self._waits(entry.id) else Fate("rejected", "", NEVER)
+        row = self.db.run("fate", {"seq": entry.seq, "now": now}).fetchone()
+        if row is not None:
+            return Fate(*row)
+        if entry.archived:
+            return Fate("archived", "", NEVER)
+        return Fate("expired", "", NEVER) if entry.expires <= now else None
+
+    def _waits(self, id: str) -> bool:
+        return any(entry.id == id for entry in self.staged())
 
     # -- agents and what they did ------------------------------------------------------------------
 

@@ -149,6 +149,10 @@ class FilesLog:
 
     def finish(self, limit: int | None = None) -> int:
         """Redo what writers that died left undone: the files of committed lines; how many records were checked."""
+        try:
+            self.journal.finish()
+        except (OSError, StoreError):
+            pass  # whoever writes next does it, or cannot write either
         return settle.finish(self.root, self.journal, self.mirror, self.get, limit)
 
     def _known(self, folder: str) -> set[str]:

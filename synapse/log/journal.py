@@ -79,6 +79,13 @@ class Journal:
             raise StoreError(f"the journal could not be synced, nothing was written: {error}") from error
         return record, True
 
+    def finish(self) -> None:
+        """Seal what a writer that died left of its line."""
+        fd = self._fd(self.starts[-1])
+        size = os.fstat(fd).st_size
+        if size and not _is_whole(line_before(fd, size)[1]):
+            self.lock.run(self._current)
+
     def _write(self, make: Callable[[Tail, int], Line | Record]) -> tuple[Record, int]:
         tail = self._current()
         at = max(self.clock(), tail.at + 1)
@@ -144,7 +151,7 @@ class Journal:
         end = size
         while end > 0:
             start, raw = line_before(fd, end)
-            found = _tail_of(raw, start + len(raw)) if raw.endswith(b"\n") and decode(raw) else None
+            found = _tail_of(raw, start + len(raw)) if _is_whole(raw) else None
             if found:
                 return found
             end = start
@@ -325,6 +332,10 @@ def decode(raw: bytes) -> Record | None:
         )
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
+
+
+def _is_whole(raw: bytes) -> bool:
+    return raw.endswith(b"\n") and decode(raw) is not None
 
 
 def split(raw: bytes) -> tuple[str, bytes, bytes]:
