@@ -22,6 +22,7 @@ test: setup  ## every check
 	$(PY) -m pytest -q
 
 bench: setup  ## speed, beside what people would use instead
+	@$(PY) -m compileall -q synapse bench
 	@$(PY) -m bench
 
 soak: setup  ## the full form of the long checks
@@ -45,4 +46,5 @@ clean:
 	@$(PYTHON) -m venv .venv
 	@$(PIP) install --require-hashes -r requirements.lock
 	@$(PIP) install --no-deps --no-build-isolation --no-index -e .
+	@$(PY) -m compileall -q synapse orchestrator prompts scenarios
 	@touch $@

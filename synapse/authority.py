@@ -1,7 +1,5 @@
 """Who may write, who may read, who wins. Pure: agents, entries and settings in, decisions out."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Container, Iterable
 from typing import NamedTuple

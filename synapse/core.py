@@ -10,8 +10,9 @@ from types import TracebackType
 
 from synapse import clock as clocks
 from synapse.clock import parse_since
-from synapse.errors import Forbidden, SynapseError
+from synapse.errors import Forbidden, StoreError, SynapseError
 from synapse.log import open_log
+from synapse.log.disk import sync_directory
 from synapse.log.files import FilesLog
 from synapse.namespace import is_component
 from synapse.page import Event, Page, Problem, Rebuilt, Report
@@ -197,12 +198,10 @@ class Memory:
 def init(root: str, *, clock: Callable[[], int] = clocks.now) -> Memory:
     """Make a directory a workspace and open it. What is there already stays as it is."""
     root = os.path.abspath(os.path.expanduser(root))
-    for folder in _FOLDERS:
-        os.makedirs(os.path.join(root, folder), exist_ok=True)
-    path = os.path.join(root, "synapse.yaml")
-    if not os.path.exists(path):
-        with builtins.open(path, "x", encoding="utf-8") as file:
-            file.write(_SETTINGS.format(name=_name(root)))
+    try:
+        _make(root)
+    except OSError as error:
+        raise StoreError(f"{root} cannot be made a workspace: {error}") from error
     return open(root, clock=clock)
 
 
@@ -214,6 +213,23 @@ def open(address: str, *, clock: Callable[[], int] = clocks.now) -> Memory:
     except BaseException:
         log.close()
         raise
+
+
+def _make(root: str) -> None:
+    """The folders and the settings; then the root's name, and those above it that are new, are put on the disk."""
+    above = os.path.dirname(root)
+    grown = [above]
+    while not os.path.isdir(above):
+        above = os.path.dirname(above)
+        grown.append(above)
+    for folder in _FOLDERS:
+        os.makedirs(os.path.join(root, folder), exist_ok=True)
+    path = os.path.join(root, "synapse.yaml")
+    if not os.path.exists(path):
+        with builtins.open(path, "x", encoding="utf-8") as file:
+            file.write(_SETTINGS.format(name=_name(root)))
+    for folder in grown:
+        sync_directory(folder)
 
 
 def _name(root: str) -> str:

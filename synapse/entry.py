@@ -4,8 +4,6 @@ Values are named tuples, not dataclasses: importing `dataclasses` pulls in `insp
 command a quarter of its time, and a page of fifty entries is built twice as fast.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import NamedTuple
 

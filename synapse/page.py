@@ -1,7 +1,5 @@
 """What a read gives back: pages, hits, events, reports. Values; nothing here reads or writes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, overload
 

@@ -4,8 +4,6 @@ A record never changes. What became of an entry (superseded, resolved, archived,
 records that came after it, and is worked out by whoever reads them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 

@@ -4,8 +4,6 @@ A role fills in whatever an agent's file leaves out. Membership (teams, projects
 names that `to:` can address.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import NamedTuple
 

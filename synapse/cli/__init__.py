@@ -6,7 +6,6 @@ parses, makes one call of the library and prints; it decides nothing.
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -19,20 +18,10 @@ from synapse.errors import StoreError, SynapseError
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 
-# A command is over before its garbage matters. Looking for it while modules load and once more at the very end
-# is a sixth of what a cold command costs.
-_YOUNG = 50_000
-
 
 def main(argv: Sequence[str] | None = None, *, prog: str | None = None) -> int:
     """Run one command line, by default the process's own; the exit code. Prints every error, raises none."""
-    if argv is not None:
-        return _main(list(argv), prog)
-    gc.set_threshold(_YOUNG)
-    try:
-        return _main(sys.argv[1:], prog)
-    finally:
-        gc.freeze()
+    return _main(sys.argv[1:] if argv is None else list(argv), prog)
 
 
 def _main(words: list[str], prog: str | None) -> int:

@@ -1,7 +1,5 @@
 """`python -m synapse.cli`."""
 
-import sys
+from synapse.cli.process import main
 
-from synapse.cli import main
-
-sys.exit(main())
+main()

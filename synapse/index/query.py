@@ -3,8 +3,6 @@
 Every statement that returns entries carries the read gate (`seen` in queries.sql), the twin of `authority.visible`.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple

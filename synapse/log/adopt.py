@@ -4,8 +4,6 @@ This module finds them, decides when they are finished, and reads them safely. W
 `admit` that it is given; what it commits goes through the log like any other record.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Callable, Iterator

@@ -7,8 +7,6 @@ text is covered by `sha`, so that a text can be redacted without breaking the ch
 `day`: all that a writer must know stands in the last line. This module knows lines, not entries.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import time

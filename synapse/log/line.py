@@ -1,7 +1,5 @@
 """What a pending record puts on the next line of a log. Pure: id and time are decided by the log."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from synapse import clock

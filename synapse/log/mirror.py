@@ -4,8 +4,6 @@ It follows the journal and is never synced on its own: whatever a crash leaves u
 Every path is opened component by component and no symbolic link is followed, so nothing lands outside the root.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Iterator
