@@ -172,11 +172,11 @@ def judge(new: Entry, olds: Iterable[Entry], rivals: Iterable[Entry], disputed: 
     """
     effects: list[Effect] = []
     for old in olds:
-        outranked = new.author != old.author and new.authority < old.authority
-        unsettled = new.author != old.author and new.authority == old.authority and old.seq in disputed
-        if outranked:
+        own = _same_author(new, old)
+        doubtful = old.seq in disputed or new.trust == "unverified"
+        if not own and new.authority < old.authority:
             effects.append(Effect(new.seq, "outranked", old.seq, old.expires))
-        elif unsettled:
+        elif not own and new.authority == old.authority and doubtful:
             effects += _dispute(new, old)
         else:
             effects.append(Effect(old.seq, "superseded", new.seq, NEVER))
@@ -184,7 +184,7 @@ def judge(new: Entry, olds: Iterable[Entry], rivals: Iterable[Entry], disputed: 
     for rival in rivals:
         if rival.seq in gone or rival.seq == new.seq or rival.expires <= new.at:
             continue
-        if rival.author == new.author:
+        if _same_author(new, rival):
             effects.append(Effect(rival.seq, "replaced by its author", new.seq, NEVER))
         elif rival.authority > new.authority:
             effects.append(Effect(new.seq, "outranked", rival.seq, rival.expires))
@@ -223,6 +223,11 @@ def resolve(entries: Collection[Entry]) -> Standing:
             group.add(new)
         by_id.update({id: new for id in (new.id, new.alias) if id})
     return Standing(hidden, {seq: frozenset(peers) for seq, peers in disputes.items() if peers})
+
+
+def _same_author(new: Entry, old: Entry) -> bool:
+    """Whether the newer speaks for the author of the older. A name that nobody vouches for speaks for no one."""
+    return new.author == old.author and new.trust != "unverified"
 
 
 def _dispute(one: Entry, other: Entry) -> list[Effect]:

@@ -119,7 +119,7 @@ class Memory:
         if not isinstance(log, FilesLog):
             return Report((), log.mark()[1], "")
         report = Proof(log.root, log.journal, log.mirror).run(head)
-        seen = self.store.index.cursor()
+        seen = self.store.index.seen()
         if seen > report.records:
             cut = Problem("journal", f"ends at record {report.records}, but the index has seen {seen}: it was cut")
             report = report._replace(problems=(*report.problems, cut))
@@ -229,7 +229,10 @@ def _make(root: str) -> None:
         with builtins.open(path, "x", encoding="utf-8") as file:
             file.write(_SETTINGS.format(name=_name(root)))
     for folder in grown:
-        sync_directory(folder)
+        try:
+            sync_directory(folder)
+        except PermissionError:
+            continue  # it may be entered, but not opened
 
 
 def _name(root: str) -> str:

@@ -8,7 +8,7 @@ import time
 from _thread import allocate_lock
 from collections.abc import Callable, Mapping
 
-from synapse.authority import admit
+from synapse.authority import admit, may_replace
 from synapse.entry import NEVER, Draft, Entry, parse_ttl
 from synapse.errors import Forbidden, NotFound, SynapseError
 from synapse.index.projection import Index
@@ -184,7 +184,7 @@ class Store:
         if mapped is not None and draft.author != mapped:
             raise Forbidden(f"it says from: {draft.author}, but its owner is {mapped}", agent=mapped, action="write as")
         if channel.owner or mapped is not None:
-            return admit(draft, agents.get(draft.author), self.settings)
+            return self._admitted(draft, agents.get(draft.author))
         return admit(draft, None, self.settings, trust="unverified")
 
     def _from_inbox(self, draft: Draft, channel: Channel, inbox: str) -> Entry:
@@ -195,7 +195,16 @@ class Store:
             raise Forbidden(f"its owner (user {channel.uid}) is not {inbox}", agent=inbox, action="use the inbox of")
         if draft.author not in ("", inbox):
             raise Forbidden(f"it says from: {draft.author}, but came through the inbox of {inbox}", agent=inbox)
-        return admit(draft._replace(author=inbox), agent, self.settings)
+        return self._admitted(draft._replace(author=inbox), agent)
+
+    def _admitted(self, draft: Draft, agent: Agent | None) -> Entry:
+        """A draft of an agent's own, with the same rights as if it had come from its seat."""
+        entry = admit(draft, agent, self.settings)
+        for id in entry.replaces:
+            old = self.index.entry(id, self.clock())
+            if agent is not None and old is not None:
+                may_replace(agent, old)
+        return entry
 
     def _mapped(self, uid: int) -> str | None:
         """The agent that a user of this machine is."""

@@ -60,11 +60,18 @@ class Database:
         text = self.sql[name]
         for label, numbers in lists.items():
             text = text.replace("{" + label + "}", ",".join(map(str, numbers)))
-        return self.connection.execute(text, values)  # type: ignore[arg-type]
+        try:
+            return self.connection.execute(text, values)  # type: ignore[arg-type]
+        except sqlite3.DatabaseError as error:
+            raise self.failed(error) from error
 
     def many(self, name: str, rows: list[tuple[object, ...]]) -> None:
         if rows:
             self.connection.executemany(self.sql[name], rows)
+
+    def failed(self, error: Exception) -> StoreError:
+        """The error as one of ours: the disk is full or read-only, or the file is damaged."""
+        return StoreError(f"the index {self.path} could not be used: {error}; if it is damaged, delete it: it is derived")
 
     def meta(self, key: str) -> str | None:
         row = self.run("get_meta", {"key": key}).fetchone()
@@ -76,11 +83,14 @@ class Database:
     def wipe(self) -> None:
         """Drop every table and make them again, within the transaction that is open."""
         run = self.connection.execute
+        seen = self.meta("seen") if self._version() else None
         names = run("select name from sqlite_master where type = 'table' and name not like 'sqlite_%'").fetchall()
         for (name,) in names:
             if not name.startswith("words_"):
                 run(f'drop table if exists "{name}"')
         self._create()
+        if seen:
+            self.set_meta("seen", seen)
 
     def close(self) -> None:
         for connection in [*self.opened.values(), *([self.shared] if self.shared else [])]:
@@ -115,9 +125,10 @@ class Database:
 
     def _version(self) -> str | None:
         try:
-            return self.meta("version")
+            row = self.connection.execute(self.sql["get_meta"], {"key": "version"}).fetchone()
         except sqlite3.OperationalError:
             return None
+        return None if row is None else row[0]
 
     def _create(self) -> None:
         with open(os.path.join(_HERE, "schema.sql"), encoding="utf-8") as file:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 from _thread import RLock
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TypeVar
 
 from synapse.entry import Entry
+from synapse.errors import StoreCorrupt
 from synapse.index.db import Database
 from synapse.index.project import BATCH, Projector
 from synapse.index.query import Filter, Query
@@ -70,10 +72,17 @@ class Index:
         while self._reached() < mark and not self._alone(lambda: self._project(mark)):
             pass
 
+    def seen(self) -> int:
+        """The highest seq ever taken in, by this file of the index or by those that it was built again from."""
+        return max(self.cursor(), int(self.db.meta("seen") or 0))
+
     def _alone(self, section: Callable[[], T]) -> T:
-        if self.lock is None:
-            return section()
-        return self.lock.run(section)
+        try:
+            if self.lock is None:
+                return section()
+            return self.lock.run(section)
+        except (sqlite3.Error, OSError) as error:
+            raise self.db.failed(error) from error
 
     def _reached(self) -> tuple[int, int]:
         segment, _, size = (self.db.meta("mark") or "-1 -1").partition(" ")
@@ -86,7 +95,7 @@ class Index:
         try:
             records = list(islice(self.log.since(self.cursor()), BATCH))
             projector = Projector(self.db)
-            last = projector.take(records)
+            last = self._taken(projector, records)
             if projector.restart:
                 self._start_over()
             elif last is not None:
@@ -100,6 +109,14 @@ class Index:
         run("commit")
         return done
 
+    def _taken(self, projector: Projector, records: list[Record]) -> Record | None:
+        try:
+            return projector.take(records)
+        except (LookupError, TypeError, ValueError, AttributeError, sqlite3.IntegrityError) as error:
+            where = f"records {records[0].seq} to {records[-1].seq}"
+            message = f"the log cannot be understood in {where}: run `synapse verify` ({type(error).__name__}: {error})"
+            raise StoreCorrupt(message) from error
+
     def _start_over(self) -> None:
         """A record was taken back after it had its effect: begin again, knowing which ones do not count."""
         voids = self.db.run("all_voids").fetchall()
@@ -109,6 +126,7 @@ class Index:
     def _wipe(self) -> None:
         run = self.db.connection.execute
         run("begin immediate")
+        self.db.set_meta("seen", str(self.seen()))
         self.db.wipe()
         run("commit")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 
+from synapse.errors import StoreError
 from synapse.index.db import Database
 from synapse.index.query import Filter, Query
 from synapse.page import Hit, Hits
@@ -60,8 +61,10 @@ def _rows(query: Query, agent: Agent | None, match: str, wanted: Filter, now: in
     within = query._within(wanted.namespaces)
     try:
         return query.db.run("search", values, within=within, nids=reach.nids, tids=reach.tids).fetchall()
-    except sqlite3.OperationalError:
-        return []  # no token of the query survives the tokenizer
+    except StoreError as error:
+        if isinstance(error.__cause__, sqlite3.OperationalError) and "fts5" in str(error):
+            return []  # no token of the query survives the tokenizer
+        raise
 
 
 def excerpt(body: str, words: list[str], width: int = 160) -> str:

@@ -6,7 +6,7 @@ This module finds them, decides when they are finished, and reads them safely. W
 
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import NamedTuple
 
 from synapse import namespace as ns
@@ -61,30 +61,50 @@ class Scanner:
     def look(self, known: Known, now: float) -> Iterator[Drop | Rejected]:
         """Every finished file that the log does not know. A folder with an unfinished one is looked at again."""
         before = dict(self.seen)
-        for folder in [*self._tree("entries"), *self._inboxes()]:
-            yield from self._folder(folder, known, now)
+        waiting = list({"entries": 0} | before)
+        while waiting:
+            folder = waiting.pop()
+            changed = self._changed(folder)
+            if changed is None or changed == self.seen.get(folder):
+                continue
+            below, names = self._strangers(folder, known)
+            for found in below:
+                if found not in self.seen:
+                    self.seen[found] = 0  # or a new folder with an unfinished file would be forgotten
+                    waiting.append(found)
+            if (yield from self._files(folder, names, None, now)) and now - changed / 1e9 > 0.05:
+                self.seen[folder] = changed
+        for inbox in self._inboxes():
+            if self._changed(folder := f"inbox/{inbox}/new") is not None:
+                yield from self._files(folder, self._strangers(folder)[1], inbox, now)
         if self.seen != before:
             self._save()
 
-    def _folder(self, folder: str, known: Known, now: float) -> Iterator[Drop | Rejected]:
-        changed = self._changed(folder)
-        if changed is None or changed == self.seen.get(folder):
-            return
-        settled = now - changed / 1e9 > 0.05
-        inbox = folder.split("/")[1] if folder.startswith("inbox/") else None
-        names = [entry.name for entry in os.scandir(os.path.join(self.root, folder)) if not _is_folder(entry)]
-        unknown = [name for name in names if name.endswith(".md") and not name.startswith(".")]
-        if unknown and inbox is None:
+    def _strangers(self, folder: str, known: Known | None = None) -> tuple[list[str], list[str]]:
+        """The folders below, and the names of the entry files that the log does not know.
+
+        Most names of a busy folder are known ones, so these are sorted out before any file is touched.
+        """
+        names = os.listdir(os.path.join(self.root, folder))
+        if known and any(name.endswith(".md") for name in names):
             old = known(folder)
-            unknown = [name for name in unknown if name not in old]
-        for name in sorted(unknown):
+            names = [name for name in names if name not in old]
+        below = {name for name in names if _is_folder(os.path.join(self.root, folder, name))}
+        files = (name for name in names if name.endswith(".md") and not name.startswith("."))
+        return [f"{folder}/{name}" for name in below], sorted(name for name in files if name not in below)
+
+    def _files(
+        self, folder: str, names: list[str], inbox: str | None, now: float
+    ) -> Generator[Drop | Rejected, None, bool]:
+        """What these files hold; whether all of them were finished."""
+        settled = True
+        for name in names:
             found = self._read(f"{folder}/{name}", inbox, now)
             if found is None:
                 settled = False
             else:
                 yield found
-        if settled and inbox is None:
-            self.seen[folder] = changed
+        return settled
 
     def _read(self, path: str, inbox: str | None, now: float) -> Drop | Rejected | None:
         """One file: None while it may still be being written."""
@@ -123,30 +143,12 @@ class Scanner:
         start = parsed.start if canonical_body(text[parsed.start :]) == canonical_body(draft.body) else -1
         return Drop(path, channel, draft, text, start)
 
-    def _tree(self, top: str) -> Iterator[str]:
-        """The folders below `top` that were there at the last look, and those below folders that changed since."""
-        waiting = [top]
-        while waiting:
-            folder = waiting.pop()
-            changed = self._changed(folder)
-            if changed is None:
-                continue
-            if changed == self.seen.get(folder):
-                below = [name for name in self.seen if os.path.dirname(name) == folder]
-            else:
-                entries = os.scandir(os.path.join(self.root, folder))
-                below = [f"{folder}/{entry.name}" for entry in entries if _is_folder(entry)]
-                for name in below:
-                    self.seen.setdefault(name, 0)  # or a new one with an unfinished file would be forgotten
-            waiting.extend(below)
-            yield folder
-
     def _inboxes(self) -> Iterator[str]:
         try:
             names = os.listdir(os.path.join(self.root, "inbox"))
         except OSError:
             return
-        yield from (f"inbox/{name}/new" for name in sorted(names) if ns.is_component(name))
+        yield from (name for name in sorted(names) if ns.is_component(name))
 
     def _changed(self, folder: str) -> int | None:
         try:
@@ -174,8 +176,11 @@ class Scanner:
             pass
 
 
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    return entry.is_dir(follow_symlinks=False)
+def _is_folder(path: str) -> bool:
+    try:
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    except OSError:
+        return False
 
 
 def _read_unchanged(path: str, status: os.stat_result) -> bytes | None:

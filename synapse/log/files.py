@@ -130,9 +130,18 @@ class FilesLog:
         path = f"agents/{agent.id}.yaml"
         try:
             self.mirror.place(path, declared.render_agent(agent).encode(), replace=True)
+            self._inbox(agent)
         except OSError as error:
             raise StoreError(f"{path} could not be written: {error.strerror}") from error
         return self.append(agent_pending(agent, by, was))
+
+    def _inbox(self, agent: Agent) -> None:
+        """The agent's drop box; its own user's, if it has one and this process may give it away."""
+        for name in ("tmp", "new"):
+            folder = os.path.join(self.root, "inbox", agent.id, name)
+            os.makedirs(folder, exist_ok=True)
+            if agent.user and os.geteuid() == 0:
+                os.chown(folder, _uid(agent.user), -1)
 
     # -- adoption and finishing --------------------------------------------------------------------
 
@@ -239,3 +248,13 @@ class FilesLog:
         except (OSError, StoreError):
             pass  # the journal holds the text; `finish` puts the file there later
         bell.ring(self.bells)
+
+
+def _uid(user: str) -> int:
+    """The number of a user of this machine, given by name or number; -1 for one that only another machine has."""
+    import pwd
+
+    try:
+        return int(user) if user.isdigit() else pwd.getpwnam(user).pw_uid
+    except KeyError:
+        return -1

@@ -194,10 +194,11 @@ class Journal:
         return self.starts[-1], os.fstat(self._fd(self.starts[-1])).st_size
 
     def since(self, cursor: int) -> Iterator[Record]:
-        """Every whole record after the cursor. Torn and sealed lines are passed over."""
+        """Every whole record after the cursor. Torn and sealed lines are passed over, and doubled ones."""
         for raw in self.lines(cursor):
             record = decode(raw)
             if record is not None and record.seq > cursor:
+                cursor = record.seq
                 yield record
 
     def lines(self, cursor: int) -> Iterator[bytes]:
