@@ -10,7 +10,8 @@ from types import TracebackType
 
 from synapse import clock as clocks
 from synapse.clock import parse_since
-from synapse.errors import Forbidden, StoreError, SynapseError
+from synapse.digest import sha256
+from synapse.errors import Forbidden, StoreError
 from synapse.log import open_log
 from synapse.log.disk import sync_directory
 from synapse.log.files import FilesLog
@@ -76,7 +77,7 @@ class Memory:
         if was != agent:
             self.store.log.register(agent, OPERATOR, was)
             self.store.index.catch_up()
-            self.store.sign()
+            self.store.sign(f"agents/{agent.id}.yaml")
         return agent
 
     def agents(self) -> list[Agent]:
@@ -123,7 +124,11 @@ class Memory:
         if seen > report.records:
             cut = Problem("journal", f"ends at record {report.records}, but the index has seen {seen}: it was cut")
             report = report._replace(problems=(*report.problems, cut))
-        return report._replace(problems=report.problems + tuple(self._undeclared()))
+        try:
+            undeclared = tuple(self._undeclared(log))
+        except StoreError as error:
+            undeclared = (Problem("index", str(error)),)
+        return report._replace(problems=report.problems + undeclared)
 
     def repair(self) -> Report:
         """Put files back as the journal has them and record what was done; then what `verify` still finds."""
@@ -179,19 +184,20 @@ class Memory:
     ) -> None:
         self.close()
 
-    def _undeclared(self) -> Iterator[Problem]:
-        """Files of the operator's that say something else than the journal."""
-        log = self.store.log
-        assert isinstance(log, FilesLog)
+    def _undeclared(self, log: FilesLog) -> Iterator[Problem]:
+        """Files of the operator's that are not, byte for byte, what the journal says."""
+        from synapse.declared import render_agent
+
         self.store.index.catch_up()
         declared = self.store.index.query.declared
-        for path in log.declared():
+        paths = {f"agents/{id}.yaml": id for id in declared}
+        for path in sorted({*paths, *log.declared()}):
             try:
-                agent = settled(log.declaration(path))
-            except (SynapseError, OSError) as error:
+                raw, agent = log.declared_raw(path), declared.get(paths.get(path, ""))
+            except OSError as error:
                 yield Problem(path, f"cannot be read: {error}")
                 continue
-            if declared.get(agent.id) != agent:
+            if agent is None or (sha256(raw) != declared.sha(agent.id) and raw != render_agent(agent).encode()):
                 yield Problem(path, "was edited, and the journal does not know it yet; the next read takes it in")
 
 

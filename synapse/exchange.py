@@ -54,8 +54,7 @@ def lines_in(store: Store, lines: Iterable[str]) -> int:
     records = [record for record in map(decode, raws) if record is not None]
     if isinstance(store.log, FilesLog):
         store.log.take_over(raws, records)
-        write_declarations(store.log, records)
-        store.sign()
+        store.sign(*write_declarations(store.log, records))
     else:
         store.log.take_over(records)
     store.fresh(force=True)
@@ -92,11 +91,14 @@ def _line(record: Record) -> Line:
     )
 
 
-def write_declarations(log: FilesLog, records: Iterable[Record]) -> None:
-    """The agents' files, as the last record of each declares it."""
+def write_declarations(log: FilesLog, records: Iterable[Record]) -> list[str]:
+    """The agents' files, as the last record of each declares it; which were written."""
+    written = []
     declared = {record.fields["agent"]["id"]: record for record in records if record.kind == "agent"}
     for id, record in declared.items():
         path = f"agents/{id}.yaml"
         if record.fields.get("how") != "removed" and not os.path.exists(os.path.join(log.root, path)):
             text = codec.render_agent(agent_from(record.fields["agent"]))
             log.mirror.place(path, text.encode())
+            written.append(path)
+    return written

@@ -9,6 +9,7 @@ from _thread import allocate_lock
 from collections.abc import Callable, Mapping
 
 from synapse.authority import admit, may_replace
+from synapse.digest import sha256
 from synapse.entry import NEVER, Draft, Entry, parse_ttl
 from synapse.errors import Forbidden, NotFound, SynapseError
 from synapse.index.projection import Index
@@ -20,6 +21,7 @@ from synapse.records import Pending, Record
 from synapse.workspace import OPERATOR, Agent, Settings, authority_in, settled
 
 LOOK_EVERY = 0.2
+LOOK_AT_LEAST_EVERY = 1.0
 FINISHED_AT_ONCE = 400
 
 Signatures = dict[str, tuple[int, int, int]]
@@ -38,6 +40,7 @@ class Store:
         log.state = self.index
         self.mutex = allocate_lock()
         self.looked = self.glanced = -LOOK_EVERY
+        self.pause = LOOK_EVERY
         self.signed: Signatures | None = None
         self.declared_settings = None if files else log.settings()
 
@@ -49,10 +52,13 @@ class Store:
         self.index.catch_up()
 
     def look(self, *, force: bool = False) -> None:
-        """Five times a second at most, by one thread at a time: all of the tree beside the journal."""
-        due = force or time.monotonic() - self.looked >= LOOK_EVERY
+        """Five times a second at most, by one thread at a time: all of the tree beside the journal. Where a look
+        takes long, because much is being written, the next comes later."""
+        start = time.monotonic()
+        due = force or start - self.looked >= self.pause
         if due and self._alone(self._look):
             self.looked = self.glanced = time.monotonic()
+            self.pause = min(max(LOOK_EVERY, 5 * (self.looked - start)), LOOK_AT_LEAST_EVERY)
 
     def glance(self) -> None:
         """What a writer needs to see: the operator's files, and now and then what dead writers left undone."""
@@ -107,19 +113,20 @@ class Store:
                 )
             return
         try:
-            agent = settled(self.log.declaration(path))
+            agent, sha = settled(self.log.declaration(path)), sha256(self.log.declared_raw(path))
         except (SynapseError, OSError):
             return  # the last good declaration stands; `doctor` names the file
-        if agent.id != id or agent == was:
+        if agent.id != id or (agent == was and self.index.query.declared.sha(id) in (sha, None)):
             return
         how = "registered" if was is None else "edited"
-        self.log.append(agent_pending(agent, OPERATOR, was, how), once=f"edit:{path}:{signature}")
+        self.log.append(agent_pending(agent, OPERATOR, was, how, sha), once=f"edit:{path}:{signature}")
 
-    def sign(self) -> None:
-        """Note the operator's files as they are: they were just written through this store."""
+    def sign(self, *paths: str) -> None:
+        """Note these files of the operator's as they are: they were just written through this store."""
         if isinstance(self.log, FilesLog):
-            self.signed, self.declared_settings = self.log.signatures(), None
-            self.declared_settings = self.log.settings()
+            now = self.log.signatures()
+            known = self._recall() if self.signed is None else self.signed
+            self.signed = known | {path: now[path] for path in paths if path in now}
             self._remember(self.signed)
 
     def _recall(self) -> Signatures:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from synapse.cli import parse
+from synapse.cli.options import Usage
 from synapse.cli.streams import hush
 from synapse.cli.verbs import ALIASES, overview
 from synapse.errors import StoreError, SynapseError
@@ -92,7 +93,7 @@ def _without_verb(rest: Sequence[str]) -> int:
 
         print(f"synapse {version('synapse-orchestrator')}, protocol {PROTOCOL}")
         return 0
-    raise parse.Usage("no verb given; `synapse --help` lists them")
+    raise Usage("no verb given; `synapse --help` lists them")
 
 
 def _fail(error: Exception, words: Sequence[str]) -> int:

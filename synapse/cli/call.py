@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from synapse.cli.parse import Usage
+from synapse.cli.options import Usage
 from synapse.cli.verbs import OPERATORS, Verb
 from synapse.errors import Forbidden
 from synapse.workspace import OPERATOR

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from synapse.cli.call import Call
-from synapse.cli.parse import Options, options_of
+from synapse.cli.options import Options
+from synapse.cli.parse import options_of
 from synapse.cli.verbs import ALIASES, VERBS
 from synapse.entry import PRIORITIES, SCOPES
 

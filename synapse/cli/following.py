@@ -6,7 +6,8 @@ import signal
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from synapse.cli.call import Call
-from synapse.cli.parse import Options, number
+from synapse.cli.options import Options
+from synapse.cli.parse import number
 from synapse.cli.show import line, to_json
 from synapse.cli.streams import abandoned, hush
 

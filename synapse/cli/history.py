@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from synapse import clock
 from synapse.cli.call import Call
-from synapse.cli.parse import Options, number
+from synapse.cli.options import Options
+from synapse.cli.parse import number
 from synapse.cli.show import columns, fields, first, short
 from synapse.errors import NotFound
 from synapse.workspace import OPERATOR

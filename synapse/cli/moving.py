@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TextIO
 
 from synapse.cli.call import Call
-from synapse.cli.parse import Options
+from synapse.cli.options import Options
 from synapse.cli.show import clean
 from synapse.errors import InvalidEntry
 from synapse.exchange import GENERATIONS, entries_as

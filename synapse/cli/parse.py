@@ -12,26 +12,10 @@ from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
+from synapse.cli.options import Options, Usage
 from synapse.cli.verbs import VERBS, Verb
-from synapse.errors import SynapseError
 
 Flags = dict[str, tuple[str, dict[str, Any]]]
-
-
-class Usage(SynapseError):
-    """The command line cannot be read."""
-
-    exit_code = 2
-
-
-class Options:
-    """What a verb takes: calls of `add_argument`, kept for whoever reads the line."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[tuple[str, ...], dict[str, Any]]] = []
-
-    def add_argument(self, *names: str, **how: Any) -> None:
-        self.calls.append((names, how))
 
 
 def split(argv: Sequence[str]) -> tuple[str | None, list[str]]:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from typing import NoReturn
 
-from synapse.cli.parse import Options, Usage
+from synapse.cli.options import Options, Usage
 from synapse.cli.verbs import Verb
 
 EVERYWHERE = ("--root", "--json", "--debug")

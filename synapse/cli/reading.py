@@ -7,7 +7,8 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from synapse.cli.call import Call
-from synapse.cli.parse import Options, Usage, many, number
+from synapse.cli.options import Options, Usage
+from synapse.cli.parse import many, number
 from synapse.cli.show import clean, header, listing, short
 
 if TYPE_CHECKING:

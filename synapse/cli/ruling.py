@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from synapse.cli.call import Call
-from synapse.cli.parse import Options
+from synapse.cli.options import Options
 from synapse.cli.show import listing
 
 if TYPE_CHECKING:

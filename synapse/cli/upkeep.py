@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from synapse.cli.call import Call
-from synapse.cli.parse import Options
+from synapse.cli.options import Options
 from synapse.cli.show import clean, fields
 from synapse.errors import StoreCorrupt
 

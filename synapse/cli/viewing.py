@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from synapse import codec
 from synapse.cli.call import Call
-from synapse.cli.parse import Options, Usage, number
+from synapse.cli.options import Options, Usage
+from synapse.cli.parse import number
 from synapse.cli.show import fields, line
 from synapse.namespace import is_component
 from synapse.workspace import OPERATOR

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from synapse import codec
 from synapse.cli.call import Call
-from synapse.cli.parse import Options, Usage, many
+from synapse.cli.options import Options, Usage
+from synapse.cli.parse import many
 from synapse.entry import PRIORITIES, SCOPES
 from synapse.errors import InvalidEntry
 

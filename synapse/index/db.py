@@ -71,7 +71,9 @@ class Database:
 
     def failed(self, error: Exception) -> StoreError:
         """The error as one of ours: the disk is full or read-only, or the file is damaged."""
-        return StoreError(f"the index {self.path} could not be used: {error}; if it is damaged, delete it: it is derived")
+        return StoreError(
+            f"the index {self.path} could not be used: {error}; if it is damaged, delete it: it is derived"
+        )
 
     def meta(self, key: str) -> str | None:
         row = self.run("get_meta", {"key": key}).fetchone()

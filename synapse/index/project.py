@@ -171,7 +171,7 @@ class Projector:
             self.flush()
             self.db.run("drop_agent", (fields["id"],))
         else:
-            self._put("put_agent", fields["id"], record.seq, _dumps(fields))
+            self._put("put_agent", fields["id"], record.seq, _dumps(fields | {"sha": record.fields.get("sha")}))
 
     def _ruling(self, record: Record) -> None:
         row = self.db.run("id_of", {"id": record.fields["entry"]}).fetchone()

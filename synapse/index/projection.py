@@ -37,6 +37,7 @@ class Index:
         self.mutex = RLock()
         self.query = Query(self.db)
         self.mark: tuple[int, int] = (-1, -1)
+        self.folders: dict[str, tuple[int, set[str]]] = {}
 
     # -- catching up -------------------------------------------------------------------------------
 
@@ -149,8 +150,14 @@ class Index:
         return None if row is None else row[0]
 
     def names(self, folder: str) -> set[str]:
-        rows = self.db.run("names", {"folder": folder.removeprefix("entries/")})
-        return {os.path.basename(path) if path else f"{id}.md" for id, path in rows}
+        """Kept between calls and added to: a busy folder of thousands is asked about several times a second."""
+        cursor, (floor, known) = self.cursor(), self.folders.get(folder, (0, set()))
+        if floor and self.db.run("refiled", {"floor": floor}).fetchone():
+            floor, known = 0, set()
+        rows = self.db.run("names", {"folder": folder.removeprefix("entries/"), "floor": floor})
+        known.update(os.path.basename(path) if path else f"{id}.md" for id, path in rows)
+        self.folders[folder] = (cursor, known)
+        return known
 
     # -- full text and tokens ----------------------------------------------------------------------
 

@@ -99,7 +99,11 @@ select hidden from entries where seq = :seq
 select rec, seq from ids where id = :id
 
 -- name: names
-select t.id, t.path from namespaces n join entries e on e.nid = n.nid join texts t on t.rec = e.rec where n.name = :folder and e.archived = 0
+select t.id, t.path from namespaces n join entries e on e.nid = n.nid join texts t on t.rec = e.rec
+where n.name = :folder and e.prio in (0, 1, 2) and e.seq > :floor and e.archived = 0
+
+-- name: refiled
+select 1 from acts where seq > :floor and kind in ('archive', 'restore', 'repair', 'void') limit 1
 
 -- name: namespaces
 select nid, name from namespaces
@@ -114,8 +118,8 @@ select aid from authors where name = :name
 select tid, name from addressees
 
 -- name: next_release
-select min(hidden) from entries indexed by entries_hidden
-where hidden > 0 and hidden < 4611686018427387904 and hidden > :now
+select hidden from entries indexed by entries_hidden
+where hidden > max(:now, 0) and hidden > 0 and hidden < 4611686018427387904 order by hidden limit 1
 
 -- name: drop_agent
 delete from agents where id = ?

@@ -53,6 +53,11 @@ class Declared(Mapping[str, Agent]):
             self.made[id] = agent_from(json.loads(self.rows[id]))
         return self.made[id]
 
+    def sha(self, id: str) -> str | None:
+        """The digest of the file that declares the agent, where the record says it."""
+        sha: str | None = json.loads(self.rows.get(id, "{}")).get("sha")
+        return sha
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.rows)
 

@@ -11,8 +11,9 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 from synapse import bell, clock
+from synapse.digest import sha256
 from synapse.entry import is_id, mint, minted
-from synapse.errors import Conflict, NotFound, StoreError, SynapseError
+from synapse.errors import Conflict, InvalidEntry, NotFound, StoreError, SynapseError
 from synapse.log import settle
 from synapse.log.adopt import Admit, Drop, Rejected, Scanner
 from synapse.log.journal import Journal, Tail
@@ -98,8 +99,17 @@ class FilesLog:
     def declaration(self, path: str) -> Agent:
         from synapse import declared
 
-        with open(os.path.join(self.root, path), encoding="utf-8") as file:
-            return declared.parse_agent(file.read(1 << 16), path=path)
+        try:
+            text = self.declared_raw(path).decode()
+        except UnicodeDecodeError as error:
+            raise InvalidEntry(f"{path}: not UTF-8: byte {error.start} cannot be read", path=path) from None
+        return declared.parse_agent(text, path=path)
+
+    def declared_raw(self, path: str) -> bytes:
+        """The bytes of a file of the operator's. A pipe in its place is empty, and does not block."""
+        fd = os.open(os.path.join(self.root, path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(fd, "rb") as file:
+            return file.read(1 << 16)
 
     def settings(self) -> Settings:
         from synapse import declared
@@ -128,12 +138,13 @@ class FilesLog:
         from synapse import declared
 
         path = f"agents/{agent.id}.yaml"
+        raw = declared.render_agent(agent).encode()
         try:
-            self.mirror.place(path, declared.render_agent(agent).encode(), replace=True)
+            self.mirror.place(path, raw, replace=True)
             self._inbox(agent)
         except OSError as error:
             raise StoreError(f"{path} could not be written: {error.strerror}") from error
-        return self.append(agent_pending(agent, by, was))
+        return self.append(agent_pending(agent, by, was, sha=sha256(raw)))
 
     def _inbox(self, agent: Agent) -> None:
         """The agent's drop box; its own user's, if it has one and this process may give it away."""

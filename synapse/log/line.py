@@ -41,7 +41,7 @@ def entry_line(pending: Pending, at: int, id: str, n: int, once: str | None, ali
     return Line(pending.kind, pending.by, fields, id, text, pending.path, once, pending.key, n)
 
 
-def agent_pending(agent: Agent, by: str, was: Agent | None, how: str = "registered") -> Pending:
-    """The declaration of an agent, with what it was before."""
+def agent_pending(agent: Agent, by: str, was: Agent | None, how: str = "registered", sha: str | None = None) -> Pending:
+    """The declaration of an agent, with what it was before, and the digest of the file that declares it."""
     fields = {"agent": agent._asdict(), "how": how} | ({"was": was._asdict()} if was else {})
-    return Pending("agent", by, fields)
+    return Pending("agent", by, fields | ({"sha": sha} if sha else {}))

@@ -32,7 +32,7 @@ class Proof:
 
     def run(self, head: str | None = None) -> Report:
         """Everything that is wrong, the first bad record first. `head` is what an earlier report ended with."""
-        heads = {head} if head else set()
+        heads = {head} - {f"0:{GENESIS}"} if head else set()
         for number, raw in enumerate(self._lines(), 1):
             self._line(number, raw)
             heads.discard(f"{self.seq}:{self.chain}")

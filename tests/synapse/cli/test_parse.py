@@ -7,6 +7,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from synapse.cli import parse
+from synapse.cli.options import Usage
 from synapse.cli.parser import parser_of
 from synapse.cli.verbs import VERBS
 
@@ -55,13 +56,13 @@ def test_number():
     ("name", "hint"), [("raed", "did you mean 'read'?"), ("xyzzy", "`synapse --help` lists them all")]
 )
 def test_an_unknown_verb_is_answered_with_a_hint(name, hint):
-    with pytest.raises(parse.Usage, match="there is no verb") as caught:
+    with pytest.raises(Usage, match="there is no verb") as caught:
         parse.verb_named(name)
     assert hint in str(caught.value)
 
 
 def test_options_are_not_abbreviated():
-    with pytest.raises(parse.Usage, match="unrecognized arguments: --name"):
+    with pytest.raises(Usage, match="unrecognized arguments: --name"):
         parse.arguments(VERBS["read"], ["--name", "api/*"])
 
 
