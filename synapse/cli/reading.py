@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from synapse.cli.call import Call
 from synapse.cli.options import Options, Usage
 from synapse.cli.parse import many, number
-from synapse.cli.show import clean, header, listing, short
+from synapse.cli.show import clean, fields, header, listing, short
+from synapse.clock import seconds
+from synapse.entry import NEVER
 
 if TYPE_CHECKING:
     from synapse.entry import Entry
-    from synapse.page import Hits, Page
+    from synapse.page import Fate, Hits, Page
 
 
 def read_options(parser: Options) -> None:
@@ -49,8 +51,9 @@ def _read_ids(call: Call) -> None:
         raise Usage("--mark counts a page as shown, not single entries")
     me = call.reader()
     entries = [me.get(id) for id in call.args.ids]
-    form = markdown if call.args.markdown else _whole
-    call.show(lambda: {"entries": _objects(entries), "matched": len(entries)}, lambda: form(entries))
+    fates = [me.fate(entry.id) for entry in entries]
+    shape = markdown if call.args.markdown else _whole(fates)
+    call.show(lambda: {"entries": _fated(entries, fates), "matched": len(entries)}, lambda: shape(entries))
 
 
 def page_json(page: Page) -> dict[str, Any]:
@@ -75,8 +78,27 @@ def markdown(entries: Page | Sequence[Entry]) -> str:
     return clean("\n".join(codec.render(entry) for entry in entries)).rstrip("\n")
 
 
-def _whole(entries: Sequence[Entry]) -> str:
-    return listing(entries, whole=True)
+def _whole(fates: Sequence[Fate | None]) -> Callable[[Sequence[Entry]], str]:
+    """Entries at full length, each with what became of it, if it is no longer shown."""
+
+    def shape(entries: Sequence[Entry]) -> str:
+        found = zip(entries, fates, strict=True)
+        return "\n\n".join(listing([entry], whole=True) + fate_line(fate) for entry, fate in found)
+
+    return shape
+
+
+def fate_line(fate: Fate | None) -> str:
+    if fate is None:
+        return ""
+    by = f" by {fate.by}" if fate.by else ""
+    until = f", until {seconds(fate.until)}" if fate.until < NEVER else ""
+    return f"\n    -- not shown: {fate.reason}{by}{until}"
+
+
+def _fated(entries: Sequence[Entry], fates: Sequence[Fate | None]) -> list[dict[str, Any]]:
+    found = zip(_objects(entries), fates, strict=True)
+    return [{**shown, "fate": fields(fate)} for shown, fate in found]
 
 
 def _objects(entries: Sequence[Entry]) -> list[dict[str, Any]]:

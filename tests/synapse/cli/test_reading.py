@@ -201,3 +201,16 @@ def test_on_a_terminal_pages_are_folded_and_safe(wrote):
     assert lines[1].startswith("    \\x1b]0;owned\\x07 word")
     assert max(map(len, lines[1:-1])) <= 60
     assert text.count("word") == 40
+
+
+def test_a_single_entry_says_what_became_of_it(team, run):
+    old = json.loads(run("write", "--from", "eng-backend", "--namespace", "api/x", "--json", "first").out)["id"]
+    new = json.loads(
+        run("write", "--from", "eng-backend", "--namespace", "api/x", "--supersedes", old, "--json", "then").out
+    )
+    assert f"-- not shown: superseded by {new['id']}" in run("read", old).out
+    assert "not shown" not in run("read", new["id"]).out
+    fate = json.loads(run("read", old, "--json").out)["entries"][0]["fate"]
+    assert (fate["reason"], fate["by"]) == ("superseded", new["id"])
+    run("resolve", new["id"], "--from", "eng-backend")
+    assert "-- not shown: resolved by eng-backend" in run("read", new["id"]).out
