@@ -168,14 +168,15 @@ def judge(new: Entry, olds: Iterable[Entry], rivals: Iterable[Entry], disputed: 
     """What the arrival of an entry changes.
 
     `olds` are the earlier entries that it supersedes; `rivals` those not superseded that share its topic and
-    namespace, or supersede the same ones; `disputed` the seqs in open dispute. Only what lives counts.
+    namespace, or supersede the same ones; `disputed` the seqs in open dispute. Only what lives counts. A rival may
+    be the later one: an entry that is vouched for arrives at the place that it has.
     """
     effects: list[Effect] = []
     for old in olds:
         own = _same_author(new, old)
         doubtful = old.seq in disputed or new.trust == "unverified"
         if not own and new.authority < old.authority:
-            effects.append(Effect(new.seq, "outranked", old.seq, old.expires))
+            effects.append(_outranked(new, old))
         elif not own and new.authority == old.authority and doubtful:
             effects += _dispute(new, old)
         else:
@@ -184,12 +185,13 @@ def judge(new: Entry, olds: Iterable[Entry], rivals: Iterable[Entry], disputed: 
     for rival in rivals:
         if rival.seq in gone or rival.seq == new.seq or rival.expires <= new.at:
             continue
-        if _same_author(new, rival):
-            effects.append(Effect(rival.seq, "replaced by its author", new.seq, NEVER))
+        older, newer = (rival, new) if rival.seq < new.seq else (new, rival)
+        if _same_author(newer, older):
+            effects.append(Effect(older.seq, "replaced by its author", newer.seq, NEVER))
         elif rival.authority > new.authority:
-            effects.append(Effect(new.seq, "outranked", rival.seq, rival.expires))
+            effects.append(_outranked(new, rival))
         elif rival.authority < new.authority:
-            effects.append(Effect(rival.seq, "outranked", new.seq, new.expires))
+            effects.append(_outranked(rival, new))
         else:
             effects += _dispute(new, rival)
     return effects
@@ -201,33 +203,49 @@ def resolve(entries: Collection[Entry]) -> Standing:
     The answer depends on the set alone, not on the order it is given in. Only an earlier entry can be
     superseded, so there are no cycles. Equals of different authors stay visible, in dispute.
     """
-    hidden: dict[int, int] = {}
+    gone: set[int] = set()
+    fates: dict[int, list[Effect]] = defaultdict(list)
     disputes: dict[int, set[int]] = defaultdict(set)
     by_id: dict[str, Entry] = {}
     heirs: dict[int, set[Entry]] = defaultdict(set)
     topics: dict[tuple[str, str], set[Entry]] = defaultdict(set)
     for new in sorted(entries, key=lambda entry: entry.seq):
         olds = [by_id[id] for id in new.replaces if id in by_id]
-        standing = [old for old in olds if hidden.get(old.seq) != NEVER]
+        standing = [old for old in olds if old.seq not in gone]
         groups = [heirs[old.seq] for old in olds] + ([topics[new.namespace, new.topic]] if new.topic else [])
-        rivals = sorted({rival for group in groups for rival in group if hidden.get(rival.seq) != NEVER})
+        rivals = sorted({rival for group in groups for rival in group if rival.seq not in gone})
         for effect in judge(new, standing, rivals, {seq for seq, peers in disputes.items() if peers}):
             if effect.until:
-                hidden[effect.seq] = max(effect.until, hidden.get(effect.seq, 0))
+                fates[effect.seq].append(effect)
             else:
                 disputes[effect.seq].add(effect.by)
-        for seq in [seq for seq in disputes if hidden.get(seq) == NEVER]:
+            if effect.until == NEVER:
+                gone.add(effect.seq)
+        for seq in [seq for seq in disputes if seq in gone]:
             for peer in disputes.pop(seq):
                 disputes[peer].discard(seq)
         for group in groups:
             group.add(new)
         by_id.update({id: new for id in (new.id, new.alias) if id})
-    return Standing(hidden, {seq: frozenset(peers) for seq, peers in disputes.items() if peers})
+    stands = {entry.seq for entry in entries if not entry.archived} - gone
+    hidden = {
+        seq: max((e.until for e in found if e.until == NEVER or e.by in stands), default=0)
+        for seq, found in fates.items()
+    }
+    return Standing(
+        {seq: until for seq, until in hidden.items() if until},
+        {seq: frozenset(peers) for seq, peers in disputes.items() if peers},
+    )
 
 
 def _same_author(new: Entry, old: Entry) -> bool:
     """Whether the newer speaks for the author of the older. A name that nobody vouches for speaks for no one."""
     return new.author == old.author and new.trust != "unverified"
+
+
+def _outranked(loser: Entry, winner: Entry) -> Effect:
+    """For as long as the winner stands, be it for ever: unlike what is superseded, it may come back."""
+    return Effect(loser.seq, "outranked", winner.seq, min(winner.expires, NEVER - 1))
 
 
 def _dispute(one: Entry, other: Entry) -> list[Effect]:

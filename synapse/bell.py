@@ -31,6 +31,8 @@ def _ring(path: str) -> bool:
             _sweep(path)
         return False
     try:
+        if not stat.S_ISFIFO(os.fstat(fd).st_mode):
+            return False
         os.write(fd, b".")
         return True
     except OSError:
@@ -55,6 +57,14 @@ def _age(status: os.stat_result) -> float:
     return time.time() - status.st_ctime
 
 
+def _readable(fds: list[int], seconds: float) -> list[int]:
+    """Those that can be read before the time is up. `poll`, because `select` ends at descriptor 1023."""
+    poll = select.poll()
+    for fd in fds:
+        poll.register(fd, select.POLLIN)
+    return [fd for fd, _ in poll.poll(max(0, seconds) * 1_000)]
+
+
 class Bell:
     """One listener. `wait` returns True when it rang, False when the time is up; it hangs itself up again when lost."""
 
@@ -68,11 +78,7 @@ class Bell:
         """Whether the bell rang, or the other descriptor became readable, before the time was up."""
         if not os.path.exists(self.path):
             self._hang()
-        if self.fd < 0 and also is None:
-            select.select([], [], [], seconds)
-            return False
-        watched = [fd for fd in (self.fd, also) if fd is not None and fd >= 0]
-        ready, _, _ = select.select(watched, [], [], seconds)
+        ready = _readable([fd for fd in (self.fd, also) if fd is not None and fd >= 0], seconds)
         if self.fd in ready:
             os.read(self.fd, 65_536)
         return bool(ready)

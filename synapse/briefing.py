@@ -43,7 +43,7 @@ def brief(
     if department is None:
         entries = chosen(index, agent, now)
     else:
-        entries = [entry for entry in _common(index, department, now) if visible(entry, agent)]
+        entries = _common(index, chosen(index, agent, now), _members(index, department), now)
     tokens = Tokens(
         encoding,
         lambda digests: store.index.token_counts(encoding, digests),
@@ -56,7 +56,7 @@ def brief(
 def chosen(index: Index, agent: Agent | None, now: int) -> list[Entry]:
     """What a view is made of, in the order of the log: all that is critical or important, and the info of the
     last day. The day ends on a whole hour, so that entries leave together and a prompt's beginning lasts."""
-    cursor = index.cursor()
+    cursor = index.horizon
     heavy = index.query.page(agent, Filter(("critical", "important"), limit=WEIGHTY), now, cursor)
     since = (now - 24 * _HOUR) // (6 * _HOUR) * (6 * _HOUR)
     light = index.query.page(agent, Filter(("info",), since=since, limit=RECENT), now, cursor)
@@ -79,9 +79,9 @@ def later(store: Store, agent: Agent | None, as_of: str | int, department: str |
     """What has come since a time that would be seen now, oldest first."""
     store.fresh()
     now, index = store.clock(), store.index
-    found = index.query.page(agent, Filter(since=_moment(as_of, now) + 1, limit=None), now, index.cursor())
-    members = () if department is None else _members(index, department)
-    return [entry for entry in reversed(found) if all(visible(entry, member) for member in members)]
+    found = index.query.page(agent, Filter(since=_moment(as_of, now) + 1, limit=None), now, index.horizon)
+    members = [] if department is None else _members(index, department)
+    return _common(index, found[::-1], members, now)
 
 
 def _moment(as_of: str | int, now: int) -> int:
@@ -90,10 +90,16 @@ def _moment(as_of: str | int, now: int) -> int:
     return found
 
 
-def _common(index: Index, department: str, now: int) -> list[Entry]:
-    """Those entries that every agent of the department may see."""
-    members = _members(index, department)
-    return [entry for entry in chosen(index, None, now) if all(visible(entry, agent) for agent in members)]
+def _common(index: Index, entries: list[Entry], members: list[Agent], now: int) -> list[Entry]:
+    """Those of the entries, and of their disputes, that every one of these agents may see."""
+
+    def shared(entry: Entry | None) -> bool:
+        return entry is not None and all(visible(entry, agent) for agent in members)
+
+    def told(entry: Entry) -> Entry:
+        return entry._replace(disputed=tuple(id for id in entry.disputed if shared(index.entry(id, now))))
+
+    return [told(entry) if entry.disputed else entry for entry in entries if shared(entry)]
 
 
 def _members(index: Index, department: str) -> list[Agent]:

@@ -21,6 +21,7 @@ _DAYS: dict[int, int] = {
     10: 304,
     11: 334,
 }
+_LONGEST = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 def now() -> int:
@@ -67,8 +68,10 @@ def _own(text: str) -> int:
     leap = month > 1 and year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
     before = year - 1
     days = before * 365 + before // 4 - before // 100 + before // 400 - 719_162 + _DAYS[month] + leap + date - 1
-    clock = int(text[11:13]) * 3600 + int(text[14:16]) * 60 + int(text[17:19])
-    return (days * 86_400 + clock) * 1_000_000 + int(text[20:26])
+    hour, minute, second = int(text[11:13]), int(text[14:16]), int(text[17:19])
+    if not (0 < date <= _LONGEST[month] and hour < 24 and minute < 60 and second < 60):
+        raise ValueError("left to a datetime, which knows every month's end")
+    return (days * 86_400 + hour * 3_600 + minute * 60 + second) * 1_000_000 + int(text[20:26])
 
 
 def parse_since(text: str | int | None, now: int) -> int | None:

@@ -42,6 +42,10 @@ class _Turn(Generic[T]):
         finally:
             self.done.release()
 
+    def fail(self, error: BaseException) -> None:
+        self.error = error
+        self.done.release()
+
 
 class Lock:
     """Runs critical sections, one at a time among all processes that name the same file."""
@@ -76,6 +80,8 @@ class Lock:
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
+        if self.waiter and self.wanted.locked():
+            self.wanted.release()  # the thread that waits sees that it is over
 
     def _try(self) -> bool:
         try:
@@ -86,7 +92,11 @@ class Lock:
         return True
 
     def _sign(self) -> None:
-        os.pwrite(self.fd, b"%-12d" % os.getpid(), 0)
+        """Who has it, for those who wait too long: worth no failure where the disk is full."""
+        try:
+            os.pwrite(self.fd, b"%-12d" % os.getpid(), 0)
+        except OSError:
+            pass
 
     def _wait_for(self, turn: _Turn[T]) -> T:
         if not self.waiter:
@@ -105,18 +115,27 @@ class Lock:
 
     def _serve(self) -> None:
         """The waiting thread: one turn after the other, each under the lock; a turn given up is passed over."""
-        while True:
+        while self.fd >= 0:
             self.wanted.acquire()
             while self.queue:
-                fd = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
-                try:
-                    fcntl.flock(fd, fcntl.LOCK_EX)
-                    turn = self.queue.pop(0)
-                    if turn.claim.acquire(blocking=False):
-                        self._sign()
-                        turn.run()
-                finally:
-                    os.close(fd)
+                self._next()
+
+    def _next(self) -> None:
+        fd, failed = -1, None
+        try:
+            fd = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+            fcntl.flock(fd, fcntl.LOCK_EX)
+        except OSError as error:
+            failed = error
+        turn = self.queue.pop(0)
+        if turn.claim.acquire(blocking=False):
+            if failed:
+                turn.fail(failed)
+            else:
+                self._sign()
+                turn.run()
+        if fd >= 0:
+            os.close(fd)
 
     def _busy(self) -> StoreBusy:
         holder = os.pread(self.fd, 12, 0).strip().decode("ascii", "replace")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from synapse import namespace as ns
@@ -19,6 +20,7 @@ from synapse.records import Record, entry_of
 from synapse.workspace import Agent
 
 RECONCILE = 0.25
+AHEAD = 500  # so far it looks for a record's void before it tells of it
 
 
 class Delivery(NamedTuple):
@@ -61,12 +63,14 @@ class Follower:
 
     def poll(self) -> Iterator[Event]:
         """Every event after the cursor, which moves on with each record, told of or not."""
-        agent = self.agent()
-        for record in self.log.since(self.cursor):
-            found = self._event(record, agent)
-            self.cursor = record.seq
-            if found is not None:
-                yield found
+        agent, records = self.agent(), iter(self.log.since(self.cursor))
+        while batch := list(islice(records, AHEAD)):
+            voids = {record.fields["seq"] for record in batch if record.kind == "void"}
+            for record in batch:
+                found = None if record.seq in voids else self._event(record, agent)
+                self.cursor = record.seq
+                if found is not None:
+                    yield found
 
     def _event(self, record: Record, agent: Agent | None) -> Event | None:
         fields = record.fields

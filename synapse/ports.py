@@ -26,6 +26,9 @@ class State(Protocol):
     def holder(self, id: str) -> int | None:
         """The seq of the record that holds this id."""
 
+    def whereabouts(self, id: str) -> str:
+        """Where the entry under this id is now: `live`, `staged`, `archived`, or `gone`."""
+
     def names(self, folder: str) -> set[str]:
         """The names of the entry files that the log has put, or adopted, in this folder."""
 

@@ -86,6 +86,15 @@ def sum_below(key: str, limit: int) -> Guard:
     return Guard(key, f"sum_below({limit})", holds)
 
 
+def unruled(key: str, entry: str) -> Guard:
+    """No record of this key speaks of the entry (`fields['entry']`): nobody has ruled on it."""
+
+    def holds(records: Iterable[Record]) -> bool:
+        return all(record.fields.get("entry") != entry for record in records)
+
+    return Guard(key, f"unruled({entry})", holds)
+
+
 def epoch_is(run: str, number: int) -> Guard:
     """The newest record of this run has this epoch (`fields['epoch']`), or there is none and it is 0."""
 
@@ -99,6 +108,7 @@ def epoch_is(run: str, number: int) -> Guard:
 
 
 _DEFAULTS = Entry("", "", "", "", "", "", "")
+_FIELDS = frozenset(Entry._fields)
 _STORED = (
     "author timestamp namespace priority ttl addressees tags related replaces topic scope claim derived_from"
     " evidence when authority trust alias claimed staged"
@@ -126,7 +136,7 @@ def entry_of(record: Record) -> Entry:
         seq=record.seq,
         at=record.at,
         expires=expiry(ttl, record.at),
-        **{name: value for name, value in fields.items() if name in Entry._fields},
+        **{name: value for name, value in fields.items() if name in _FIELDS},
     )
 
 

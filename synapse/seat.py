@@ -13,7 +13,7 @@ from synapse.errors import Conflict, Forbidden, InvalidEntry, InvalidQuery, NotF
 from synapse.index.query import Filter
 from synapse.namespace import check_glob
 from synapse.page import Event, Fate, Hits, Page
-from synapse.records import Pending, entry_of, sum_below
+from synapse.records import Pending, entry_of
 from synapse.store import Store
 from synapse.workspace import OPERATOR, Agent
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from synapse.view import View
 
 Names = str | Iterable[str] | None
+PAGES = 64
 
 
 class Seat:
@@ -29,8 +30,7 @@ class Seat:
     def __init__(self, store: Store, id: str) -> None:
         self.store = store
         self.id = id
-        self._pages: dict[object, tuple[int, Page]] = {}
-        self._pages_mark: object = None
+        self._pages: dict[object, tuple[tuple[int, int], int, Page]] = {}
         self._unread: tuple[object, int, int] = (None, 0, 0)
         self._me()
 
@@ -64,7 +64,7 @@ class Seat:
         entry = admit(draft, agent, self.store.settings, trust=self._lineage(draft.derived_from))
         for id in entry.replaces:
             may_replace(agent, self._known(id))
-        guard = sum_below("staging", self.store.settings.staging_limit) if entry.staged else None
+        guard = self.store.has_room if entry.staged else None
         if guard:
             self.store.expire_staged()
         pending = Pending("entry", self.id, {}, entry, key="staging" if entry.staged else None)
@@ -80,20 +80,20 @@ class Seat:
 
     def vouch(self, id: str) -> Entry:
         """Believe an unverified entry: from now on it counts as its author's."""
-        entry = self.store.current(id)
+        entry = self._known(id)
         if entry.trust != "unverified":
             raise Conflict(f"{id} needs no voucher: its trust is {entry.trust}", id=id)
         agent = self._writer()
         may_rule(agent, entry, self.store.settings, "vouch for")
         authority, priority = self.store.vouched(entry)
         self.store.act("vouch", self.id, entry=id, authority=authority, trust="reviewed", priority=priority)
-        return self.store.current(id)
+        return self._known(id)
 
     def approve(self, id: str) -> Entry:
         """Let a staged entry take effect, here and now."""
         self._waiting(id, "approve")
         self.store.act("approve", self.id, entry=id)
-        return self.store.current(id)
+        return self.store.current(id, self._me())
 
     def reject(self, id: str, reason: str | None = None) -> Entry:
         """Turn a staged entry away. It is never shown; its record stays."""
@@ -135,13 +135,13 @@ class Seat:
             namespace, str) else tuple(namespace or ()), author, tag, limit, archived)  # fmt: skip
         self.store.fresh()
         now = self.store.clock()
-        if self._pages_mark != self.store.index.mark:
-            self._pages.clear()
-            self._pages_mark = self.store.index.mark
-        until, page = self._pages.get(asked, (0, None))
-        if page is None or now >= until:
+        place = self.store.index.mark
+        true_at, until, page = self._pages.get(asked, (None, 0, None))
+        if page is None or true_at != place or now >= until:
             page, until = self._page(now, *asked)
-            self._pages[asked] = (until, page)
+            if len(self._pages) >= PAGES:
+                self._pages.clear()
+            self._pages[asked] = (place, until, page)
         if mark:
             self.store.act("shown", self._writer().id, cursor=page.cursor, how="read")
         return page
@@ -159,10 +159,12 @@ class Seat:
         it was shown: it went into a session's prompt."""
         from synapse.briefing import brief
 
+        self.store.fresh()
+        place, by = self.store.index.horizon, self._writer().id if mark else ""
+        view = brief(self.store, self._me(), budget=budget, department=department, as_of=as_of, encoding=encoding)
         if mark:
-            self.store.fresh()
-            self.store.act("shown", self._writer().id, cursor=self.store.index.cursor(), how="briefing")
-        return brief(self.store, self._me(), budget=budget, department=department, as_of=as_of, encoding=encoding)
+            self.store.act("shown", by, cursor=place, how="briefing")
+        return view
 
     def later(self, as_of: str | int, department: str | None = None) -> list[Entry]:
         """What has come since a time that this agent would be shown now: what a view as of then did not have."""
@@ -172,6 +174,8 @@ class Seat:
 
     def search(self, query: str, *, limit: int = 10, namespace: Names = None, archived: bool = False) -> Hits:
         """The entries that match the words of the query best, among those this agent may see."""
+        if limit < 0:
+            raise InvalidQuery(f"limit {limit} is negative", limit=limit)
         self.store.fresh()
         wanted = Filter(namespaces=_globs(namespace), archived=archived)
         return self.store.index.search(self._me(), query, wanted, self.store.clock(), limit)
@@ -179,14 +183,14 @@ class Seat:
     def unread(self) -> int:
         """How many live entries of others this agent has not been shown."""
         self.store.index.catch_up()
+        place, now = self.store.index.mark, self.store.clock()
         mark, until, count = self._unread
-        now = self.store.clock()
-        if mark != self.store.index.mark or now >= until:
+        if mark != place or now >= until:
             agent = self._me()
             if agent is None:
                 raise Forbidden("the operator has no inbox; ask as an agent")
-            count, until = self.store.index.query.unread(agent, self.store.index.query.shown(self.id), now)
-            self._unread = (self.store.index.mark, until, count)
+            count, until = self.store.index.query.unread(agent, now)
+            self._unread = (place, until, count)
         return count
 
     def follow(
@@ -206,7 +210,8 @@ class Seat:
     def fate(self, id: str) -> Fate | None:
         """Why an entry is not shown now: by whose act or entry, and until when. None where it is shown."""
         self.store.fresh()
-        return self.store.index.query.fate(self._known(id), self.store.clock())
+        found = self.store.index.query.fate(self._known(id), self.store.clock())
+        return found if found is None or self._may_name(found.by) else found._replace(by="")
 
     # -- below -------------------------------------------------------------------------------------
 
@@ -230,10 +235,17 @@ class Seat:
 
     def _known(self, id: str) -> Entry:
         """An entry that this agent may see. One that it may not see is, to it, not there."""
-        entry = self.store.current(id)
-        if not (visible(entry, self._me()) or (entry.staged and self._sees_staged(entry))):
+        agent = self._me()
+        self.store.index.catch_up()
+        entry = self.store.index.entry(id, self.store.clock(), agent)
+        if entry is None or not (visible(entry, agent) or (entry.staged and self._sees_staged(entry))):
             raise NotFound(f"there is no entry {id} that {self.id} may see", id=id)
         return entry
+
+    def _may_name(self, name: str) -> bool:
+        """Whether this agent may be told the name: an agent's, or that of an entry that it may see."""
+        entry = self.store.index.entry(name, self.store.clock())
+        return entry is None or visible(entry, self._me())
 
     def _lineage(self, sources: tuple[str, ...]) -> str:
         """What is made of other entries is trusted no more than the least of them."""
@@ -253,7 +265,7 @@ class Seat:
     def _waiting(self, id: str, action: str) -> Entry:
         agent = self._writer()
         self.store.expire_staged()
-        entry = self.store.current(id)
+        entry = self._known(id)
         if not entry.staged or id not in {found.id for found in self.store.index.query.staged()}:
             raise Conflict(f"{id} does not wait for review", id=id)
         may_rule(agent, entry, self.store.settings, action)
@@ -263,7 +275,7 @@ class Seat:
         agent, entry = self._writer(), self._known(id)
         may(agent, entry, self.store.settings, kind)
         self.store.act(kind, self.id, entry=id, **{name: value for name, value in fields.items() if value})
-        return self.store.current(id)
+        return self._known(id)
 
     def _file(self, ids: Sequence[str], kind: str, reason: str) -> list[Entry]:
         agent = self._me()
@@ -275,7 +287,7 @@ class Seat:
             raise InvalidEntry(f"nothing to {kind}: name at least one entry")
         filer = self.store.log.archive if kind == "archive" else self.store.log.restore
         filer(ids, self.id, reason)
-        return [self.store.current(id) for id in ids]
+        return [self._known(id) for id in ids]
 
     def _page(
         self,
@@ -289,7 +301,7 @@ class Seat:
         archived: bool,
     ) -> tuple[Page, int]:
         """The page, and the microsecond until which it stays true if nothing is written."""
-        agent, query, cursor = self._me(), self.store.index.query, self.store.index.cursor()
+        agent, query, cursor = self._me(), self.store.index.query, self.store.index.horizon
         priorities = tuple(sorted(map(check_priority, words(priority))))
         if limit is not None and limit < 0:
             raise InvalidQuery(f"limit {limit} is negative", limit=limit)
@@ -297,6 +309,7 @@ class Seat:
         wanted = Filter(priorities, _globs(namespace), author, tag, archived, floor, limit)
         entries = query.page(agent, wanted, now, cursor)
         lapses = [entry.expires for entry in entries]
+        lapses += [self.store.current(id).expires for entry in entries for id in entry.disputed]
         if floor is not None and isinstance(since, str) and floor != parse_since(since, now + 1):
             lapses += [entry.at + (now - floor) for entry in entries[-1:]]
         until = min([query.next_release(now), *lapses], default=NEVER)

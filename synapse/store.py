@@ -9,20 +9,31 @@ from _thread import allocate_lock
 from collections.abc import Callable, Mapping
 
 from synapse.authority import admit, may_replace
+from synapse.clock import parse_since
 from synapse.digest import sha256
-from synapse.entry import NEVER, Draft, Entry, parse_ttl
-from synapse.errors import Forbidden, NotFound, SynapseError
+from synapse.entry import NEVER, TRUST, Draft, Entry, parse_ttl
+from synapse.errors import (
+    Conflict,
+    Forbidden,
+    NewerProtocol,
+    NotFound,
+    QueueFull,
+    StoreCorrupt,
+    StoreError,
+    SynapseError,
+)
 from synapse.index.projection import Index
 from synapse.log.adopt import Channel
 from synapse.log.files import FilesLog
 from synapse.log.line import agent_pending
 from synapse.log.memory import MemoryLog
-from synapse.records import Pending, Record
+from synapse.records import Guard, Pending, Record, sum_below, unruled
 from synapse.workspace import OPERATOR, Agent, Settings, authority_in, settled
 
 LOOK_EVERY = 0.2
 LOOK_AT_LEAST_EVERY = 1.0
-FINISHED_AT_ONCE = 400
+FINISHED_IN_A_LOOK = 400
+FINISHED_IN_A_GLANCE = 100
 
 Signatures = dict[str, tuple[int, int, int]]
 
@@ -66,23 +77,27 @@ class Store:
             self.glanced = time.monotonic()
 
     def _alone(self, section: Callable[[FilesLog], object]) -> bool:
-        """Run it unless another thread is at it. A look that may not write leaves things as they are."""
+        """Run it unless another thread is at it. A look that cannot write leaves things as they are."""
         if not isinstance(self.log, FilesLog) or not self.mutex.acquire(blocking=False):
             return False
         try:
             section(self.log)
+        except (StoreCorrupt, NewerProtocol):
+            raise
+        except (OSError, StoreError):
+            pass  # the disk is full, or this process may only read: what the caller wants may still be possible
         finally:
             self.mutex.release()
         return True
 
     def _look(self, log: FilesLog) -> None:
         self.notice()
-        log.finish(None if self.looked < 0 else FINISHED_AT_ONCE)
+        log.finish(None if self.looked < 0 else FINISHED_IN_A_LOOK)
         log.look(self.admit_drop)
 
     def _glance(self, log: FilesLog) -> None:
         self.notice()
-        log.finish(FINISHED_AT_ONCE)
+        log.finish(FINISHED_IN_A_GLANCE)
 
     def notice(self) -> None:
         """Journal what changed in the operator's files since they were last read."""
@@ -178,9 +193,10 @@ class Store:
 
     def act(self, kind: str, by: str, **fields: object) -> Record:
         """Append an act that is no entry."""
-        key = "staging" if kind in ("approve", "reject") else None
-        amount = {"amount": -1} if key else {}
-        return self.log.append(Pending(kind, by, fields | amount, key=key))
+        if kind not in ("approve", "reject"):
+            return self.log.append(Pending(kind, by, fields))
+        waits = unruled("staging", str(fields["entry"]))
+        return self.log.append(Pending(kind, by, fields | {"amount": -1}, key="staging"), unless=waits)
 
     def admit_drop(self, draft: Draft, channel: Channel) -> Entry:
         """Who a dropped file is from is decided by how it came, never by what it says."""
@@ -206,12 +222,21 @@ class Store:
 
     def _admitted(self, draft: Draft, agent: Agent | None) -> Entry:
         """A draft of an agent's own, with the same rights as if it had come from its seat."""
-        entry = admit(draft, agent, self.settings)
+        now = self.clock()
+        sources = [self.index.entry(id, now) for id in draft.derived_from]
+        trust = min(("local", *(source.trust for source in sources if source)), key=TRUST.index)
+        entry = admit(draft, agent, self.settings, trust=trust)
         for id in entry.replaces:
-            old = self.index.entry(id, self.clock())
+            old = self.index.entry(id, now)
             if agent is not None and old is not None:
                 may_replace(agent, old)
+        if entry.staged and not self.has_room.holds(self.index.keyed("staging")):
+            raise QueueFull("too many entries wait for review; this one waits outside")
         return entry
+
+    @property
+    def has_room(self) -> Guard:
+        return sum_below("staging", self.settings.staging_limit)
 
     def _mapped(self, uid: int) -> str | None:
         """The agent that a user of this machine is."""
@@ -232,8 +257,11 @@ class Store:
         now = self.clock()
         for entry in self.index.query.staged():
             if self.waits_until(entry) <= now:
-                fields = {"entry": entry.id, "reason": "nobody reviewed it in time", "amount": -1}
-                self.log.append(Pending("reject", "log", fields, key="staging"), once=f"expired:{entry.id}")
+                try:
+                    self.act("reject", "log", entry=entry.id, reason="nobody reviewed it in time")
+                except Conflict:
+                    pass  # somebody just did
+        self.index.catch_up()
 
     def vouched(self, entry: Entry) -> tuple[int, str]:
         """What an unverified entry counts once it is believed: its author's authority, the priority it claimed."""
@@ -247,13 +275,19 @@ class Store:
 
     # -- reading -----------------------------------------------------------------------------------
 
-    def current(self, id: str) -> Entry:
-        """The entry under an id, as of now, whoever may see it; NotFound where there is none."""
+    def current(self, id: str, agent: Agent | None = None) -> Entry:
+        """The entry under an id, as of now, whoever may see it; NotFound where there is none. Of its disputes, those
+        that the agent may see."""
         self.index.catch_up()
-        found = self.index.entry(id, self.clock())
+        found = self.index.entry(id, self.clock(), agent)
         if found is None:
             raise NotFound(f"there is no entry {id}", id=id)
         return found
+
+    def acts(self, by: str | None, entry: str | None, since: str | int | None, limit: int | None) -> list[Record]:
+        """Who did what, newest first; whoever may see it."""
+        self.fresh()
+        return self.index.query.acts(by, entry, parse_since(since, self.clock()) or 0, limit)
 
     def waits_until(self, entry: Entry) -> int:
         """The microsecond at which a staged entry's time is up."""

@@ -32,7 +32,7 @@ def log_options(parser: Options) -> None:
 
 def log(call: Call) -> None:
     args = call.args
-    acts = told(lambda limit: call.memory.audit(since=args.since, limit=limit), call.reader(), args.limit)
+    acts = told(lambda limit: call.memory.store.acts(None, None, args.since, limit), call.reader(), args.limit)
     call.show(lambda: {"log": [act_json(act) for act in acts]}, lambda: days(acts, columns() or 0))
 
 

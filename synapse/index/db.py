@@ -12,7 +12,8 @@ from collections.abc import Iterable
 
 from synapse.errors import StoreError
 
-VERSION = "1"
+VERSION = "2"
+KEPT = 500
 _HERE = os.path.dirname(__file__)
 
 
@@ -38,6 +39,7 @@ class Database:
     def __init__(self, path: str) -> None:
         self.path = path
         self.sql = load_sql("queries.sql")
+        self.filled: dict[tuple[object, ...], str] = {}
         self.local = _local()
         self.pid = os.getpid()
         self.opened: dict[int, sqlite3.Connection] = {}
@@ -57,13 +59,25 @@ class Database:
 
     def run(self, name: str, values: object = (), **lists: Iterable[int]) -> sqlite3.Cursor:
         """Run a named statement; lists of integers take the place of `{name}`."""
-        text = self.sql[name]
-        for label, numbers in lists.items():
-            text = text.replace("{" + label + "}", ",".join(map(str, numbers)))
+        text = self._filled(name, lists) if lists else self.sql[name]
         try:
             return self.connection.execute(text, values)  # type: ignore[arg-type]
         except sqlite3.DatabaseError as error:
             raise self.failed(error) from error
+
+    def _filled(self, name: str, lists: dict[str, Iterable[int]]) -> str:
+        """The statement with its lists in it. What tuples fill is kept: an agent's reach is asked for all day."""
+        key = (name, *lists.values()) if all(isinstance(numbers, tuple) for numbers in lists.values()) else None
+        text = self.filled.get(key) if key else None
+        if text is None:
+            text = self.sql[name]
+            for label, numbers in lists.items():
+                text = text.replace("{" + label + "}", ",".join(map(str, numbers)))
+            if key:
+                if len(self.filled) >= KEPT:
+                    self.filled.clear()
+                self.filled[key] = text
+        return text
 
     def many(self, name: str, rows: list[tuple[object, ...]]) -> None:
         if rows:

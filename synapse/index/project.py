@@ -33,26 +33,25 @@ class Projector:
     def take(self, records: Iterable[Record]) -> Record | None:
         """Project the records; the last one. Stops at once when `restart` is set: a void reached back."""
         last = None
+        voids = {seq for (seq,) in self.db.run("all_voids")}
         for record in records:
-            if not self._voided(record):
+            if record.seq not in voids:
                 self._take(record)
             last = record
             if self.restart:
                 return last
         self.flush()
-        return last
-
-    def flush(self) -> None:
-        for name, rows in self.waiting.items():
-            self.db.many(name, rows)
-        self.waiting.clear()
         self.db.many("put_active", list(self.active.items()))
         self.db.many("put_lane", [(*lane, n) for lane, n in self.lanes.items()])
         self.active.clear()
         self.lanes.clear()
+        return last
 
-    def _voided(self, record: Record) -> bool:
-        return self.db.run("is_void", (record.seq,)).fetchone() is not None
+    def flush(self) -> None:
+        """Put the waiting rows in, so that a judgement finds them. Sums follow at the end of the batch."""
+        for name, rows in self.waiting.items():
+            self.db.many(name, rows)
+        self.waiting.clear()
 
     def _take(self, record: Record) -> None:
         if record.once is not None:
@@ -95,42 +94,46 @@ class Projector:
             self._put("put_tag", tag, seq)
         if entry.topic:
             self._put("put_topic", nid, entry.topic, seq)
-        for old in entry.replaces:
-            self._put("put_heir", old, seq)
         if entry.topic or entry.replaces:
             self.flush()
-            self._judge(entry, nid)
+            olds = self._olds(entry)
+            self.db.many("put_heir", [(old, seq) for old in olds])
+            self._judge(entry, nid, olds)
 
-    def _judge(self, new: Entry, nid: int) -> None:
+    def _olds(self, new: Entry) -> list[int]:
+        """The earlier entries that it supersedes, by whichever of their ids."""
+        rows = (self.db.run("id_of", {"id": id}).fetchone() for id in new.replaces)
+        return [row[1] for row in rows if row and row[1] is not None and row[1] < new.seq]
+
+    def _judge(self, new: Entry, nid: int, olds: list[int]) -> None:
         """Write down what the arrival of this entry does to others and to itself."""
         at = {"never": NEVER, "at": new.at, "seq": new.seq}
         rivals: set[int] = set()
         if new.topic:
             rivals.update(seq for (seq,) in self.db.run("rivals_by_topic", at | {"nid": nid, "topic": new.topic}))
-        olds = []
-        for id in new.replaces:
-            rivals.update(seq for (seq,) in self.db.run("rivals_by_heirs", at | {"old": id}))
-            row = self.db.run("id_of", {"id": id}).fetchone()
-            if row and row[1] is not None and row[1] < new.seq and self._hidden(row[1]) < NEVER:
-                olds.append(self.entry(row[1]))
-        seqs = [*rivals, *(old.seq for old in olds)]
-        disputed = {seq for (seq,) in self.db.run("disputed", seqs=seqs)}
-        for effect in judge(new, olds, [self.entry(seq) for seq in sorted(rivals)], disputed):
+        for old in olds:
+            rivals.update(seq for (seq,) in self.db.run("rivals_by_heirs", at | {"old": old}))
+        standing = [self.entry(seq) for seq in olds if self._hidden(seq) < NEVER]
+        disputed = {seq for (seq,) in self.db.run("disputed", seqs=[*rivals, *olds])}
+        for effect in judge(new, standing, [self.entry(seq) for seq in sorted(rivals)], disputed):
             self._apply(effect)
 
     def _apply(self, effect: Effect) -> None:
-        if not effect.until:
-            self.db.connection.execute(self.db.sql["put_dispute"], (effect.seq, effect.by))
-            return
-        self._hide(effect.seq, effect.by, effect.reason, effect.until)
+        if effect.until:
+            self._hide(effect.seq, effect.by, effect.reason, effect.until)
+        elif NEVER not in (self._hidden(effect.seq), self._hidden(effect.by)):
+            self.db.run("put_dispute", (effect.seq, effect.by))
 
     def _hide(self, seq: int, by: int, reason: str, until: int) -> None:
-        if self._hidden(seq) < until:
-            self.db.run("put_fate", (seq, by, reason))
-        self.db.run("hide", (until, seq))
+        self.db.run("put_fate", (seq, by, reason, until))
+        self._weigh(seq)
         if until == NEVER:
             self.db.run("end_disputes", {"seq": seq})
-            self.db.run("release", {"never": NEVER, "hider": seq})
+            self._weigh(seq)
+
+    def _weigh(self, seq: int) -> None:
+        """Work out anew how long an entry is hidden, and those that it hides."""
+        self.db.run("weigh", {"seq": seq, "never": NEVER})
 
     def _hidden(self, seq: int) -> int:
         row = self.db.run("hidden", {"seq": seq}).fetchone()
@@ -138,7 +141,7 @@ class Projector:
 
     def entry(self, seq: int) -> Entry:
         """The entry at a place, as its text and its vouchers make it."""
-        return entry_from(self.db.run("rows", seqs=[seq]).fetchone())
+        return entry_from(self.db.run("row", {"seq": seq}).fetchone())
 
     def _staged(self, rec: int, seq: int, at: int) -> Entry:
         id, head, body = self.db.run("texts", {"rec": rec}).fetchone()
@@ -197,10 +200,13 @@ class Projector:
     def _vouch(self, entry: Entry, rec: int, record: Record) -> None:
         stamps = {name: record.fields[name] for name in ("authority", "trust", "priority") if name in record.fields}
         self._restamp(rec, stamps)
-        entry = self.entry(entry.seq)
-        self.db.run("revise", (RANK[entry.priority], entry.seq))
-        if entry.topic or entry.replaces:
-            self._judge(entry, self._number("namespace", entry.namespace))
+        seq, entry = entry.seq, self.entry(entry.seq)
+        self.db.run("revise", (RANK[entry.priority], seq))
+        if self._hidden(seq) < NEVER and (entry.topic or entry.replaces):
+            self.db.run("drop_fates", {"seq": seq, "never": NEVER})
+            self.db.run("end_disputes", {"seq": seq})
+            self._weigh(seq)
+            self._judge(entry, self._number("namespace", entry.namespace), self._olds(entry))
 
     def _restamp(self, rec: int, stamps: Mapping[str, Any]) -> None:
         _, head, _ = self.db.run("texts", {"rec": rec}).fetchone()
@@ -212,8 +218,7 @@ class Projector:
             row = self.db.run("id_of", {"id": id}).fetchone()
             if row and row[1] is not None:
                 self.db.run("set_archived", (away, row[1]))
-                if away:
-                    self.db.run("release", {"never": NEVER, "hider": row[1]})
+                self._weigh(row[1])
 
     # -- rows --------------------------------------------------------------------------------------
 

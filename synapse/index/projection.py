@@ -37,6 +37,7 @@ class Index:
         self.mutex = RLock()
         self.query = Query(self.db)
         self.mark: tuple[int, int] = (-1, -1)
+        self.horizon = 0  # how far pages go
         self.folders: dict[str, tuple[int, set[str]]] = {}
 
     # -- catching up -------------------------------------------------------------------------------
@@ -51,17 +52,23 @@ class Index:
                 self._reach(mark)
             elif reached > mark and self.log.mark() < reached:
                 self.rebuild()
-            self.query.refresh(self.db.run("version").fetchone())
+            self._refresh()
             self.mark = mark
 
+    def _refresh(self) -> None:
+        """Learn the names first, so that no page reaches further than they do: other processes go on meanwhile."""
+        horizon = self.cursor()
+        self.query.refresh(self.db.run("version").fetchone())
+        self.horizon = horizon
+
     def rebuild(self) -> int:
-        """Drop everything and derive it again; how many records the log holds."""
+        """Drop everything and derive it again; how many records the log holds. Others read on in the old one."""
         with self.mutex:
-            self._alone(self._wipe)
-            self._reach(self.log.mark())
+            self._alone(lambda: self._whole(self._anew))
             self.fill_words()
-            self.query = Query(self.db)
-            self.mark = (-1, -1)
+            query = Query(self.db)
+            query.refresh(self.db.run("version").fetchone())
+            self.query, self.mark = query, (-1, -1)
             return int(self.db.meta("seq") or 0)
 
     def cursor(self) -> int:
@@ -91,24 +98,42 @@ class Index:
 
     def _project(self, mark: tuple[int, int]) -> bool:
         """Take in the next records of the log, in one transaction; whether the index then stands at the mark."""
+        return self._whole(lambda: self._batch(mark))
+
+    def _whole(self, section: Callable[[], T]) -> T:
+        """All of it in one transaction, or nothing: nobody reads an index that is half derived."""
         run = self.db.connection.execute
         run("begin immediate")
         try:
-            records = list(islice(self.log.since(self.cursor()), BATCH))
-            projector = Projector(self.db)
-            last = self._taken(projector, records)
-            if projector.restart:
-                self._start_over()
-            elif last is not None:
-                self.db.set_meta("seq", str(last.seq))
-            done = len(records) < BATCH and not projector.restart
-            if done:
-                self.db.set_meta("mark", f"{mark[0]} {mark[1]}")
+            value = section()
         except BaseException:
             run("rollback")
             raise
         run("commit")
-        return done
+        return value
+
+    def _batch(self, mark: tuple[int, int]) -> bool:
+        records = list(islice(self.log.since(self.cursor()), BATCH))
+        projector = Projector(self.db)
+        last = self._taken(projector, records)
+        if projector.restart:
+            return self._anew()
+        if last is not None:
+            self.db.set_meta("seq", str(last.seq))
+        if len(records) < BATCH:
+            self.db.set_meta("mark", f"{mark[0]} {mark[1]}")
+        return len(records) < BATCH
+
+    def _anew(self) -> bool:
+        """Begin again; also where a record was taken back after it had its effect: now it is known not to count."""
+        mark = self.log.mark()
+        voids = _voids(self.log.since(0))
+        self.db.set_meta("seen", str(self.seen()))
+        self.db.wipe()
+        self.db.many("put_void", voids)
+        while not self._batch(mark):
+            pass
+        return True
 
     def _taken(self, projector: Projector, records: list[Record]) -> Record | None:
         try:
@@ -117,19 +142,6 @@ class Index:
             where = f"records {records[0].seq} to {records[-1].seq}"
             message = f"the log cannot be understood in {where}: run `synapse verify` ({type(error).__name__}: {error})"
             raise StoreCorrupt(message) from error
-
-    def _start_over(self) -> None:
-        """A record was taken back after it had its effect: begin again, knowing which ones do not count."""
-        voids = self.db.run("all_voids").fetchall()
-        self.db.wipe()
-        self.db.many("put_void", voids)
-
-    def _wipe(self) -> None:
-        run = self.db.connection.execute
-        run("begin immediate")
-        self.db.set_meta("seen", str(self.seen()))
-        self.db.wipe()
-        run("commit")
 
     def note(self, key: str, value: str) -> None:
         """Keep a value with the index, as disposable as the rest."""
@@ -148,6 +160,10 @@ class Index:
     def holder(self, id: str) -> int | None:
         row = self.db.run("id_of", {"id": id}).fetchone()
         return None if row is None else row[0]
+
+    def whereabouts(self, id: str) -> str:
+        row = self.db.run("place_of", {"id": id}).fetchone()
+        return "gone" if row is None else row[0]
 
     def names(self, folder: str) -> set[str]:
         """Kept between calls and added to: a busy folder of thousands is asked about several times a second."""
@@ -218,16 +234,17 @@ class Index:
             if name.partition("_")[0] not in _DERIVED_ONLY and not name.startswith("sqlite_"):
                 columns = len(run(f'select * from "{name}" limit 0').description)
                 order = ",".join(str(i + 1) for i in range(columns))
-                for row in run(f'select * from "{name}" order by {order}'):
-                    total.update(repr((name, row)).encode())
+                cursor = run(f'select * from "{name}" order by {order}')
+                while rows := cursor.fetchmany(1_000):
+                    total.update(repr((name, rows)).encode())
         return total.hexdigest()
 
     def check(self) -> str:
         """SQLite's own word on the file: `ok`, or what is wrong."""
         return str(self.db.connection.execute("pragma integrity_check").fetchone()[0])
 
-    def entry(self, id: str, now: int) -> Entry | None:
-        return self.query.entry(id, now)
+    def entry(self, id: str, now: int, agent: Agent | None = None) -> Entry | None:
+        return self.query.entry(id, now, agent)
 
     def close(self) -> None:
         self.db.close()
@@ -235,11 +252,16 @@ class Index:
             self.lock.close()
 
 
+def _voids(records: Iterable[Record]) -> list[tuple[object, ...]]:
+    """The seqs of the records that were taken back."""
+    return [(record.fields["seq"],) for record in records if record.kind == "void" and "seq" in record.fields]
+
+
 def in_memory(log: Log, records: Iterable[Record]) -> Index:
     """An index over some records only: what could be known when the last of them was written."""
-    index = Index(log, ":memory:")
-    projector = Projector(index.db)
-    last = projector.take(records)
+    index, records = Index(log, ":memory:"), list(records)
+    index.db.many("put_void", _voids(records))
+    last = Projector(index.db).take(records)
     index.db.set_meta("seq", str(last.seq if last else 0))
-    index.query.refresh(index.db.run("version").fetchone())
+    index._refresh()
     return index

@@ -7,6 +7,9 @@ e.hidden <= :now and e.expires > :now and e.archived = 0
 (e.named = 0 and e.nid in ({nids}) or e.aid = :me
  or e.named = 1 and exists (select 1 from address a where a.tid in ({tids}) and a.seq = e.seq))
 
+-- fragment: stands
+(f.until = :never or h.hidden < :never and h.archived = 0)
+
 -- name: page_all
 select e.seq, e.rec, e.rev from entries e not indexed
 where e.seq > :floor and e.seq <= :cursor and e.prio in ({prios}) and {live} and {seen}
@@ -33,7 +36,7 @@ where e.aid = :me and e.seq > :floor and e.seq <= :cursor and e.prio in ({prios}
 order by e.seq desc limit :limit
 
 -- name: lane_addressed
-select e.seq, e.rec, e.rev from address a cross join entries e on e.seq = a.seq
+select distinct e.seq, e.rec, e.rev from address a cross join entries e on e.seq = a.seq
 where a.tid in ({tids}) and a.seq > :floor and a.seq <= :cursor and e.prio in ({prios}) and {live}
 order by e.seq desc limit :limit
 
@@ -66,7 +69,7 @@ where e.seq > :floor and e.seq <= :cursor and e.prio in ({prios}) and e.nid in (
 
 -- name: unread
 select count(*), min(e.expires) from entries e not indexed
-where e.seq > :floor and e.aid <> :me and {live} and {seen}
+where e.seq > coalesce((select cursor from shown where agent = :agent), 0) and e.aid <> :me and {live} and {seen}
 
 -- name: floor_of
 select seq - 1 from entries where at >= :at order by at limit 1
@@ -82,15 +85,22 @@ select seq from voids
 select e.seq, e.at, e.expires, e.archived, t.id, t.head, t.body
 from entries e join texts t on t.rec = e.rec where e.seq in ({seqs})
 
+-- name: row
+select e.seq, e.at, e.expires, e.archived, t.id, t.head, t.body
+from entries e join texts t on t.rec = e.rec where e.seq = :seq
+
 -- name: texts
 select id, head, body from texts where rec = :rec
 
 -- name: peers
 select t.id from disputes d join entries e on e.seq = d.peer join texts t on t.rec = e.rec
-where d.seq = :seq and {live} order by d.peer
+where d.seq = :seq and {live} and {seen} order by d.peer
 
 -- name: disputed
 select distinct seq from disputes where seq in ({seqs})
+
+-- name: disputed_between
+select distinct seq from disputes where seq between :first and :last
 
 -- name: hidden
 select hidden from entries where seq = :seq
@@ -104,6 +114,11 @@ where n.name = :folder and e.prio in (0, 1, 2) and e.seq > :floor and e.archived
 
 -- name: refiled
 select 1 from acts where seq > :floor and kind in ('archive', 'restore', 'repair', 'void') limit 1
+
+-- name: place_of
+select case when s.rec is not null then 'staged' when i.seq is null then 'gone'
+  when e.archived then 'archived' else 'live' end
+from ids i left join staged s on s.rec = i.rec left join entries e on e.seq = i.seq where i.id = :id
 
 -- name: namespaces
 select nid, name from namespaces
@@ -155,12 +170,13 @@ order by 1 desc limit :limit
 select f.reason, coalesce(t.id, a.by, ''), e.hidden
 from entries e join fates f on f.seq = e.seq
 left join entries h on h.seq = f.hider left join texts t on t.rec = h.rec left join acts a on a.seq = f.hider
-where e.seq = :seq and e.hidden > :now
+where e.seq = :seq and e.hidden > :now and f.until = e.hidden and {stands}
+order by f.hider limit 1
 
 -- name: search
-select e.seq, e.rec, e.rev, bm25(words, 1.0, 2.0) from words join entries e on e.seq = words.rowid
+select bm25(words, 1.0, 2.0), -e.seq, e.rec, e.rev from words join entries e on e.seq = words.rowid
 where words match :query and e.archived = :archived and (:archived = 1 or e.hidden <= :now and e.expires > :now)
-  and e.nid in ({within}) and {seen}
+  and (:anywhere or e.nid in ({within})) and {seen}
 order by words.rowid desc limit :limit
 
 -- name: unworded
@@ -241,14 +257,17 @@ select 1 from voids where seq = ?
 -- name: settle_id
 update ids set seq = ? where rec = ?
 
--- name: hide
-update entries set hidden = max(hidden, ?) where seq = ?
-
 -- name: put_fate
-insert into fates(seq, hider, reason) values(?, ?, ?) on conflict(seq) do update set hider = excluded.hider, reason = excluded.reason
+insert into fates(seq, hider, reason, until) values(?, ?, ?, ?)
+on conflict(seq, hider) do update set reason = excluded.reason, until = excluded.until where excluded.until > until
 
--- name: release
-update entries set hidden = 0 where hidden < :never and seq in (select seq from fates where hider = :hider)
+-- name: drop_fates
+delete from fates where seq = :seq and until < :never
+
+-- name: weigh
+update entries set hidden = coalesce((select max(f.until) from fates f left join entries h on h.seq = f.hider
+  where f.seq = entries.seq and {stands}), 0)
+where seq = :seq or seq in (select seq from fates where hider = :seq)
 
 -- name: put_dispute
 insert or ignore into disputes(seq, peer) values(?, ?)
@@ -257,13 +276,13 @@ insert or ignore into disputes(seq, peer) values(?, ?)
 delete from disputes where seq = :seq or peer = :seq
 
 -- name: set_archived
-update entries set archived = ? where seq = ?
+update entries set archived = ?, rev = rev + 1 where seq = ?
 
 -- name: put_vouched
 update texts set head = ? where rec = ?
 
 -- name: revise
-update entries set prio = ?, hidden = 0, rev = rev + 1 where seq = ?
+update entries set prio = ?, rev = rev + 1 where seq = ?
 
 -- name: rivals_by_topic
 select t.seq from topics t join entries e on e.seq = t.seq

@@ -5,6 +5,7 @@ Every statement that returns entries carries the read gate (`seen` in queries.sq
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
 from typing import Any, NamedTuple
 
 from synapse import namespace as ns
@@ -66,7 +67,8 @@ class Declared(Mapping[str, Agent]):
 
 
 class Query:
-    """Reads one index. Entries that were built once are kept: they never change but by a vouch, which bumps `rev`."""
+    """Reads one index. Entries that were built once are kept: they never change but by a vouch
+    or the archive, which bump `rev`."""
 
     def __init__(self, db: Database) -> None:
         self.db = db
@@ -74,6 +76,7 @@ class Query:
         self.names: dict[str, int] = {}
         self.reaches: dict[Agent | None, Reach] = {}
         self.counts: dict[tuple[int, int], int] = {}
+        self.covered: dict[tuple[str, ...], tuple[int, ...]] = {}
         self.declared = Declared(())
         self.version: object = None
 
@@ -81,10 +84,11 @@ class Query:
         """Forget what was worked out from an older state of the index."""
         if version != self.version:
             names = {name: nid for nid, name in self.db.run("namespaces")}
-            self.names, self.version = names, version
-            self.reaches.clear()
-            self.counts.clear()
             self.declared = Declared(self.db.run("agents").fetchall())
+            self.names = names
+            # New ones, after the names: another thread may be filling the old ones with what it knew.
+            self.reaches, self.counts, self.covered = {}, {}, {}
+            self.version = version
 
     # -- pages -------------------------------------------------------------------------------------
 
@@ -99,7 +103,7 @@ class Query:
             rows = self._narrow(reach, self._within(wanted.namespaces), prios, values, wanted)
         else:
             rows = self._wide(reach, prios, values)
-        return self.load(rows, now)
+        return self.load(rows, now, reach)
 
     def _wide(self, reach: Reach, prios: tuple[int, ...], values: dict[str, Any]) -> list[tuple[int, int, int]]:
         """All that an agent hears of: newest first through the order of the log, or, where it hears of little,
@@ -133,11 +137,15 @@ class Query:
     def _lanes(
         self, reach: Reach, within: Iterable[int], prios: tuple[int, ...], values: dict[str, Any]
     ) -> set[tuple[int, int, int]]:
+        """The newest of these lanes, the fullest first: where it fills the page, the others are read no deeper."""
         rows: set[tuple[int, int, int]] = set()
-        for nid in within:
-            for prio in prios:
-                lane = values | {"nid": nid, "prio": prio}
-                rows.update(self.db.run("lane", lane, nids=reach.nids, tids=reach.tids))
+        limit, floor = values["limit"], values["floor"]
+        for prio, nid in product(reversed(prios), within):
+            lane = values | {"nid": nid, "prio": prio, "floor": floor}
+            rows.update(self.db.run("lane", lane, nids=reach.nids, tids=reach.tids))
+            if len(rows) >= limit > 0:
+                rows = set(_newest(rows, limit))
+                floor = min(rows)[0]
         return rows
 
     def _filtered(
@@ -166,60 +174,67 @@ class Query:
         author = None if wanted.author is None else self._aid(wanted.author)
         return {"author": author, "tag": wanted.tag, "archived": int(wanted.archived)}
 
-    def unread(self, agent: Agent, floor: int, now: int) -> tuple[int, int]:
-        """How many live entries of others this agent has after a place, and when the first of them lapses."""
+    def unread(self, agent: Agent, now: int) -> tuple[int, int]:
+        """How many live entries of others came after what the agent was shown, and when the first of them lapses."""
         reach = self.reach(agent)
-        values = {"floor": floor, "now": now, "me": reach.me}
+        values = {"agent": agent.id, "now": now, "me": reach.me}
         count, first = self.db.run("unread", values, nids=reach.nids, tids=reach.tids).fetchone()
         return count, NEVER if first is None else first
 
     def next_release(self, now: int) -> int:
         """When the next hidden entry comes back because the one that outranked it lapses."""
-        first = self.db.run("next_release", {"now": now}).fetchone()[0]
-        return NEVER if first is None else int(first)
+        row = self.db.run("next_release", {"now": now}).fetchone()
+        return NEVER if row is None else int(row[0])
 
     # -- single entries ----------------------------------------------------------------------------
 
-    def load(self, rows: Sequence[tuple[int, int, int]], now: int) -> list[Entry]:
-        """The entries of these rows (seq, rec, rev), in their order, with the disputes open now."""
-        missing = [row for row in rows if (row[0], row[2]) not in self.entries]
+    def load(self, rows: Sequence[tuple[int, int, int]], now: int, reach: Reach) -> list[Entry]:
+        """The entries of these rows (seq, rec, rev), in their order, with the disputes that this reader sees now."""
+        if not rows:
+            return []
+        entries = self.entries
+        missing = [row for row in rows if (row[0], row[2]) not in entries]
+        if len(entries) + len(missing) > CACHED:
+            entries = self.entries = {}  # another thread may be reading the old one
+            missing = list(rows)
         if missing:
-            self._read(missing)
-        found = [self.entries[seq, rev] for seq, _, rev in rows]
-        disputed = {seq for (seq,) in self.db.run("disputed", seqs=[row[0] for row in rows])} if rows else ()
+            self._read(missing, entries)
+        found = [entries[seq, rev] for seq, _, rev in rows]
+        ends = {"first": min(rows)[0], "last": max(rows)[0]}
+        disputed = {seq for (seq,) in self.db.run("disputed_between", ends)}
         if disputed:
-            return [self._with_peers(entry, now) if entry.seq in disputed else entry for entry in found]
+            return [self._with_peers(entry, now, reach) if entry.seq in disputed else entry for entry in found]
         return found
 
-    def _read(self, rows: Sequence[tuple[int, int, int]]) -> None:
-        if len(self.entries) + len(rows) > CACHED:
-            self.entries.clear()
+    def _read(self, rows: Sequence[tuple[int, int, int]], entries: dict[tuple[int, int], Entry]) -> None:
         revs = {seq: rev for seq, _, rev in rows}
         seqs = list(revs)
         for start in range(0, len(seqs), 500):
             for row in self.db.run("rows", seqs=seqs[start : start + 500]):
-                self.entries[row[0], revs[row[0]]] = entry_from(row)
+                entries[row[0], revs[row[0]]] = entry_from(row)
 
-    def _with_peers(self, entry: Entry, now: int) -> Entry:
-        peers = tuple(id for (id,) in self.db.run("peers", {"seq": entry.seq, "now": now}))
+    def _with_peers(self, entry: Entry, now: int, reach: Reach) -> Entry:
+        values = {"seq": entry.seq, "now": now, "me": reach.me}
+        peers = tuple(id for (id,) in self.db.run("peers", values, nids=reach.nids, tids=reach.tids))
         return entry._replace(disputed=peers)
 
-    def entry(self, id: str, now: int) -> Entry | None:
-        """The entry under an id, whatever became of it: live, hidden, archived or staged."""
+    def entry(self, id: str, now: int, agent: Agent | None = None) -> Entry | None:
+        """The entry under an id, whatever became of it: live, hidden, archived or staged. Of its disputes, those
+        that the agent may see; whether it may see the entry is the caller's to ask."""
         row = self.db.run("id_of", {"id": id}).fetchone()
         if row is None:
             return None
         rec, seq = row
         if seq is None:
             return self.staged_entry(rec, 0)
-        return self._with_peers(entry_from(self.db.run("rows", seqs=[seq]).fetchone()), now)
+        return self._with_peers(entry_from(self.db.run("row", {"seq": seq}).fetchone()), now, self.reach(agent))
 
     def all(self, cursor: int, now: int) -> list[Entry]:
         """Every entry that took effect, oldest first: live, hidden or archived."""
         rows = self.db.run("every", {"cursor": cursor}).fetchall()
         found: list[Entry] = []
         for start in range(0, len(rows), 500):
-            found += self.load(rows[start : start + 500], now)
+            found += self.load(rows[start : start + 500], now, self.reach(None))
         return found
 
     def staged(self) -> list[Entry]:
@@ -233,7 +248,7 @@ class Query:
     def fate(self, entry: Entry, now: int) -> Fate | None:
         if entry.staged:
             return None if self._waits(entry.id) else Fate("rejected", "", NEVER)
-        row = self.db.run("fate", {"seq": entry.seq, "now": now}).fetchone()
+        row = self.db.run("fate", {"seq": entry.seq, "now": now, "never": NEVER}).fetchone()
         if row is not None:
             return Fate(*row)
         if entry.archived:
@@ -261,9 +276,10 @@ class Query:
     # -- numbers -----------------------------------------------------------------------------------
 
     def reach(self, agent: Agent | None) -> Reach:
-        if agent not in self.reaches:
-            self.reaches[agent] = self._reach(agent)
-        return self.reaches[agent]
+        reaches = self.reaches
+        if agent not in reaches:
+            reaches[agent] = self._reach(agent)
+        return reaches[agent]
 
     def _reach(self, agent: Agent | None) -> Reach:
         if agent is None:
@@ -278,16 +294,18 @@ class Query:
         return -1 if row is None else row[0]
 
     def _within(self, globs: tuple[str, ...]) -> tuple[int, ...]:
-        names = self.names.items()
-        return tuple(nid for name, nid in names if not globs or ns.matches_any(globs, name))
+        covered = self.covered
+        if globs not in covered:
+            names = self.names.items()
+            covered[globs] = tuple(nid for name, nid in names if not globs or ns.matches_any(globs, name))
+        return covered[globs]
 
     def _weights(self, reach: Reach, prios: tuple[int, ...]) -> tuple[int, int]:
         """How many entries there are of these priorities, and how many in the agent's namespaces."""
-        if not self.counts:
-            self.counts = {(nid, prio): n for nid, prio, n in self.db.run("lane_counts")}
+        counts = self.counts = self.counts or {(nid, prio): n for nid, prio, n in self.db.run("lane_counts")}
         nids, wanted = set(reach.nids), set(prios)
-        total = sum(n for (_, prio), n in self.counts.items() if prio in wanted)
-        return total, sum(n for (nid, prio), n in self.counts.items() if prio in wanted and nid in nids)
+        total = sum(n for (_, prio), n in counts.items() if prio in wanted)
+        return total, sum(n for (nid, prio), n in counts.items() if prio in wanted and nid in nids)
 
     def floor(self, since: int | None) -> int:
         """The seq after which everything was received since this microsecond."""

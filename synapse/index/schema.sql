@@ -18,7 +18,7 @@ create table entries(
   expires integer not null,
   hidden integer not null,          -- not shown before this microsecond; superseded and resolved: never
   archived integer not null default 0,
-  rev integer not null default 0    -- grows when a vouch changes what the text alone would give
+  rev integer not null default 0    -- grows when a vouch or the archive changes what the text alone would give
 );
 create index entries_at on entries(at);
 create index entries_lane on entries(nid, prio);
@@ -33,9 +33,12 @@ create table ids(id text primary key, rec integer not null, seq integer) without
 create table address(tid integer, seq integer, primary key(tid, seq)) without rowid;
 create table tags(tag text, seq integer, primary key(tag, seq)) without rowid;
 create table topics(nid integer, topic text, seq integer, primary key(nid, topic, seq)) without rowid;
-create table heirs(old text, seq integer, primary key(old, seq)) without rowid;
-create table fates(seq integer primary key, hider integer not null, reason text not null);
+create table heirs(old integer, seq integer, primary key(old, seq)) without rowid;
+create table fates(  -- all that hides an entry; `hidden` is the longest of those whose hider stands
+  seq integer, hider integer, reason text not null, until integer not null, primary key(seq, hider)) without rowid;
+create index fates_hider on fates(hider);
 create table disputes(seq integer, peer integer, primary key(seq, peer)) without rowid;
+create index disputes_peer on disputes(peer);
 create table staged(rec integer primary key, at integer not null);
 
 -- Every record that is not an entry, and what it speaks of.

@@ -11,7 +11,7 @@ from synapse.index.query import Filter, Query
 from synapse.page import Hit, Hits
 from synapse.workspace import Agent
 
-RANKED = 400
+RANKED = 300
 BATCH = 2_000
 MAX_WORDS = 32
 
@@ -48,17 +48,19 @@ def search(query: Query, agent: Agent | None, text: str, wanted: Filter, now: in
     rows = _rows(query, agent, " ".join(words), wanted, now)
     if not rows and len(words) > 1:
         rows = _rows(query, agent, " OR ".join(words), wanted, now)
-    best = sorted(rows, key=lambda row: (row[3], -row[0]))[:limit]
-    entries = query.load([row[:3] for row in best], now)
+    best = sorted(rows)[:limit]
+    entries = query.load([(-negated, rec, rev) for _, negated, rec, rev in best], now, query.reach(agent))
     plain = [word.strip('"').casefold() for word in words]
-    hits = (Hit(entry, -row[3], excerpt(entry.body, plain)) for entry, row in zip(entries, best, strict=True))
+    hits = (Hit(entry, -row[0], excerpt(entry.body, plain)) for entry, row in zip(entries, best, strict=True))
     return Hits(tuple(hits), len(rows) >= RANKED, len(rows))
 
 
-def _rows(query: Query, agent: Agent | None, match: str, wanted: Filter, now: int) -> list[tuple[int, int, int, float]]:
+def _rows(query: Query, agent: Agent | None, match: str, wanted: Filter, now: int) -> list[tuple[float, int, int, int]]:
+    """Rank, negated seq, rec and rev of the matches: sorted, the best come first, and of equals the newest."""
     reach = query.reach(agent)
     values = {"query": match, "now": now, "me": reach.me, "archived": int(wanted.archived), "limit": RANKED}
-    within = query._within(wanted.namespaces)
+    values["anywhere"] = int(not wanted.namespaces)
+    within = query._within(wanted.namespaces) if wanted.namespaces else ()
     try:
         return query.db.run("search", values, within=within, nids=reach.nids, tids=reach.tids).fetchall()
     except StoreError as error:

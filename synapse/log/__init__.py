@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable
 
 from synapse.errors import NotFound, StoreError
@@ -19,8 +20,20 @@ def open_log(address: str, clock: Callable[[], int]) -> FilesLog | MemoryLog:
     if "://" in address:
         raise StoreError(f"{address!r} is neither a directory nor memory:", address=address)
     root = os.path.expanduser(address)
-    if not os.path.isdir(root):
+    if not _is_directory(root):
         raise NotFound(f"there is no workspace at {root}; create one with `synapse init {root}`", id=root)
     if not any(os.path.exists(os.path.join(root, name)) for name in ("synapse.yaml", *_PLACES)):
         raise NotFound(f"{root} is a directory, but no workspace; make it one with `synapse init {root}`", id=root)
-    return FilesLog(root, clock)
+    try:
+        return FilesLog(root, clock)
+    except OSError as error:
+        raise StoreError(f"{root} could not be opened: {error}") from error
+
+
+def _is_directory(root: str) -> bool:
+    try:
+        return stat.S_ISDIR(os.stat(root).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise StoreError(f"{root} could not be opened: {error}") from error

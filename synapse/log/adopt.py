@@ -55,6 +55,7 @@ class Scanner:
 
     def __init__(self, root: str) -> None:
         self.root = root
+        self.real = os.path.realpath(root)
         self.owner = os.stat(root).st_uid
         self.seen = self._load()
 
@@ -67,7 +68,7 @@ class Scanner:
             changed = self._changed(folder)
             if changed is None or changed == self.seen.get(folder):
                 continue
-            below, names = self._strangers(folder, known)
+            below, names = self._strangers(folder, known if _is_place(folder) else None)
             for found in below:
                 if found not in self.seen:
                     self.seen[found] = 0  # or a new folder with an unfinished file would be forgotten
@@ -85,11 +86,15 @@ class Scanner:
 
         Most names of a busy folder are known ones, so these are sorted out before any file is touched.
         """
-        names = os.listdir(os.path.join(self.root, folder))
+        full = os.path.join(self.root, folder)
+        try:
+            names = os.listdir(full) if os.path.realpath(full) == os.path.join(self.real, folder) else []
+        except OSError:
+            return [], []  # somebody's own; the rest is looked at all the same
         if known and any(name.endswith(".md") for name in names):
             old = known(folder)
             names = [name for name in names if name not in old]
-        below = {name for name in names if _is_folder(os.path.join(self.root, folder, name))}
+        below = {name for name in names if _is_folder(os.path.join(full, name))}
         files = (name for name in names if name.endswith(".md") and not name.startswith("."))
         return [f"{folder}/{name}" for name in below], sorted(name for name in files if name not in below)
 
@@ -109,6 +114,10 @@ class Scanner:
     def _read(self, path: str, inbox: str | None, now: float) -> Drop | Rejected | None:
         """One file: None while it may still be being written."""
         full = os.path.join(self.root, path)
+        try:
+            path.encode()
+        except UnicodeEncodeError:
+            return Rejected(path, "its name is not UTF-8")
         try:
             status = os.lstat(full)
             if not stat.S_ISREG(status.st_mode):
@@ -162,7 +171,7 @@ class Scanner:
         try:
             with open(os.path.join(self.root, _SEEN)) as file:
                 pairs = (line.rstrip("\n").rpartition(" ") for line in file)
-                return {folder: int(changed) for folder, _, changed in pairs}
+                return {folder: int(changed) for folder, _, changed in pairs if _is_place(folder)}
         except (OSError, ValueError):
             return {}
 
@@ -170,10 +179,16 @@ class Scanner:
         path = os.path.join(self.root, _SEEN)
         try:
             with open(f"{path}.{os.getpid()}", "w") as file:
-                file.writelines(f"{folder} {changed}\n" for folder, changed in self.seen.items())
+                pairs = ((folder, changed) for folder, changed in self.seen.items() if _is_place(folder))
+                file.writelines(f"{folder} {changed}\n" for folder, changed in pairs)
             os.rename(f"{path}.{os.getpid()}", path)
         except OSError:
             pass
+
+
+def _is_place(folder: str) -> bool:
+    """Whether entries belong there. The name of any other folder is text that somebody else wrote."""
+    return folder == "entries" or (folder.startswith("entries/") and ns.is_namespace(folder[len("entries/") :]))
 
 
 def _is_folder(path: str) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from synapse import bell, clock
 from synapse.digest import sha256
 from synapse.entry import is_id, mint, minted
-from synapse.errors import Conflict, InvalidEntry, NotFound, StoreError, SynapseError
+from synapse.errors import Conflict, InvalidEntry, NotFound, QueueFull, StoreError, SynapseError
 from synapse.log import settle
 from synapse.log.adopt import Admit, Drop, Rejected, Scanner
 from synapse.log.journal import Journal, Tail
@@ -30,9 +30,9 @@ class FilesLog:
     def __init__(self, root: str, clock: Callable[[], int] = clock.now) -> None:
         self.root = os.path.abspath(root)
         self._refuse_newer()
-        self.journal = Journal(os.path.join(self.root, "journal"), clock)
         self.mirror = Mirror(self.root)
         self.scanner = Scanner(self.root)
+        self.journal = Journal(os.path.join(self.root, "journal"), clock)
         self.bells = os.path.join(self.root, ".index", "bells")
         self.state: State | None = None
 
@@ -86,14 +86,16 @@ class FilesLog:
         for path in self.declared():
             try:
                 yield self.declaration(path)
-            except SynapseError:
+            except (SynapseError, OSError):
                 continue
 
     def declared(self) -> list[str]:
         try:
             names = sorted(os.listdir(os.path.join(self.root, "agents")))
-        except OSError:
+        except FileNotFoundError:
             return []
+        except OSError as error:  # which is not the same: nobody is removed because a disk fails
+            raise StoreError(f"agents/ cannot be read: {error}") from error
         return [f"agents/{name}" for name in names if name.endswith(".yaml") and not name.startswith(".")]
 
     def declaration(self, path: str) -> Agent:
@@ -128,8 +130,10 @@ class FilesLog:
         for path in ("synapse.yaml", *self.declared()):
             try:
                 status = os.stat(os.path.join(self.root, path))
-            except OSError:
+            except FileNotFoundError:
                 continue
+            except OSError as error:
+                raise StoreError(f"{path} cannot be read: {error}") from error
             found[path] = (status.st_mtime_ns, status.st_size, status.st_ino)
         return found
 
@@ -173,22 +177,38 @@ class FilesLog:
             self.journal.finish()
         except (OSError, StoreError):
             pass  # whoever writes next does it, or cannot write either
-        return settle.finish(self.root, self.journal, self.mirror, self.get, limit)
+        return settle.finish(self.root, self.journal, self.mirror, self.get, self._place, limit)
+
+    def _place(self, id: str) -> str:
+        return self._derived().whereabouts(id)
 
     def _known(self, folder: str) -> set[str]:
         state = self._derived()
         return state.names(folder)
 
+    def _left_behind(self, found: Drop) -> bool:
+        """Whether the log itself put that file there, for an entry that was filed away since or is about to be."""
+        seq = self._derived().holder(found.draft.id) if found.draft.id else None
+        if seq is None:
+            return False
+        record = self.at(seq)
+        return record.text == found.text and settle.live_path(record) == found.path
+
     def _adopt(self, found: Drop, admit: Admit) -> int:
+        if self._left_behind(found):
+            return 0
         try:
             entry = admit(found.draft, found.channel)
+        except QueueFull:
+            return 0
         except SynapseError as error:
             return self._quarantine(Rejected(found.path, str(error)))
         stays = found.channel.inbox is None and not entry.staged
         entry = entry._replace(id=found.draft.id or "" if entry.trust != "unverified" else "")
         body = {"start": found.start} if found.start >= 0 else {"body": entry.body}
         fields = body | ({"alias": found.draft.id} if found.draft.id else {})
-        pending = Pending("entry", entry.author, fields, entry, found.text, found.path if stays else None)
+        key = "staging" if entry.staged else None
+        pending = Pending("entry", entry.author, fields, entry, found.text, found.path if stays else None, key)
         self.append(pending, once=f"adopt:{found.path}:{settle.digest(found.text)}")
         if not stays:
             self.mirror.remove(found.path)
@@ -214,7 +234,9 @@ class FilesLog:
     def take_over(self, raws: Collection[bytes], records: Iterable[Record]) -> None:
         """Begin as the copy of another log: its lines as they are, then the tree that follows from them."""
         self.journal.begin_with(raws)
-        for record in records:
+        records = list(records)
+        voids = {record.fields["seq"] for record in records if record.kind == "void"}
+        for record in (record for record in records if record.seq not in voids):
             try:
                 settle.follow(self.mirror, record, self.get)
             except (OSError, StoreError, NotFound):
@@ -226,9 +248,11 @@ class FilesLog:
         if pending.entry is None:
             return act_line(pending, once)
         id, n = self._claim(tail, at, pending.entry.id, pending.entry.namespace)
-        alias = pending.fields.get("alias")
-        free = alias is not None and alias != id and self._derived().holder(alias) is None
-        return entry_line(pending, at, id, n, once, free)
+        alias = pending.fields.get("alias") or id
+        own = minted(alias)
+        # A name of our own form is no alias from today on: the log has yet to give it to somebody else.
+        old = alias != id and (own is None or own[0] < clock.day(at))
+        return entry_line(pending, at, id, n, once, old and self._derived().holder(alias) is None)
 
     def _claim(self, tail: Tail, at: int, wanted: str, namespace: str) -> tuple[str, int]:
         """The entry's id and the day's count after it. A wanted one is kept if it is free and not far ahead."""

@@ -49,10 +49,11 @@ class Journal:
         self.clock = clock
         self.segment_bytes = segment_bytes
         os.makedirs(directory, exist_ok=True)
-        self.lock = Lock(os.path.join(directory, "lock"))
         self.listed = 0
         self.starts = self._list() or [1]
+        self.lock = Lock(os.path.join(directory, "lock"))
         self.fds: dict[int, int] = {}
+        self.segment = self.starts[-1]  # the one written to: touched under the lock alone
         self.tail: Tail | None = None
         self.resume: tuple[int, int, int] = (0, self.starts[0], 0)
 
@@ -95,7 +96,7 @@ class Journal:
         return self._put(tail, at, made)
 
     def _put(self, tail: Tail, at: int, line: Line) -> tuple[Record, int]:
-        fd = self._fd(self.starts[-1])
+        fd = self._fd(self.segment)
         if tail.end == 0:
             self._sync_places(first=tail.seq == 0)
         raw, record, following = encode(tail, at, line)
@@ -113,7 +114,7 @@ class Journal:
         def write() -> None:
             if self._current().seq:
                 raise Conflict("the journal holds records already")
-            fd = self._fd(self.starts[-1])
+            fd = self._fd(self.segment)
             for raw in raws:
                 write_all(fd, raw)
             sync(fd)
@@ -132,13 +133,13 @@ class Journal:
     def _current(self) -> Tail:
         """The tail as it is now, under the lock: a torn end is sealed, a new segment noticed."""
         while True:
-            fd = self._fd(self.starts[-1])
+            fd = self._fd(self.segment)
             size = os.fstat(fd).st_size
             if self.tail is None or self.tail.end != size or size == 0:
                 self.tail = self._find_tail(fd, size)
             # A segment is named by its first record, so the one that follows this tail has exactly one name.
-            if self.tail.seq + 1 != self.starts[-1] and os.path.exists(self._path(self.tail.seq + 1)):
-                self.starts, self.tail = self._list(), None
+            if self.tail.seq + 1 != self.segment and os.path.exists(self._path(self.tail.seq + 1)):
+                self.segment, self.tail = self._list()[-1], None
                 continue
             if self.tail.end != size:
                 self._seal(fd, self.tail, size)
@@ -153,12 +154,13 @@ class Journal:
             if found:
                 return found
             end = start
-        if len(self.starts) > 1:
-            before = self._fd(self.starts[-2])
+        earlier = [start for start in self._list() if start < self.segment]
+        if earlier:
+            before = self._fd(earlier[-1])
             start, raw = line_before(before, os.fstat(before).st_size)
             found = _tail_of(raw, 0)
             if found is None:
-                raise StoreCorrupt(f"segment {self.starts[-2]} of the journal ends in a torn line")
+                raise StoreCorrupt(f"segment {earlier[-1]} of the journal ends in a torn line")
             return found
         return Tail(0, GENESIS, 0, "", 0, 0)
 
@@ -172,8 +174,8 @@ class Journal:
         self._put(tail._replace(end=tail.end + len(torn)), max(self.clock(), tail.at + 1), line)
 
     def _rotate(self, tail: Tail) -> Tail:
-        sync(self._fd(self.starts[-1]))
-        self.starts.append(tail.seq + 1)
+        sync(self._fd(self.segment))
+        self.segment = tail.seq + 1
         return tail._replace(end=0)
 
     def _sync_places(self, first: bool) -> None:
@@ -186,12 +188,18 @@ class Journal:
 
     def mark(self) -> tuple[int, int]:
         """Segment and size: a mark that grows whenever the journal does, for two system calls."""
-        changed = os.stat(self.directory).st_mtime_ns
+        try:
+            return self._mark()
+        except OSError as error:
+            raise _unreadable(error) from error
+
+    def _mark(self) -> tuple[int, int]:
+        changed, starts = os.stat(self.directory).st_mtime_ns, self.starts
         if changed != self.listed:
-            self.starts = self._list() or [1]
+            self.starts = starts = self._list() or [1]
             # The clock of a file system ticks in milliseconds: a change of just now may not be the last of its tick.
             self.listed = changed if time.time_ns() - changed > 50_000_000 else 0
-        return self.starts[-1], os.fstat(self._fd(self.starts[-1])).st_size
+        return starts[-1], os.fstat(self._fd(starts[-1])).st_size
 
     def since(self, cursor: int) -> Iterator[Record]:
         """Every whole record after the cursor. Torn and sealed lines are passed over, and doubled ones."""
@@ -202,6 +210,12 @@ class Journal:
                 yield record
 
     def lines(self, cursor: int) -> Iterator[bytes]:
+        try:
+            yield from self._lines(cursor)
+        except OSError as error:
+            raise _unreadable(error) from error
+
+    def _lines(self, cursor: int) -> Iterator[bytes]:
         seq, segment, offset = self.resume
         if seq != cursor or cursor == 0:
             segment, offset = self._locate(cursor)
@@ -218,6 +232,12 @@ class Journal:
             self.resume = (last, segment, offset)
 
     def at(self, seq: int) -> Record | None:
+        try:
+            return self._at(seq)
+        except OSError as error:
+            raise _unreadable(error) from error
+
+    def _at(self, seq: int) -> Record | None:
         segment, offset = self._locate(seq - 1)
         for raw in whole_lines(self._fd(segment), offset, chunk=1 << 16):
             record = decode(raw)
@@ -233,15 +253,15 @@ class Journal:
         return found.seq if found else None
 
     def _after(self, segment: int) -> int | None:
-        if segment == self.starts[-1]:
-            self.starts = self._list() or self.starts
-        later = [start for start in self.starts if start > segment]
-        return later[0] if later else None
+        starts = self.starts
+        if segment == starts[-1]:
+            self.starts = starts = self._list() or starts
+        return next((start for start in starts if start > segment), None)
 
     def _locate(self, cursor: int) -> tuple[int, int]:
         """Segment and offset of the first line after the cursor, by bisection over bytes: lines know their seq."""
-        self.starts = self._list() or self.starts
-        segment = max((start for start in self.starts if start <= cursor + 1), default=self.starts[0])
+        self.starts = starts = self._list() or self.starts
+        segment = max((start for start in starts if start <= cursor + 1), default=starts[0])
         fd = self._fd(segment)
         low, high = 0, os.fstat(fd).st_size
         while high - low > 4096:
@@ -267,14 +287,19 @@ class Journal:
 
     def _fd(self, start: int) -> int:
         if start not in self.fds:
-            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-            try:
-                self.fds[start] = os.open(self._path(start), flags, 0o644)
-            except PermissionError:
-                self.fds[start] = os.open(self._path(start), os.O_RDONLY | os.O_CLOEXEC)
-            except OSError as error:
-                raise StoreError(f"the journal could not be opened: {error}") from error
+            fd = self._open(self._path(start))
+            if self.fds.setdefault(start, fd) != fd:
+                os.close(fd)  # another thread was faster
         return self.fds[start]
+
+    def _open(self, path: str) -> int:
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        try:
+            return os.open(path, flags, 0o644)
+        except PermissionError:
+            return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise StoreError(f"the journal could not be opened: {error}") from error
 
     def close(self) -> None:
         while self.fds:
@@ -306,6 +331,10 @@ def encode(tail: Tail, at: int, line: Line) -> tuple[bytes, Record, Tail]:
     raw = b'{"chain":"' + chain.encode() + b'",' + head + body + b"}\n"
     record = Record(seq, at, line.kind, line.by, line.id, line.fields, line.text, line.path, line.once, line.key, sha)
     return raw, record, Tail(seq, chain, at, day, n, tail.end + len(raw))
+
+
+def _unreadable(error: OSError) -> StoreError:
+    return StoreError(f"the journal could not be read: {error}")
 
 
 def link(chain: str, head: bytes) -> str:

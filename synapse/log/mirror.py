@@ -6,11 +6,12 @@ Every path is opened component by component and no symbolic link is followed, so
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from synapse.digest import sha256
 from synapse.errors import StoreError
+from synapse.log.disk import write_all
 from synapse.records import Record
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -74,25 +75,28 @@ class Mirror:
             pass
 
     def move(self, path: str, to: str, mode: int) -> None:
-        """Move whatever is there, links and devices themselves included."""
+        """Move whatever is there, links and devices themselves included. A file that has other names keeps its mode:
+        it is theirs too."""
         folder, name = os.path.split(path)
         target, new = os.path.split(to)
         here, there = self._directory(folder, create=False), self._directory(target)
         os.rename(name, new, src_dir_fd=here, dst_dir_fd=there)
-        if stat.S_ISREG(os.stat(new, dir_fd=there, follow_symlinks=False).st_mode):
+        status = os.stat(new, dir_fd=there, follow_symlinks=False)
+        if stat.S_ISREG(status.st_mode) and status.st_nlink == 1:
             os.chmod(new, mode, dir_fd=there)
 
-    def file_away(self, page: str, id: str, text: bytes) -> None:
-        """Add an entry to an archive page, once; the page is only ever appended to."""
+    def file_away(self, page: str, texts: Mapping[str, bytes]) -> None:
+        """Add entries to an archive page, each once; the page is only ever appended to."""
         folder, name = os.path.split(page)
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
         fd = os.open(name, flags, 0o644, dir_fd=self._directory(folder))
         try:
             size = os.fstat(fd).st_size
             old = _read_all(fd, size)
-            if any(found.id == id and found.whole for found in pages(old)):
-                return
-            os.write(fd, block(id, text))
+            there = {found.id for found in pages(old) if found.whole}
+            blocks = b"".join(block(id, text) for id, text in texts.items() if id not in there)
+            if blocks:  # behind a block that was torn, on a line of its own
+                write_all(fd, blocks if old[-1:] in (b"", b"\n") else b"\n" + blocks)
         finally:
             os.close(fd)
 
@@ -132,6 +136,8 @@ class Mirror:
         fd = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             for part in filter(None, folder.split("/")):
+                if part in (".", ".."):
+                    raise StoreError(f"{folder}: {part!r} is not a directory of this workspace")
                 if create:
                     try:
                         os.mkdir(part, 0o755, dir_fd=fd)
@@ -189,9 +195,7 @@ def _link_unnamed(directory: int, name: str, text: bytes, mode: int) -> bool:
     """A file without a name until it is whole; then it is there at once, and never over another."""
     fd = os.open(".", os.O_WRONLY | _TMPFILE | os.O_CLOEXEC, mode, dir_fd=directory)
     try:
-        view = memoryview(text)
-        while view:
-            view = view[os.write(fd, view) :]
+        write_all(fd, text)
         os.link(f"/proc/self/fd/{fd}", name, dst_dir_fd=directory, follow_symlinks=True)
     except FileExistsError:
         return False

@@ -25,10 +25,10 @@ class Proof:
         self.mirror = mirror
         self.problems: list[Problem] = []
         self.chain = GENESIS
-        self.seq = 0
+        self.seq = self.at = 0
         self.torn: list[bytes] = []
         self.places: dict[str, tuple[Record, str]] = {}
-        self.declared: dict[str, Record] = {}
+        self.paged: set[str] = set()
 
     def run(self, head: str | None = None) -> Report:
         """Everything that is wrong, the first bad record first. `head` is what an earlier report ended with."""
@@ -69,8 +69,9 @@ class Proof:
         what = self._wrong(record, raw, chain, head, text)
         if what:
             self._found(f"record {record.seq} ({record.id or record.kind})", f"{what} (line {number} of the journal)")
-        self.seq, self.chain = record.seq, chain
-        self._state(record)
+        else:
+            self._state(record)
+        self.seq, self.chain, self.at = record.seq, chain, record.at
 
     def _wrong(self, record: Record, raw: bytes, chain: str, head: bytes, text: bytes) -> str | None:
         if record.seq != self.seq + 1:
@@ -106,8 +107,6 @@ class Proof:
         elif record.kind in ("archive", "restore"):
             for id in fields.get("ids", ()):
                 self._becomes(id, "archived" if record.kind == "archive" else "live")
-        elif record.kind == "agent":
-            self.declared[fields["agent"]["id"]] = record
         elif record.kind == "repair":
             for id in fields.get("lost", ()):
                 self._becomes(id, "gone")
@@ -116,12 +115,15 @@ class Proof:
 
     def _becomes(self, id: str | None, state: str) -> None:
         if id in self.places:
-            self.places[id] = (self.places[id][0], state)
+            record, _ = self.places[id]
+            self.places[id] = (record, state)
+            if state == "archived":
+                self.paged.add(page_path(record))
 
     # -- the tree ----------------------------------------------------------------------------------
 
     def _tree(self) -> None:
-        archived: dict[str, list[Record]] = {}
+        archived: dict[str, list[Record]] = {page: [] for page in self.paged}
         for record, state in self.places.values():
             if state == "archived":
                 archived.setdefault(page_path(record), []).append(record)
@@ -140,7 +142,8 @@ class Proof:
     def _page(self, path: str, records: list[Record]) -> None:
         raw = self.mirror.read(path, limit=1 << 40)
         if raw is None:
-            self._found(path, "is missing", mendable=True)
+            if records:
+                self._found(path, "is missing", mendable=True)
             return
         found = {page.id: page.whole for page in pages(raw)}
         for record in records:
@@ -160,7 +163,7 @@ def mend(proof: Proof) -> tuple[list[str], list[str]]:
     """Put every file back as its line says; the ids whose files were put back, and those that could not be."""
     put: list[str] = []
     lost: list[str] = []
-    archived: dict[str, list[Record]] = {}
+    archived: dict[str, list[Record]] = {page: [] for page in proof.paged}
     for id, (record, state) in proof.places.items():
         if state == "archived":
             archived.setdefault(page_path(record), []).append(record)
@@ -172,12 +175,11 @@ def mend(proof: Proof) -> tuple[list[str], list[str]]:
     for path, records in archived.items():
         text = b"".join(block(record.id or "", (record.text or "").encode()) for record in records)
         raw = proof.mirror.read(path, limit=1 << 40)
-        old = {page.id: page for page in pages(raw or b"")}
-        if raw is None or any(not old.get(r.id or "") or not old[r.id or ""].whole for r in records) or raw != text:
-            kept = [page for page in old.values() if page.whole and page.id not in {r.id for r in records}]
-            text = b"".join(block(page.id, page.text) for page in kept) + text
-            if raw != text:
-                _replace(proof.mirror, path, text, path, put, lost)
+        old, ids = {page.id: page for page in pages(raw or b"")}, {record.id for record in records}
+        kept = [page for page in old.values() if page.whole and page.id not in ids]
+        text = b"".join(block(page.id, page.text) for page in kept) + text
+        if raw != text and (raw or text):
+            _replace(proof.mirror, path, text, path, put, lost)
     return put, lost
 
 

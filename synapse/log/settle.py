@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 
 from synapse import clock
 from synapse.digest import sha256
@@ -17,6 +17,7 @@ from synapse.log.mirror import Mirror, path_of
 from synapse.records import Pending, Record
 
 Get = Callable[[str], Record]
+Place = Callable[[str], str]
 
 _PLACED = ".index/placed"
 _GRACE = 2 * SECOND
@@ -34,17 +35,22 @@ def follow(mirror: Mirror, record: Record, get: Get) -> None:
             mirror.place(live_path(entry), (entry.text or "").encode())
         mirror.remove(path_of(entry))
     elif record.kind in ("archive", "restore"):
-        for id in record.fields["ids"]:
-            _file(mirror, get(id), away=record.kind == "archive")
+        entries = [get(id) for id in record.fields["ids"]]
+        if record.kind == "archive":
+            _file_away(mirror, entries)
+        else:
+            for entry in entries:
+                mirror.place(live_path(entry), (entry.text or "").encode())
 
 
-def _file(mirror: Mirror, entry: Record, away: bool) -> None:
-    text = (entry.text or "").encode()
-    if away:
-        mirror.file_away(page_path(entry), entry.id or "", text)
-        mirror.remove(live_path(entry))
-    else:
-        mirror.place(live_path(entry), text)
+def _file_away(mirror: Mirror, entries: Iterable[Record]) -> None:
+    by_page: dict[str, list[Record]] = {}
+    for entry in entries:
+        by_page.setdefault(page_path(entry), []).append(entry)
+    for page, found in by_page.items():
+        mirror.file_away(page, {entry.id or "": (entry.text or "").encode() for entry in found})
+        for entry in found:
+            mirror.remove(live_path(entry))
 
 
 def live_path(record: Record) -> str:
@@ -59,18 +65,28 @@ def page_path(record: Record) -> str:
 
 def quarantine(mirror: Mirror, found: Rejected) -> Pending | None:
     """Put a file that can never be adopted aside, readable by its owner alone, with the reason beside it."""
-    name = f"{time.strftime('%Y%m%dT%H%M%S')}-{digest(found.path)}-{os.path.basename(found.path)}"[:200]
-    target = f"quarantine/{name}"
+    name = f"{time.strftime('%Y%m%dT%H%M%S')}-{digest(found.path)}-{_plain(os.path.basename(found.path))}"
+    target, path = f"quarantine/{name}", _readable(found.path)
     try:
         mirror.move(found.path, target, 0o600)
     except OSError:
         return None  # gone meanwhile, or this process may not move it
-    reason = f"{found.path}\n{found.reason}\n"
-    mirror.place(f"{target}.reason.txt", reason.encode("utf-8", "replace"), mode=0o600)
-    return Pending("quarantine", "log", {"path": found.path, "to": target, "reason": found.reason})
+    reason = _readable(found.reason)
+    mirror.place(f"{target}.reason.txt", f"{path}\n{reason}\n".encode(), mode=0o600)
+    return Pending("quarantine", "log", {"path": path, "to": target, "reason": reason})
 
 
-def finish(root: str, journal: Journal, mirror: Mirror, get: Get, limit: int | None = None) -> int:
+def _plain(name: str) -> str:
+    """A name for a file of ours, made of one that may be anything."""
+    return "".join(char if char.isascii() and char.isprintable() else "_" for char in name)[-100:]
+
+
+def _readable(text: str) -> str:
+    """Bytes of a name that are no text as escapes, so that the rest can be stored and shown."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def finish(root: str, journal: Journal, mirror: Mirror, get: Get, place: Place, limit: int | None = None) -> int:
     """Follow again every record that no one has checked yet; how many were checked.
 
     Writers place their files after the commit, unsynced. So a killed writer leaves a gap, closed when its record
@@ -80,7 +96,7 @@ def finish(root: str, journal: Journal, mirror: Mirror, get: Get, limit: int | N
     if fd < 0:
         return 0
     try:
-        return _finish(root, journal, mirror, get, limit)
+        return _finish(root, journal, mirror, get, place, limit)
     finally:
         os.close(fd)
 
@@ -99,7 +115,7 @@ def _only_one(root: str) -> int:
         return -1
 
 
-def _finish(root: str, journal: Journal, mirror: Mirror, get: Get, limit: int | None) -> int:
+def _finish(root: str, journal: Journal, mirror: Mirror, get: Get, place: Place, limit: int | None) -> int:
     seq, at, boot = _placed(root)
     now, here = journal.clock(), _boot()
     start = at - _UNSYNCED if boot != here else at
@@ -108,7 +124,8 @@ def _finish(root: str, journal: Journal, mirror: Mirror, get: Get, limit: int | 
         if record.at > now - _GRACE or checked == limit:
             break
         if record.at >= start:
-            _again(mirror, record, get, rebooted=boot != here)
+            for id in () if _stands(mirror, record, rebooted=boot != here) else _ids(record):
+                _settle(mirror, id, get, place, rebooted=boot != here)
             checked += 1
         seq, at = record.seq, record.at
     if checked or boot != here:
@@ -116,14 +133,38 @@ def _finish(root: str, journal: Journal, mirror: Mirror, get: Get, limit: int | 
     return checked
 
 
-def _again(mirror: Mirror, record: Record, get: Get, rebooted: bool) -> None:
+def _stands(mirror: Mirror, record: Record, rebooted: bool) -> bool:
+    """Whether an entry's file is where its record put it: so it is with nearly all, and that is seen at once."""
+    if record.kind != "entry" or record.text is None:
+        return False
+    path = path_of(record)
+    return mirror.read(path) == record.text.encode() if rebooted else mirror.exists(path)
+
+
+def _ids(record: Record) -> Collection[str]:
+    """The entries whose files a record may have moved."""
+    if record.kind == "entry":
+        return (record.id,) if record.id else ()
+    if record.kind in ("approve", "reject"):
+        return (record.fields["entry"],)
+    return record.fields["ids"] if record.kind in ("archive", "restore") else ()
+
+
+def _settle(mirror: Mirror, id: str, get: Get, place: Place, rebooted: bool) -> None:
+    """Bring the tree in line with where an entry is now: with what a record once said, a file would come back that
+    was filed away since, or whose record was taken back."""
     try:
-        if rebooted and record.kind == "entry" and record.text is not None:
-            text, path = record.text.encode(), path_of(record)
-            if mirror.read(path) not in (None, text):
-                mirror.place(path, text, replace=True)
-        if record.kind != "entry" or not mirror.exists(path_of(record)):
-            follow(mirror, record, get)
+        entry, where = get(id), place(id)
+        text, path = (entry.text or "").encode(), live_path(entry)
+        if where == "archived":
+            _file_away(mirror, [entry])
+        if where != "staged" and entry.fields.get("staged"):
+            mirror.remove(path_of(entry))
+        if where in ("live", "staged"):
+            path = path if where == "live" else path_of(entry)
+            changed = rebooted and mirror.read(path) not in (None, text)
+            if changed or not mirror.exists(path):
+                mirror.place(path, text, replace=changed)
     except (OSError, NotFound, StoreError):
         pass  # `verify` names what could not be put
 

@@ -1,0 +1,110 @@
+"""`python -m bench`: every operation at every size, beside what the machine can do at best. Prints the table."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import sqlite3
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+
+from bench import comparing, reading, upkeep, writing
+from bench.figures import COLUMNS, Row, as_json, cells, duration, line
+from bench.ground import Ground
+from synapse import clock
+
+Operation = Callable[[Ground], Iterator[Row]]
+
+# In this order: what only reads comes before what writes.
+OPERATIONS: dict[str, Operation] = {
+    "page": reading.pages,
+    "search": reading.search,
+    "view": reading.view,
+    "open": upkeep.opening,
+    "rss": upkeep.memory,
+    "naive": comparing.naive,
+    "unread": reading.unread,
+    "change": reading.after_a_write,
+    "append": writing.append,
+    "writers": writing.crew,
+    "bell": writing.bell,
+    "cold": upkeep.cold,
+    "notice": upkeep.noticing,
+    "adopt": upkeep.adoption,
+    "rebuild": upkeep.rebuild,
+}
+LANGGRAPH = "langgraph"
+MILLION = 1_000_000
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    args = _arguments(argv)
+    parent = tempfile.mkdtemp(prefix="synapse-bench-", dir=args.dir)
+    rows: list[Row] = []
+    try:
+        _heading(parent)
+        for row in _measured(parent, args, rows):
+            rows.append(row)
+            print(line(cells(row)), flush=True)
+    finally:
+        shutil.rmtree(parent, ignore_errors=True)
+        if args.json:
+            with open(args.json, "w", encoding="utf-8") as file:
+                json.dump([as_json(row) for row in rows], file, indent=1, ensure_ascii=False)
+    missed = [row for row in rows if row.missed]
+    print(f"\n{len(rows)} rows, {sum(bool(row.goals) for row in rows)} with a target, {len(missed)} missed")
+    return 0
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    add = parser.add_argument
+    add("--sizes", default="1000,10000,100000", help="numbers of entries, with commas")
+    add("--million", action="store_true", help="and once a million entries, without their files")
+    add("--only", action="append", metavar="NAME", choices=[*OPERATIONS, LANGGRAPH], help="one operation")
+    add("--json", metavar="FILE", help="write the rows there too")
+    add("--dir", default=_disk(), help="where the workspaces are made; a real disk, or the syncs are free")
+    add("--langgraph", metavar="PYTHON", help="an interpreter that has langgraph-checkpoint-sqlite")
+    args = parser.parse_args(argv)
+    args.counts = [int(size) for size in args.sizes.split(",")] + [MILLION] * args.million
+    return args
+
+
+def _measured(parent: str, args: argparse.Namespace, rows: list[Row]) -> Iterator[Row]:
+    """Row after row. A workspace is gone before the next is made."""
+    wanted = args.only or [*OPERATIONS, LANGGRAPH]
+    for size in args.counts:
+        ground = Ground(os.path.join(parent, f"workspace-{size}"), size, clock.now())
+        print(f"\n{size:,} entries, loaded in {duration(ground.loaded)}\n{_header()}", flush=True)
+        for name, operation in OPERATIONS.items():
+            if name in wanted:
+                yield from operation(ground)
+        if LANGGRAPH in wanted:
+            yield from comparing.langgraph(ground, args.langgraph)
+        ground.close()
+        shutil.rmtree(ground.root)
+    yield from reading.flatness(rows)
+
+
+def _header() -> str:
+    return f"{line(COLUMNS)}\n{'|---' * len(COLUMNS)}|"
+
+
+def _heading(parent: str) -> None:
+    print(
+        f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, {platform.system()}"
+        f" {platform.machine()}, {os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}, in {parent}"
+    )
+
+
+def _disk() -> str:
+    """A directory that is not kept in memory, where the system has one."""
+    return "/var/tmp" if os.path.isdir("/var/tmp") else tempfile.gettempdir()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,79 @@
+"""Latency between two processes: written here, heard there. One clock counts for all processes of a machine."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable
+from typing import Any
+
+from bench import child
+from bench.figures import Timing
+from bench.workload import READER, WRITERS
+from synapse.core import Memory
+
+EVENTS, RARE = 300, 6
+PAUSE = 8e-3
+
+
+def heard(mem: Memory, root: str, directory: str) -> tuple[Timing, int, Timing]:
+    """How long each critical entry took to another process, how many never came, and the least it could take."""
+    listener = child.start("follow", root, READER, str(EVENTS))
+    child.await_ready(listener)
+    sent = _send(_critical(mem), EVENTS, PAUSE)
+    arrived = dict(child.answer(listener))
+    lags = [arrived[id] - at for id, at in sent if id in arrived]
+    return _timing(lags), EVENTS - len(lags), _bare(directory)
+
+
+def repaired(mem: Memory, root: str) -> tuple[Timing, int]:
+    """The same where no ring arrives: the listener has to look by itself."""
+    listener = child.start("follow", root, READER, str(RARE))
+    child.await_ready(listener)
+    sent = _send(_critical(mem), RARE, 0.8)
+    arrived = dict(child.answer(listener))
+    lags = [arrived[id] - at for id, at in sent if id in arrived]
+    return _timing(lags), RARE - len(lags)
+
+
+def _critical(mem: Memory) -> Callable[[], str]:
+    seat = mem.as_agent(WRITERS[0])
+    return lambda: seat.append("BREAKING: " + "use /v2/users " * 28, "api/endpoints", priority="critical").id
+
+
+def _bare(directory: str) -> Timing:
+    """A synced line, then one byte into a named pipe."""
+    os.makedirs(directory, exist_ok=True)
+    path = os.path.join(directory, "pipe")
+    os.mkfifo(path)
+    listener = child.start("fifo", path, str(EVENTS))
+    child.await_ready(listener)
+    log = os.open(os.path.join(directory, "log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    pipe = os.open(path, os.O_WRONLY)
+
+    def ring() -> str:
+        os.write(log, b"x" * 900)
+        os.fdatasync(log)
+        os.write(pipe, b".")
+        return ""
+
+    sent = _send(ring, EVENTS, PAUSE)
+    arrived: list[Any] = child.answer(listener)
+    os.close(pipe)
+    os.close(log)
+    return _timing([at - start for (_, start), at in zip(sent, arrived, strict=False)])
+
+
+def _send(act: Callable[[], str], count: int, pause: float) -> list[tuple[str, int]]:
+    dice, sent = random.Random(5), []
+    time.sleep(0.2)
+    for _ in range(count):
+        start = time.monotonic_ns()
+        sent.append((act(), start))
+        time.sleep(pause * (0.5 + dice.random()))
+    return sent
+
+
+def _timing(lags: list[int]) -> Timing:
+    return Timing(lag / 1e9 for lag in lags)

@@ -1,0 +1,142 @@
+"""What the bench's children do: `python -m bench.worker ROLE …`. Prints what it found out as one line of JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import sys
+import time
+from collections.abc import Callable
+
+from bench.child import READY
+from bench.figures import once
+from bench.workload import DAYS, NAMESPACES
+
+PAUSE = 3.0
+
+
+def write(root: str, agent: str, count: str, start: str) -> dict[str, object]:
+    """Append entries as one of several writers; all begin at the same moment."""
+    import synapse
+
+    with synapse.open(root) as mem:
+        seat = mem.as_agent(agent)
+        body = f"from {agent}: " + "what was found and what is next, " * 12
+        seat.read(limit=1)
+        ids: list[str] = []
+        errors: list[str] = []
+
+        def append(place: int) -> None:
+            try:
+                ids.append(seat.append(body, NAMESPACES[place % len(NAMESPACES)]).id)
+            except synapse.SynapseError as error:
+                errors.append(str(error))
+
+        return _together(append, int(count), float(start)) | {"ids": ids, "errors": errors}
+
+
+def lines(path: str, count: str, start: str) -> dict[str, object]:
+    """The least that eight writers could do: a synced line each."""
+    from bench.limits import LINE
+
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+    def append(place: int) -> None:
+        os.write(fd, LINE)
+        os.fdatasync(fd)
+
+    return _together(append, int(count), float(start))
+
+
+def _together(act: Callable[[int], None], count: int, start: float) -> dict[str, object]:
+    time.sleep(max(0.0, start - time.monotonic()))
+    began = time.monotonic()
+    seconds = [once(lambda place=place: act(place)) for place in range(count)]  # type: ignore[misc]
+    return {"seconds": seconds, "began": began, "ended": time.monotonic()}
+
+
+def follow(root: str, agent: str, count: str) -> list[tuple[str, int]]:
+    """Hear of entries, and when."""
+    import synapse
+
+    heard: list[tuple[str, int]] = []
+    with synapse.open(root) as mem:
+        seat = mem.as_agent(agent)
+        cursor = seat.read(limit=1).cursor
+        events = seat.follow(cursor, timeout=120)
+        print(READY, flush=True)
+        for event in events:
+            heard.append((event.entry.id, time.monotonic_ns()))
+            if len(heard) == int(count):
+                break
+    return heard
+
+
+def fifo(path: str, count: str) -> list[int]:
+    """Hear a named pipe, and when."""
+    fd = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+    heard: list[int] = []
+    print(READY, flush=True)
+    while len(heard) < int(count):
+        select.select([fd], [], [])
+        heard += [time.monotonic_ns()] * len(os.read(fd, 4_096))
+    return heard
+
+
+def view(root: str, agent: str, budget: str) -> dict[str, int]:
+    """Render a view whose counts are stored; was a tokenizer needed?"""
+    import synapse
+
+    with synapse.open(root) as mem:
+        shown = mem.as_agent(agent).briefing(int(budget))
+    return {"tokenizers": int("tiktoken" in sys.modules), "included": len(shown.included)}
+
+
+def hold(root: str, agent: str) -> dict[str, int]:
+    """The memory of a process that has read a page, counted, and searched, and holds on to the workspace."""
+    import synapse
+
+    with synapse.open(root) as mem:
+        seat = mem.as_agent(agent)
+        for since in ("24h", "7d", f"{DAYS}d"):
+            seat.read(limit=50, since=since)
+        seat.unread()
+        seat.search("migration endpoint")
+        return {"bytes": _resident()}
+
+
+def bare() -> dict[str, int]:
+    """The memory of a Python that has loaded what any such program loads."""
+    import json
+    import sqlite3
+
+    assert json
+    assert sqlite3
+    return {"bytes": _resident()}
+
+
+def _resident() -> int:
+    """What the process holds now; where the system does not say, the most it ever held."""
+    try:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        import resource
+
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak << 10
+
+
+ROLES: dict[str, Callable[..., object]] = {
+    "write": write,
+    "lines": lines,
+    "follow": follow,
+    "fifo": fifo,
+    "view": view,
+    "hold": hold,
+    "bare": bare,
+}
+
+if __name__ == "__main__":
+    print(json.dumps(ROLES[sys.argv[1]](*sys.argv[2:])))

@@ -1,0 +1,14 @@
+"""For tests of programs that use the memory, and of other logs: the contract of `ports.Log`, and a clock that
+stands still. Needs no test framework: `LogContract` is a plain class of plain asserts.
+
+class TestMine(LogContract):
+    def make_log(self, clock):
+        return MyLog(clock)
+"""
+
+from __future__ import annotations
+
+from synapse.testing.contract import LogContract
+from synapse.testing.tools import FrozenClock, draft_entry, together
+
+__all__ = ["FrozenClock", "LogContract", "draft_entry", "together"]

@@ -1,0 +1,342 @@
+"""The contract of `ports.Log`, sentence by sentence. Needs no test framework."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from time import monotonic
+from typing import Any
+
+from synapse.entry import is_id
+from synapse.errors import Conflict, NotFound
+from synapse.ports import Log
+from synapse.records import Guard, Pending, Record, entry_of, none_live, sum_below
+from synapse.testing.tools import FrozenClock, draft_entry, refused, same, together
+from synapse.workspace import Agent, Settings, settled
+
+
+class LogContract:
+    """Every sentence of `ports.Log`, as a test. Subclass it, say how to make a log, and let pytest collect it."""
+
+    def make_log(self, clock: FrozenClock) -> Log:
+        """A log of its own for each call, empty and ready for use, which takes its time from the clock."""
+        raise TypeError(f"{type(self).__name__} does not say how to make a log: give it a make_log")
+
+    def reopened(self, log: Log) -> Log | None:
+        """The same log as another process would open it now; None for one that dies with its process."""
+        return None
+
+    def _log(self, clock: FrozenClock | None = None) -> Log:
+        return self.make_log(clock or FrozenClock())
+
+    def _views(self, log: Log) -> Iterable[Log]:
+        """The log itself, and the log as it is for others."""
+        other = self.reopened(log)
+        return (log, other) if other is not None else (log,)
+
+    # -- order -------------------------------------------------------------------------------------
+
+    def test_is_a_log(self) -> None:
+        log = self._log()
+        assert isinstance(log, Log)
+        assert isinstance(log.settings(), Settings)
+
+    def test_seq_grows_by_one_per_record(self) -> None:
+        log = self._log()
+        seqs = [log.append(draft_entry(f"{n}")).seq for n in range(5)]
+        seqs += [log.append(Pending("shown", "eng-a", {"cursor": 5})).seq]
+        assert seqs == list(range(seqs[0], seqs[0] + 6))
+        assert [record.seq for record in log.since(seqs[0] - 1)] == seqs
+
+    def test_at_never_decreases_whatever_the_clock_says(self) -> None:
+        clock = FrozenClock()
+        log = self._log(clock)
+        times = [log.append(draft_entry("today")).at]
+        for moment in ("2026-01-01T00:00:00Z", "2026-03-01T00:00:00Z", "1999-12-31T23:59:59Z"):
+            clock.set(moment)
+            times.append(log.append(draft_entry(moment)).at)
+        assert times == sorted(set(times))
+
+    def test_an_author_s_timestamp_has_no_say_in_the_order(self) -> None:
+        log = self._log()
+        first = log.append(draft_entry("first", timestamp="2031-01-01T00:00:00Z"))
+        second = log.append(draft_entry("second", timestamp="2001-01-01T00:00:00Z"))
+        assert (first.seq, first.at) < (second.seq, second.at)
+        assert [record.seq for record in log.since(first.seq - 1)] == [first.seq, second.seq]
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    def test_since_gives_what_is_after_every_cursor(self) -> None:
+        log = self._log()
+        for n in range(40):
+            log.append(draft_entry(f"body {n} " + "x" * (n * 40)))
+        for view in self._views(log):
+            every = list(view.since())
+            for cursor in range(len(every) + 3):
+                assert [r.seq for r in view.since(cursor)] == [r.seq for r in every if r.seq > cursor]
+            assert all(same(view.at(record.seq), record) for record in every)
+
+    def test_since_goes_as_far_as_the_log_goes_now(self) -> None:
+        log = self._log()
+        first = log.append(draft_entry("one"))
+        assert next(iter(log.since(first.seq)), None) is None
+        second = log.append(draft_entry("two"))
+        assert [record.seq for record in log.since(first.seq)] == [second.seq]
+
+    def test_readers_at_a_cursor_miss_nothing_and_get_nothing_twice(self) -> None:
+        log = self._log()
+        start = log.append(Pending("shown", "eng-a", {"cursor": 0})).seq
+        until = monotonic() + 60
+
+        def write(name: str) -> list[int]:
+            return [log.append(draft_entry(f"{name} {n}", author=name)).seq for n in range(25)]
+
+        def read() -> list[int]:
+            seen: list[int] = []
+            while (not seen or seen[-1] < start + 100) and monotonic() < until:
+                seen += [record.seq for record in log.since(seen[-1] if seen else start)]
+            return seen
+
+        writers = [lambda name=name: write(name) for name in ("eng-a", "eng-b", "eng-c", "eng-d")]
+        results = together(*writers, read, read)
+        written = sorted(seq for seqs in results[:4] for seq in seqs)
+        assert written == list(range(start + 1, start + 101))
+        assert results[4] == results[5] == written
+
+    def test_mark_grows_whenever_the_log_does(self) -> None:
+        log = self._log()
+        marks = [log.mark()]
+        for n in range(5):
+            log.append(draft_entry(f"{n}") if n % 2 else Pending("shown", "eng-a", {"cursor": n}))
+            assert log.mark() == log.mark()
+            marks.append(log.mark())
+        assert marks == sorted(set(marks))
+        assert all(view.mark() == marks[-1] for view in self._views(log))
+
+    def test_what_is_not_there_is_not_found(self) -> None:
+        log = self._log()
+        last = log.append(draft_entry()).seq
+        for act in (lambda: log.get("syn-2026-02-01-999"), lambda: log.at(last + 1), lambda: log.at(0)):
+            refused(NotFound, act)
+
+    # -- appending ---------------------------------------------------------------------------------
+
+    def test_append_returns_the_record_as_stored(self) -> None:
+        log = self._log()
+        pending = draft_entry("body\n\nwith lines", tags=("a", "b"), replaces=("syn-2026-01-01-001",), topic="t")
+        kept = log.append(pending, once="key")
+        assert (kept.kind, kept.by, kept.once) == ("entry", "eng-a", "key")
+        entry = entry_of(kept)
+        assert (entry.body, entry.tags, entry.topic) == ("body\n\nwith lines", ("a", "b"), "t")
+        for view in self._views(log):
+            assert same(view.get(kept.id or ""), kept)
+            assert same(view.at(kept.seq), kept)
+            assert entry_of(view.at(kept.seq)) == entry
+
+    def test_any_text_and_any_fields_come_back(self) -> None:
+        log = self._log()
+        texts = [
+            "\u2028\u0085 lines",
+            "emoji 🧠, Ж, \u202e",
+            '{"text":"x"}\n,"text":"',
+            "---\n---\n",
+            "\ttab\r\nend",
+            "x" * 200_000,
+        ]
+        fields: list[dict[str, Any]] = [
+            {"text": "x"},
+            {"a": 1, "text": "y", "f": {"text": 1}},
+            {"n": [1, None, {"é": "\u2028"}]},
+        ]
+        entries = [log.append(draft_entry(text)) for text in texts]
+        acts = [log.append(Pending("note", "eng-a", each, key='a,"text":b')) for each in fields]
+        for view in self._views(log):
+            view.append(draft_entry("and it goes on"))
+            for record in (*entries, *acts):
+                assert same(view.at(record.seq), record)
+            bodies = [entry_of(view.at(record.seq)).body for record in entries]
+            assert bodies == [entry_of(record).body for record in entries]
+
+    def test_what_was_appended_survives_without_being_closed(self) -> None:
+        log = self._log()
+        kept = [log.append(draft_entry(f"{n}")) for n in range(3)]
+        for view in self._views(log):
+            found = {record.seq: record for record in view.since()}
+            assert all(same(found[record.seq], record) for record in kept)
+
+    def test_an_append_that_raises_leaves_nothing(self) -> None:
+        def raises(records: Iterable[Record]) -> bool:
+            raise ZeroDivisionError
+
+        log = self._log()
+        before = log.append(draft_entry("before"))
+        refused(ZeroDivisionError, lambda: log.append(draft_entry("no"), unless=Guard("k", "raises", raises)))
+        refused(ValueError, lambda: log.append(draft_entry("no", tags=("x" * 9_000,))))
+        after = log.append(draft_entry("after"))
+        for view in self._views(log):
+            assert [entry_of(r).body for r in view.since(before.seq - 1)] == ["before", "after"]
+        assert after.seq == before.seq + 1
+
+    # -- ids ---------------------------------------------------------------------------------------
+
+    def test_ids_are_unique_for_ever(self) -> None:
+        clock = FrozenClock("2026-02-01T23:59:00Z")
+        log = self._log(clock)
+        ids = [log.append(draft_entry(f"{n}")).id for n in range(3)]
+        log.archive([ids[0] or ""], "eng-a", "done")
+        clock.advance("1d")
+        ids += [log.append(draft_entry("the next day")).id]
+        clock.advance("365d")
+        clock.set("2026-02-01T00:00:00Z")
+        ids += [log.append(draft_entry("the clock went back")).id]
+        assert len(set(ids)) == len(ids)
+        assert all(is_id(id or "") for id in ids)
+
+    def test_ids_are_unique_among_any_number_of_writers(self) -> None:
+        log = self._log()
+
+        def write(view: Log, name: str) -> list[str | None]:
+            return [view.append(draft_entry(f"{n}", author=name)).id for n in range(20)]
+
+        views = list(self._views(log)) * 2
+        results = together(*[lambda view=view, n=n: write(view, f"eng-{n}") for n, view in enumerate(views)])
+        ids = [id for part in results for id in part]
+        assert len(set(ids)) == len(ids) == 20 * len(views)
+        assert {log.get(id).by for id in ids} == {f"eng-{n}" for n in range(len(views))}
+
+    def test_ids_grow_past_999(self) -> None:
+        log = self._log()
+        ids = [log.append(draft_entry("x")).id or "" for _ in range(1_003)]
+        assert len(set(ids)) == 1_003
+        assert log.get(ids[-1]).seq == log.get(ids[0]).seq + 1_002
+
+    # -- once and unless ---------------------------------------------------------------------------
+
+    def test_once_returns_the_first_record(self) -> None:
+        log = self._log()
+        first = log.append(draft_entry("first"), once="key")
+        for view in self._views(log):
+            assert same(view.append(draft_entry("second"), once="key"), first)
+        last = log.append(draft_entry("another key"), once="other")
+        assert last.seq == first.seq + 1
+
+    def test_once_is_the_author_s_own(self) -> None:
+        log = self._log()
+        first = log.append(draft_entry("mine"), once="key")
+        other = log.append(draft_entry("theirs", author="eng-b"), once="key")
+        assert first.seq != other.seq
+        assert same(log.append(Pending("note", "eng-b", {}), once="key"), other)
+
+    def test_once_comes_before_the_guard(self) -> None:
+        log = self._log()
+        first = log.append(Pending("note", "eng-a", {}, key="k"), once="key", unless=none_live("k"))
+        assert same(log.append(Pending("note", "eng-a", {}, key="k"), once="key", unless=none_live("k")), first)
+        refused(Conflict, lambda: log.append(Pending("note", "eng-a", {}, key="k"), unless=none_live("k")))
+
+    def test_once_holds_in_a_race(self) -> None:
+        log = self._log()
+        views = list(self._views(log)) * 4
+        results = together(*[lambda view=view: view.append(draft_entry("x"), once="key") for view in views])
+        assert len({record.seq for record in results}) == 1
+        assert len([record for record in log.since() if record.once == "key"]) == 1
+
+    def test_unless_raises_and_writes_nothing(self) -> None:
+        log = self._log()
+        act = Pending("claim", "eng-a", {}, key="task")
+        held = log.append(act, unless=none_live("task"))
+        for view in self._views(log):
+            error = refused(Conflict, partial(view.append, act, unless=none_live("task")))
+            assert "task" in str(error)
+        assert next(iter(log.since(held.seq)), None) is None
+        log.append(Pending("claim", "eng-a", {"end": True}, key="task"))
+        assert log.append(act, unless=none_live("task")).seq == held.seq + 2
+
+    def test_a_guard_sees_its_key_alone(self) -> None:
+        log = self._log()
+        for key in ("a", "b", "a", None):
+            log.append(Pending("note", "eng-a", {"amount": 2}, key=key))
+        seen: list[list[Any]] = []
+
+        def look(records: Iterable[Record]) -> bool:
+            seen.append([record.fields["amount"] for record in records])
+            return False
+
+        pending = Pending("note", "eng-a", {})
+        refused(Conflict, lambda: log.append(pending, unless=Guard("a", "look", look)))
+        assert seen == [[2, 2]]
+
+    def test_a_guard_is_never_oversold(self) -> None:
+        log = self._log()
+        views = list(self._views(log)) * 4
+        act = Pending("reserve", "eng-a", {"amount": 3}, key="budget")
+
+        def reserve(view: Log) -> int:
+            taken = 0
+            for _ in range(6):
+                try:
+                    view.append(act, unless=sum_below("budget", 10))
+                except Conflict:
+                    continue
+                taken += 1
+            return taken
+
+        results = together(*[lambda view=view: reserve(view) for view in views])
+        assert sum(results) == 4
+        assert sum(record.fields["amount"] for record in log.since() if record.key == "budget") == 12
+
+    # -- archive -----------------------------------------------------------------------------------
+
+    def test_archive_and_restore_change_no_id_no_order_and_no_text(self) -> None:
+        log = self._log()
+        kept = [log.append(draft_entry(f"body {n}")) for n in range(3)]
+        ids = [record.id or "" for record in kept]
+        away = log.archive(ids[:2], "eng-b", "done")
+        assert (away.kind, away.by, list(away.fields["ids"])) == ("archive", "eng-b", ids[:2])
+        assert away.fields["reason"] == "done"
+        back = log.restore(ids[:1], "eng-b", "not done")
+        assert (back.kind, list(back.fields["ids"])) == ("restore", ids[:1])
+        log.archive(ids[:2], "eng-b", "twice over")
+        for view in self._views(log):
+            assert all(same(view.get(record.id or ""), record) for record in kept)
+            assert [record.seq for record in view.since(kept[0].seq - 1)][:3] == [r.seq for r in kept]
+
+    # -- what the operator declares ----------------------------------------------------------------
+
+    def test_register_declares_an_agent(self) -> None:
+        log = self._log()
+        agent = settled(Agent("eng-b", department="backend", teams=("core",), read=("api/*",)))
+        record = log.register(agent, "operator")
+        assert (record.kind, record.by) == ("agent", "operator")
+        assert record.fields["agent"]["id"] == "eng-b"
+        later = agent._replace(authority=40)
+        changed = log.register(later, "operator", agent)
+        assert changed.fields["was"]["authority"] == agent.authority
+        for view in self._views(log):
+            assert [settled(found) for found in view.agents()] == [later]
+
+    # -- threads and the end -----------------------------------------------------------------------
+
+    def test_everything_may_be_called_from_several_threads(self) -> None:
+        log = self._log()
+        first = log.append(draft_entry("first"))
+
+        def read() -> int:
+            for _ in range(30):
+                assert log.get(first.id or "").seq == first.seq
+                log.mark(), list(log.agents()), log.settings()
+                assert [record.seq for record in log.since(first.seq - 1)][:1] == [first.seq]
+            return 30
+
+        def write() -> int:
+            for n in range(15):
+                record = log.append(draft_entry(f"{n}"), once=f"{n % 5}", unless=sum_below("none", 1))
+                log.archive([record.id or ""], "eng-a", "x")
+            return 30
+
+        assert together(read, write, read, write) == [30, 30, 30, 30]
+
+    def test_close_may_be_called_again(self) -> None:
+        log = self._log()
+        log.append(draft_entry())
+        log.close()
+        log.close()

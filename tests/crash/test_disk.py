@@ -1,0 +1,403 @@
+"""The disk fails at every step of an append: acknowledged and whole, or an error and absent. Nothing else, ever.
+
+First every call that our code makes of the system is made to fail in turn; then the disk is really full, files
+really may not grow or be opened, and the directory really belongs to somebody else.
+"""
+
+import errno
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+
+import synapse
+from synapse.clock import now
+from synapse.errors import NotFound, StoreError, SynapseError
+from synapse.log import adopt
+
+CALLS = "open read write pread pwrite fstat lstat stat fdatasync fsync ftruncate link unlink rename mkdir chmod mkfifo"
+LISTING = "listdir scandir"
+GROWING = frozenset(("write", "pwrite", "link", "rename", "mkdir", "mkfifo", "fdatasync", "fsync", "open"))
+NEW = frozenset(("open", "listdir", "scandir", "mkfifo"))
+
+
+class Faults:
+    """Makes the n-th call of the system fail; if it lasts, all from the n-th on that would take room."""
+
+    def __init__(self, patch, at, code, lasts=False, short=False):
+        self.left, self.code, self.lasts, self.short, self.calls, self.hit = at, code, lasts, short, 0, False
+        for name in (CALLS + " " + LISTING).split():
+            patch.setattr(os, name, self._failing(name, getattr(os, name)))
+        patch.setattr(fcntl, "flock", self._failing("flock", fcntl.flock))
+
+    def _failing(self, name, real):
+        def call(*args, **kwargs):
+            self.calls += 1
+            self.left -= 1
+            if self.left == 0 or (self.left < 0 and self.lasts):
+                return self._fail(name, real, args, kwargs)
+            return real(*args, **kwargs)
+
+        return call
+
+    def _fail(self, name, real, args, kwargs):
+        apt = name in NEW if self.code == errno.EMFILE else name in GROWING if self.code == errno.ENOSPC else True
+        if name == "open" and self.code == errno.ENOSPC:
+            apt = bool(args[1] & os.O_CREAT)
+        if not apt or (self.code == errno.EIO and name == "flock"):
+            return real(*args, **kwargs)
+        self.hit = True
+        if name == "write" and (self.short or self.lasts) and len(args[1]) > 1 and self.left == 0:
+            return real(args[0], bytes(args[1])[: len(args[1]) // 2])
+        if self.short:
+            return real(*args, **kwargs)
+        raise OSError(self.code, os.strerror(self.code))
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory):
+    root = tmp_path_factory.mktemp("disk") / "memory"
+    clock = iter(range(now() - 60_000_000, now(), 1_000)).__next__
+    with synapse.init(str(root), clock=clock) as memory:
+        memory.register(synapse.Agent("eng", read=["*"], write=["*"]))
+        memory.register(synapse.Agent("junior", read=["*"], write=["*"], review_required=True))
+        for n in range(3):
+            memory.as_agent("eng").append(f"entry {n}", "api/endpoints")
+    return root
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch):
+    """Whatever lies about in the tree is adopted at the next look."""
+    monkeypatch.setattr(adopt, "SETTLED", -1)
+
+
+def opened(root):
+    return synapse.open(str(root))
+
+
+def in_new_segments(root):
+    memory = synapse.open(str(root))
+    memory.store.log.journal.segment_bytes = 1
+    return memory
+
+
+def append(memory, who="eng", namespace="api/endpoints", **more):
+    return memory.as_agent(who).append("body", namespace, **more).id
+
+
+ACTS = {
+    "append": (opened, append),
+    "append in a new namespace": (opened, lambda memory: append(memory, namespace="some/new/place")),
+    "append in a new segment": (in_new_segments, append),
+    "append once": (opened, lambda memory: append(memory, once="key")),
+    "append to be reviewed": (opened, lambda memory: append(memory, who="junior")),
+    "open and append": (None, append),
+}
+
+
+def warm(memory):
+    """Open all that a writer has open."""
+    append(memory, who="eng", namespace="warm")
+    memory.as_agent("eng").read()
+    memory.store.looked = memory.store.glanced = time.monotonic() + 3600
+
+
+def ids(memory):
+    """All that there is, as everyone sees it; what waits for review too."""
+    eng = memory.as_agent("operator")
+    return {entry.id: entry.body for entry in [*eng.read(), *eng.staged()]}
+
+
+def attempt(root, act, at, code, **how):
+    """One append with a fault in it: what was there before, the id or the error, whether the fault was reached."""
+    opening, acting = ACTS[act]
+    memory = opening(root) if opening else None
+    if memory:
+        warm(memory)
+    with synapse.open(str(root)) as other:
+        before = ids(other)
+    with pytest.MonkeyPatch.context() as patch:
+        faults = Faults(patch, at, code, **how)
+        try:
+            memory = memory or opened(root)
+            result = acting(memory)
+        except SynapseError as error:
+            result = error
+    if memory:
+        memory.store.looked = memory.store.glanced = -1
+    return memory, before, result, faults
+
+
+def check(memory, before, result, may_be_either=False):
+    """Acknowledged and whole, or an error and absent; what was there before is there in any case."""
+    found = ids(memory)
+    if isinstance(result, str):
+        assert found == before | {result: "body"}
+    else:
+        assert isinstance(result, StoreError | NotFound)
+        assert found == before or (may_be_either and len(found) == len(before) + 1)
+    return found
+
+
+def tried(template, root, act, at, code, **how):
+    shutil.copytree(template, root)
+    memory, before, result, faults = attempt(root, act, at, code, **how)
+    either = how.get("lasts", False)
+    if memory:
+        check(memory, before, result, either)
+        memory.close()
+    with synapse.open(str(root), clock=lambda: now() + 10_000_000) as memory:
+        found = check(memory, before, result, either)
+        assert memory.verify().problems == ()
+        after = append(memory)
+        assert ids(memory) == found | {after: "body"}
+    with synapse.open(str(root), clock=lambda: now() + 20_000_000) as memory:
+        assert ids(memory) == found | {after: "body"}
+        assert memory.verify().problems == ()
+    shutil.rmtree(root)
+    return result, faults
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EMFILE], ids=errno.errorcode.get)
+@pytest.mark.parametrize("act", ACTS)
+def test_a_call_fails(template, tmp_path, act, code):
+    """Each of them once, for every n until the append makes fewer calls than that."""
+    failed = 0
+    for at in range(1, 400):
+        result, faults = tried(template, tmp_path / f"{at}", act, at, code)
+        failed += isinstance(result, SynapseError)
+        if faults.left > 0:
+            break
+    assert isinstance(result, str)
+    assert at > 5
+    assert failed or code == errno.EMFILE
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_a_write_is_short(template, tmp_path, act):
+    """A write that takes only half is gone on with."""
+    for at in range(1, 400):
+        result, faults = tried(template, tmp_path / f"{at}", act, at, errno.ENOSPC, short=True)
+        assert isinstance(result, str)
+        if faults.left > 0:
+            break
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_the_disk_stays_full(template, tmp_path, act):
+    """From some call on nothing can be written any more, not even that it could not."""
+    for at in range(1, 400):
+        result, faults = tried(template, tmp_path / f"{at}", act, at, errno.ENOSPC, lasts=True)
+        if faults.left > 0:
+            break
+    assert isinstance(result, str)
+
+
+# -- a record that was taken back ------------------------------------------------------------------
+
+
+@pytest.fixture
+def voided(template, tmp_path, monkeypatch):
+    """A memory in which a record was written, could not be synced, and was taken back."""
+
+    def fails(fd):
+        raise OSError(errno.EIO, "Input/output error")
+
+    root = shutil.copytree(template, tmp_path / "memory")
+    with synapse.open(str(root)) as memory:
+        cursor = memory.as_agent("eng").read().cursor
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fdatasync", fails)
+            with pytest.raises(StoreError):
+                memory.as_agent("eng").append("taken back", "api/endpoints", once="key", topic="t", tags=["x"])
+        memory.register(synapse.Agent("other", read=["*"], write=["*"]))
+        yield memory, cursor
+
+
+def test_what_was_taken_back_is_told_to_nobody(voided):
+    memory, cursor = voided
+    kinds = [record.kind for record in memory.store.log.since(cursor)]
+    assert kinds == ["entry", "void", "agent"]
+    other = memory.as_agent("other")
+    for since in (0, cursor):
+        assert "taken back" not in {event.entry.body for event in other.follow(since, timeout=0)}
+    assert "taken back" not in {entry.body for entry in other.read()}
+    assert "taken back" not in {hit.entry.body for hit in other.search("taken back").hits}
+    for view in (other.briefing(), other.briefing(as_of=now() + 1)):
+        assert "entry 0" in view.markdown()
+        assert "taken back" not in view.markdown()
+    assert other.unread() == 3
+    with pytest.raises(NotFound):
+        other.get(next(record.id for record in memory.store.log.since(cursor) if record.id))
+
+
+def test_what_was_taken_back_may_be_written_again(voided):
+    memory, _ = voided
+    entry = memory.as_agent("eng").append("written", "api/endpoints", once="key", topic="t")
+    assert memory.as_agent("other").get(entry.id).body == "written"
+    assert memory.as_agent("eng").append("written", "api/endpoints", once="key").id == entry.id
+    assert not memory.as_agent("other").get(entry.id).disputed
+    assert memory.rebuild().digest == memory.digest()
+
+
+def test_what_was_taken_back_counts_in_no_export(voided, tmp_path):
+    memory, _ = voided
+    for address in ("memory:", str(tmp_path / "copy")):
+        copy = synapse.open(address) if address == "memory:" else synapse.init(address)
+        copy.import_(list(memory.export()))
+        assert copy.digest() == memory.digest()
+        assert "taken back" not in {entry.body for entry in copy.as_agent("other").read()}
+        assert copy.verify().problems == ()
+        copy.close()
+    assert "taken back" not in "".join(memory.export("A"))
+
+
+# -- real limits -----------------------------------------------------------------------------------
+
+WRITE_UNTIL_IT_FAILS = """
+import os, resource, signal, sys, synapse
+limit, amount, root, count = sys.argv[1:5]
+errors, written = [], []
+memory = synapse.open(root)
+me = memory.as_agent("eng")
+me.read()
+if limit != "none":
+    resource.setrlimit(getattr(resource, limit), (int(amount), resource.getrlimit(getattr(resource, limit))[1]))
+for number in range(int(count)):
+    try:
+        written.append(me.append(f"{number} " + "x" * 700, f"api/n{number % 70}").id)
+    except synapse.StoreError as error:
+        errors.append(str(error))
+        if len(errors) > 5:
+            break
+try:
+    me.read()
+except synapse.StoreError as error:
+    errors.append(str(error))
+print(*written)
+print(errors[0] if errors else "")
+"""
+
+
+def written_until_it_fails(root, limit="none", amount=0, count=4_000, inside=()):
+    command = [*inside, sys.executable, "-c", WRITE_UNTIL_IT_FAILS, limit, str(amount), str(root), str(count)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    ids, error = done.stdout.split("\n")[:2]
+    return ids.split(), error
+
+
+def check_all_there(root, acknowledged):
+    with synapse.open(str(root), clock=lambda: now() + 10_000_000) as memory:
+        shown = [entry.id for entry in memory.as_agent("eng").read()]
+        assert set(acknowledged) <= set(shown)
+        assert {"entry 0", "entry 1", "entry 2"} <= {entry.body for entry in memory.as_agent("eng").read()}
+        assert len(shown) == len(set(shown)) == 3 + len(acknowledged)
+        assert memory.verify().problems == ()
+        memory.as_agent("eng").append("and it goes on", "api/endpoints")
+
+
+@pytest.mark.parametrize("limit", [40_000, 200_001, 300_000])
+def test_files_may_not_grow_any_more(template, tmp_path, limit):
+    root = shutil.copytree(template, tmp_path / "memory")
+    ids, error = written_until_it_fails(root, "RLIMIT_FSIZE", limit)
+    assert "File too large" in error or "disk" in error
+    check_all_there(root, ids)
+
+
+@pytest.mark.parametrize("spare", range(8))
+def test_no_more_files_may_be_open(template, tmp_path, spare):
+    root = shutil.copytree(template, tmp_path / "memory")
+    ids, error = written_until_it_fails(root, "RLIMIT_NOFILE", 12 + spare, count=150)
+    assert ids or "open files" in error
+    check_all_there(root, ids)
+
+
+def mounted():
+    """How to run something with a small file system of its own, where that is allowed."""
+    if sys.platform != "linux" or os.geteuid() != 0 or not shutil.which("unshare"):
+        return None
+    probe = ["unshare", "--mount", "mount", "-t", "tmpfs", "-o", "size=100k", "none", "/mnt"]
+    return None if subprocess.run(probe, capture_output=True, check=False).returncode else probe
+
+
+@pytest.mark.skipif(mounted() is None, reason="only root may mount a small disk")
+@pytest.mark.parametrize("size", [700, 1_300, 1_501])
+def test_the_disk_is_really_full(template, tmp_path, size):
+    disk, out = tmp_path / "disk", tmp_path / "out"
+    disk.mkdir()
+    script = f"""
+        mount -t tmpfs -o size={size}k none "{disk}" && cp -r "{template}" "{disk}/memory" && "$@"
+        code=$?; cp -r "{disk}/memory" "{out}"; exit $code"""
+    inside = ("unshare", "--mount", "sh", "-c", script, "sh")
+    ids, error = written_until_it_fails(disk / "memory", inside=inside)
+    assert "No space left" in error or "full" in error
+    assert len(ids) > 3
+    check_all_there(out, ids)
+
+
+# -- an unwritable directory -----------------------------------------------------------------------
+
+AS_NOBODY = """
+import importlib, os, pkgutil, sys, synapse
+for module in pkgutil.walk_packages(synapse.__path__, "synapse."):  # this user may not read them later
+    if "__main__" not in module.name:
+        importlib.import_module(module.name)
+import datetime, pwd
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+root, act = sys.argv[1:]
+try:
+    if act == "init":
+        synapse.init(root)
+    me = synapse.open(root).as_agent("eng")
+    if act == "append":
+        me.append("body", "api/endpoints")
+    print(len(me.read()), len(me.search("entry").hits), me.unread(), len(me.briefing().included))
+except synapse.StoreError as error:
+    print("refused:", error)
+"""
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may become somebody else")
+
+
+def as_nobody(root, act):
+    done = subprocess.run(
+        [sys.executable, "-c", AS_NOBODY, str(root), act], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def seen(tmp_path):
+    """A directory that anybody may reach and read."""
+    for place in (tmp_path, *tmp_path.parents):
+        if place.stat().st_mode & 0o005 != 0o005:
+            place.chmod(0o755)
+    return tmp_path
+
+
+@needs_root
+@pytest.mark.parametrize("act", ["init", "append"])
+def test_a_directory_that_may_not_be_written_says_so(template, seen, act):
+    root = seen / "new" if act == "init" else shutil.copytree(template, seen / "memory")
+    said = as_nobody(root, act)
+    assert said.startswith("refused:")
+    assert "Permission denied" in said
+    assert str(root) in said
+    if act == "append":
+        check_all_there(root, [])
+
+
+@needs_root
+def test_a_directory_that_may_not_be_entered_says_so(template, seen):
+    root = shutil.copytree(template, seen / "closed" / "memory")
+    (seen / "closed").chmod(0o700)
+    said = as_nobody(root, "read")
+    assert said.startswith("refused:")
+    assert "Permission denied" in said

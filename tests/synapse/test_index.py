@@ -1,0 +1,266 @@
+"""The projection: what the log implies, whichever way and however often it is derived."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import synapse
+from synapse.authority import resolve
+from synapse.core import Memory
+from synapse.entry import Entry
+from synapse.errors import NotFound, StoreError
+from synapse.index.db import Database, load_sql
+from synapse.index.projection import Index, in_memory
+from synapse.index.query import Filter
+from synapse.log.memory import MemoryLog
+from synapse.records import Pending
+from synapse.store import Store
+from synapse.testing import FrozenClock
+from synapse.workspace import Agent
+
+RANKS = {"a": 60, "b": 60, "c": 80, "d": 40, "e": 0}
+ENTRY = st.tuples(
+    st.just("entry"),
+    st.sampled_from([*RANKS]),
+    st.sampled_from(("local", "local", "local", "unverified")),
+    st.sampled_from(("api/x", "api/x", "api/y")),
+    st.sampled_from((None, "t", "t", "u")),
+    st.sets(st.integers(0, 14), max_size=2),
+    st.sampled_from(("1h", "3h", "30d", "never")),
+    st.sampled_from((("all",), ("agent:a",), ("team:red",))),
+)
+WAIT = st.tuples(st.just("wait"), st.sampled_from(("30m", "90m", "1d")))
+FILE = st.tuples(st.sampled_from(("archive", "restore")), st.sets(st.integers(0, 14), min_size=1, max_size=2))
+RULE = st.tuples(st.sampled_from(("resolve", "approve", "reject", "vouch")), st.integers(0, 14))
+STAGED = st.tuples(st.just("staged"), st.sampled_from([*RANKS]), st.sampled_from((None, "t")))
+SHOWN = st.tuples(st.just("shown"), st.sampled_from([*RANKS]))
+AGENT = st.tuples(st.just("agent"), st.sampled_from([*RANKS]), st.sampled_from(("registered", "edited", "removed")))
+VOID = st.tuples(st.just("void"), st.integers(0, 14))
+
+
+class Story:
+    """A log in memory, told act by act."""
+
+    def __init__(self, log=None):
+        self.clock = FrozenClock()
+        self.log = log or MemoryLog(self.clock)
+        self.store = Store(self.log, self.clock)
+        self.ids = []
+
+    def tell(self, acts):
+        for kind, *rest in acts:
+            if kind in ("resolve", "approve", "reject", "vouch"):
+                self.rule(kind, *rest)
+            else:
+                getattr(self, kind)(*rest)
+        return self
+
+    def id(self, place):
+        return self.ids[place % len(self.ids)] if self.ids else "syn-nothing"
+
+    def entry(self, author, trust, namespace, topic, olds, ttl, to):
+        olds = tuple(dict.fromkeys(self.id(old) for old in sorted(olds)))
+        rank = 0 if trust == "unverified" else RANKS[author]
+        entry = Entry("", author, "", namespace, "info", f"body {len(self.ids)}", ttl, to, ("tag",), (), olds, topic)
+        self._append(entry._replace(authority=rank, trust=trust))
+
+    def staged(self, author, topic):
+        entry = Entry("", author, "", "api/x", "info", "waits", "30d", topic=topic, staged=True)
+        self._append(entry._replace(authority=RANKS[author]), key="staging")
+
+    def _append(self, entry, key=None):
+        self.ids.append(self.log.append(Pending("entry", entry.author, {}, entry, key=key)).id)
+
+    def wait(self, span):
+        self.clock.advance(span)
+
+    def archive(self, places):
+        self.log.archive([self.id(place) for place in sorted(places)], "c", "test")
+
+    def restore(self, places):
+        self.log.restore([self.id(place) for place in sorted(places)], "c", "test")
+
+    def rule(self, kind, place):
+        more = {"authority": 60, "trust": "reviewed", "priority": "critical"} if kind == "vouch" else {}
+        self.log.append(Pending(kind, "c", {"entry": self.id(place), **more}))
+
+    def shown(self, agent):
+        self.log.append(Pending("shown", agent, {"cursor": len(self.log.records)}))
+
+    def agent(self, id, how):
+        self.log.append(Pending("agent", "operator", {"agent": Agent(id)._asdict(), "how": how}))
+
+    def void(self, place):
+        if self.log.records:
+            self.log.append(Pending("void", "log", {"seq": place % len(self.log.records) + 1}))
+
+    # -- what the index says -----------------------------------------------------------------------
+
+    @property
+    def index(self):
+        self.store.fresh()
+        return self.store.index
+
+    def every(self):
+        index = self.index
+        return index.query.all(index.cursor(), 0)
+
+    def live(self, now):
+        index = self.index
+        found = index.query.page(None, Filter(limit=None), now, index.cursor())
+        return {entry.id: frozenset(entry.disputed) for entry in found}
+
+
+def expected(entries, now):
+    """The live ones and their open disputes, as the pure `resolve` has them."""
+    hidden, disputes = resolve(entries)
+    live = {e.seq: e for e in entries if e.expires > now and hidden.get(e.seq, 0) <= now and not e.archived}
+    return {e.id: frozenset(live[peer].id for peer in disputes.get(e.seq, ()) if peer in live) for e in live.values()}
+
+
+@given(st.lists(ENTRY | WAIT, max_size=15))
+@settings(max_examples=250, deadline=None)
+def test_the_index_shows_what_resolve_says(acts):
+    story = Story().tell(acts)
+    entries = story.every()
+    assert len(entries) == len(story.ids)
+    for hours in (0, 2, 4, 24 * 40):
+        now = story.clock.at + hours * 3_600_000_000 + 1_000
+        assert story.live(now) == expected(entries, now)
+
+
+@given(st.lists(ENTRY | WAIT, max_size=12), st.lists(FILE, min_size=1, max_size=4))
+@settings(max_examples=150, deadline=None)
+def test_what_is_archived_hides_nothing_and_what_is_restored_hides_again(acts, filing):
+    story = Story().tell(acts)
+    before = story.live(story.clock.at + 1_000)
+    story.tell(filing)
+    assert story.live(story.clock.at + 1_000) == expected(story.every(), story.clock.at + 1_000)
+    if story.ids:
+        story.log.restore(story.ids, "c", "all of them")
+    assert story.live(story.clock.at + 1_000) == before
+
+
+EVERYTHING = st.lists(ENTRY | ENTRY | WAIT | FILE | RULE | STAGED | SHOWN | AGENT, max_size=20)
+
+
+@given(EVERYTHING, st.integers(1, 5))
+@settings(max_examples=150, deadline=None)
+def test_the_digest_depends_on_the_log_alone(acts, step):
+    """Taken in record by record, a few at once, all at once, anew, or by way of an export: one digest."""
+    story = Story()
+    for start in range(0, len(acts), step):
+        story.tell(acts[start : start + step]).index  # noqa: B018
+    digest = story.index.digest()
+    assert in_memory(story.log, story.log.since(0)).digest() == digest
+    mem = Memory(story.store)
+    assert mem.rebuild().digest == digest
+    lines = [*mem.export()]
+    with synapse.open("memory:") as copy:
+        assert copy.import_(lines) == len(story.log.records)
+        assert copy.digest() == digest
+        assert [*copy.export()] == lines
+
+
+@given(EVERYTHING, st.lists(VOID, min_size=1, max_size=2), EVERYTHING)
+@settings(max_examples=60, deadline=None)
+def test_a_void_reaches_back(before, voids, after):
+    """An index that had taken the record in and one that learns of the void first come to the same."""
+    story = Story().tell(before)
+    story.index  # noqa: B018
+    story.tell(voids).tell(after)
+    digest = story.index.digest()
+    assert story.index.rebuild() == len(story.log.records)
+    assert story.index.digest() == digest
+
+
+@given(EVERYTHING)
+@settings(max_examples=15, deadline=None)
+def test_files_and_memory_derive_the_same(tmp_path_factory, acts):
+    story = Story().tell(acts)
+    root = tmp_path_factory.mktemp("copy")
+    lines = [*Memory(story.store).export()]
+    with synapse.init(str(root), clock=story.clock) as mem:
+        mem.import_(lines)
+        if not [*mem.store.log.since(len(lines))]:
+            assert mem.digest() == story.index.digest()
+            assert mem.rebuild().digest == story.index.digest()
+        assert [*mem.export()][: len(lines)] == lines
+
+
+def test_what_was_vouched_for_does_not_come_back_from_its_grave():
+    story = Story()
+    story.tell([("entry", "a", "unverified", "api/x", None, set(), "30d", ("all",))])
+    story.tell([("entry", "c", "local", "api/x", None, {0}, "30d", ("all",)), ("vouch", 0)])
+    assert [*story.live(story.clock.at)] == [story.ids[1]]
+    story.tell([("entry", "a", "unverified", "api/x", None, set(), "30d", ("all",)), ("resolve", 2), ("vouch", 2)])
+    assert story.ids[2] not in story.live(story.clock.at)
+
+
+def test_a_vouch_gives_an_entry_its_say():
+    story = Story()
+    one, two = ("entry", "d", "local"), ("entry", "a", "unverified")
+    for who in (one, two):
+        story.tell([(*who, "api/x", "t", set(), "30d", ("all",))])
+    assert [*story.live(story.clock.at)] == [story.ids[0]]
+    story.tell([("vouch", 1)])
+    assert [*story.live(story.clock.at)] == [story.ids[1]]
+    assert story.index.query.all(99, 0)[1].priority == "critical"
+
+
+def test_a_page_of_more_than_the_cache_holds():
+    story = Story()
+    for n in range(4_200):
+        entry = Entry("", "a", "", "api/x", "info", f"{n}", "30d")
+        story.log.append(Pending("entry", "a", {}, entry))
+    index = story.index
+    newest = index.query.page(None, Filter(), story.clock.at, index.cursor())
+    everything = index.query.page(None, Filter(limit=None), story.clock.at, index.cursor())
+    assert [entry.body for entry in everything] == [str(n) for n in reversed(range(4_200))]
+    assert everything[:50] == newest
+    assert len(index.query.entries) <= 4_200
+
+
+def test_an_index_of_another_version_is_built_again(tmp_path):
+    with synapse.init(str(tmp_path / "w")) as mem:
+        mem.register(Agent("eng-a"))
+        mem.as_agent("eng-a").append("text", "status/x")
+        digest = mem.digest()
+        mem.store.index.db.set_meta("version", "0")
+    with synapse.open(str(tmp_path / "w")) as mem:
+        assert mem.digest() == digest
+        assert len(mem.as_agent("operator").read()) == 1
+
+
+def test_a_damaged_index_says_what_to_do(tmp_path):
+    path = tmp_path / "brain.db"
+    path.write_bytes(b"no database at all, and longer than a header of sixteen bytes" * 100)
+    with pytest.raises(StoreError, match="delete it"):
+        Database(str(path))
+
+
+def test_a_log_that_was_cut_is_noticed():
+    """An index that has seen more than the log holds starts over."""
+    story = Story().tell([("entry", "a", "local", "api/x", None, set(), "30d", ("all",))] * 3)
+    assert len(story.every()) == 3
+    story.log.records.pop()
+    assert len(story.every()) == 2
+
+
+def test_statements_are_named_once_and_whole():
+    statements = load_sql("queries.sql")
+    with open(Index.__init__.__code__.co_filename.replace("projection.py", "queries.sql"), encoding="utf-8") as file:
+        names = [line for line in file if line.startswith("-- name: ")]
+    assert len(names) == len(set(names)) == len(statements)
+    lists = {"nids", "tids", "prios", "within", "seqs", "digests"}
+    for text in statements.values():
+        for fragment in ("live", "seen", "stands"):
+            assert "{" + fragment + "}" not in text
+        assert {part.partition("}")[0] for part in text.split("{")[1:]} <= lists
+
+
+def test_what_is_not_there_is_not_found():
+    story = Story()
+    with pytest.raises(NotFound):
+        story.store.current("syn-2026-02-01-001")
+    assert story.index.entry("syn-2026-02-01-001", 0) is None

@@ -1,0 +1,240 @@
+"""What all seats share: the operator's files and what becomes of them, drops, and threads that use one memory."""
+
+import os
+import time
+
+import pytest
+
+import synapse
+from synapse import Forbidden, NotFound
+from synapse.errors import SynapseError
+from synapse.testing import FrozenClock, together
+from synapse.workspace import Agent
+
+
+@pytest.fixture
+def root(tmp_path):
+    return tmp_path / "shared-memory"
+
+
+@pytest.fixture
+def mem(root):
+    with synapse.init(str(root)) as mem:
+        mem.register(Agent("eng-a", department="backend", read=("api/*",), write=("api/*",)))
+        mem.register(Agent("lead", role="cto"))
+        yield mem
+
+
+def edit(root, path, text):
+    """As an editor does: at once, under the same name."""
+    fresh = root / f"{path}.new"
+    fresh.write_text(text, encoding="utf-8")
+    os.replace(fresh, root / path)
+
+
+def changes(mem, id):
+    mem.store.fresh(force=True)
+    return [act for act in reversed(mem.audit()) if act.kind == "agent" and act.fields["agent"]["id"] == id]
+
+
+# -- the operator's files ------------------------------------------------------------------------------------
+
+
+def test_an_edit_by_hand_is_noticed_and_journalled_with_old_and_new_values(mem, root):
+    text = (root / "agents/eng-a.yaml").read_text(encoding="utf-8")
+    edit(root, "agents/eng-a.yaml", text.replace("authority: 60", "authority: 35"))
+    last = changes(mem, "eng-a")[-1]
+    assert (last.by, last.fields["how"]) == ("operator", "edited")
+    assert (last.fields["was"]["authority"], last.fields["agent"]["authority"]) == (60, 35)
+    assert mem.as_agent("eng-a").append("text", "api/x").authority == 35
+    assert len(changes(mem, "eng-a")) == 2
+    assert mem.verify().ok
+
+
+def test_an_edit_that_says_the_same_is_none(mem, root):
+    text = (root / "agents/eng-a.yaml").read_text(encoding="utf-8")
+    edit(root, "agents/eng-a.yaml", "# a comment\n" + text)
+    assert len(changes(mem, "eng-a")) == 1
+
+
+def test_an_agent_s_file_may_come_and_go(mem, root):
+    edit(root, "agents/new.yaml", "agent:\n  id: new\n  role: specialist\nsubscriptions:\n  write: [api/*]\n")
+    assert [(act.fields["how"], act.fields["agent"]["authority"]) for act in changes(mem, "new")] == [
+        ("registered", 40)
+    ]
+    seat = mem.as_agent("new")
+    seat.append("text", "api/x")
+    (root / "agents/new.yaml").unlink()
+    assert [act.fields["how"] for act in changes(mem, "new")] == ["registered", "removed"]
+    for act in (seat.read, lambda: seat.append("more", "api/x")):
+        with pytest.raises(NotFound):
+            act()
+    assert [agent.id for agent in mem.agents()] == ["eng-a", "lead"]
+    assert [entry.body for entry in mem.as_agent("lead").read()] == ["text"]
+    edit(root, "agents/new.yaml", "agent:\n  id: new\n")
+    assert [act.fields["how"] for act in changes(mem, "new")] == ["registered", "removed", "registered"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "agent: [", "agent:\n  id: other\n", "agent:\n  id: eng-a\n  authority: 900\n", "a: &x 1\nb: *x\n", "\x00"],
+)
+def test_the_last_good_declaration_stands(mem, root, text):
+    edit(root, "agents/eng-a.yaml", text)
+    assert len(changes(mem, "eng-a")) == 1
+    assert mem.as_agent("eng-a").append("text", "api/x").authority == 60
+    assert not mem.verify().ok
+
+
+def test_an_edit_is_noticed_by_whoever_comes_first(mem, root):
+    text = (root / "agents/eng-a.yaml").read_text(encoding="utf-8")
+    edit(root, "agents/eng-a.yaml", text.replace("api/*", "team/*"))
+    with synapse.open(str(root)) as other:
+        with pytest.raises(Forbidden):
+            other.as_agent("eng-a").append("text", "api/x")
+        other.as_agent("eng-a").append("text", "team/x")
+    time.sleep(0.21)
+    with pytest.raises(Forbidden):
+        mem.as_agent("eng-a").append("text", "api/x")
+    assert len(changes(mem, "eng-a")) == 2
+
+
+def test_what_another_process_declares_is_known_here(mem, root):
+    with synapse.open(str(root)) as other:
+        other.register(Agent("new", read=("*",)))
+        other.as_agent("lead").append("text", "api/x")
+    assert [entry.body for entry in mem.as_agent("new").read()] == ["text"]
+
+
+def test_new_settings_count_at_once(mem, root):
+    me = mem.as_agent("eng-a")
+    assert me.append("text", "api/x").ttl == "30d"
+    text = (root / "synapse.yaml").read_text(encoding="utf-8")
+    edit(root, "synapse.yaml", text.replace("api/*: 30d", "api/*: 5d").replace("authority: roles", "authority: flat"))
+    mem.store.fresh(force=True)
+    entry = me.append("text", "api/x")
+    assert (entry.ttl, mem.as_agent("lead").append("text", "api/x").authority) == ("5d", 100)
+    with synapse.open(str(root)) as other:
+        assert other.store.settings == mem.store.settings
+        assert other.as_agent("eng-a").append("text", "api/x").ttl == "5d"
+
+
+def test_settings_of_a_newer_version_stop_everything(mem, root):
+    edit(root, "synapse.yaml", "protocol: 2\n")
+    with pytest.raises(synapse.NewerProtocol, match="upgrade"):
+        mem.store.fresh(force=True)
+
+
+def test_settings_that_cannot_be_read_are_said(mem, root):
+    edit(root, "synapse.yaml", "ttl: [\n")
+    with pytest.raises(SynapseError, match=r"synapse\.yaml"):
+        mem.store.fresh(force=True)
+
+
+# -- drops ---------------------------------------------------------------------------------------------------
+
+
+def drop(root, path, **fields):
+    """A finished file: its last change lies back far enough."""
+    fields = {"from": "eng-a", "timestamp": "2026-02-01T09:00:00Z", "priority": "info"} | fields
+    body = fields.pop("body", "dropped")
+    text = "".join(f"{name}: {value}\n" for name, value in fields.items())
+    (root / path).parent.mkdir(parents=True, exist_ok=True)
+    (root / path).write_text(f"---\n{text}---\n\n{body}\n", encoding="utf-8")
+    time.sleep(0.25)
+
+
+def test_a_drop_s_trust_is_that_of_what_it_is_made_of(mem, root):
+    doubtful = mem.as_agent("lead").append("made", "api/x")
+    mem.store.log.append(
+        synapse.records.Pending("entry", "eng-a", {}, doubtful._replace(id="", trust="unverified", body="doubtful"))
+    )
+    source = next(entry for entry in mem.as_agent("lead").read() if entry.body == "doubtful")
+    drop(root, "entries/api/x/mine.md", id="syn-mine", namespace="api/x", derived_from=f"[{source.id}]")
+    mem.store.fresh(force=True)
+    assert mem.as_agent("lead").get("syn-mine").trust == "unverified"
+
+
+def test_dropped_work_of_a_reviewed_agent_waits_too_and_only_so_much_of_it(mem, root):
+    mem.register(Agent("junior", read=("api/*",), write=("api/*",), review_required=True))
+    text = (root / "synapse.yaml").read_text(encoding="utf-8")
+    edit(root, "synapse.yaml", text.replace("limit: 100", "limit: 2"))
+    for n in range(3):
+        drop(root, f"inbox/junior/new/{n}.md", id=f"syn-{n}", namespace="api/x", **{"from": "junior"})
+    mem.store.fresh(force=True)
+    lead = mem.as_agent("lead")
+    assert len(lead.staged()) == 2
+    assert len(os.listdir(root / "inbox/junior/new")) == 1
+    with pytest.raises(synapse.QueueFull):
+        mem.as_agent("junior").append("text", "api/x")
+    lead.approve(lead.staged()[0].id)
+    mem.store.fresh(force=True)
+    assert len(lead.staged()) == 2
+    assert os.listdir(root / "inbox/junior/new") == []
+    assert mem.verify().ok
+
+
+# -- threads -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["files", "memory"])
+def test_threads_may_share_a_memory(tmp_path, kind):
+    """Each read shows all that was acknowledged before it began, also in namespaces that are new."""
+    mem = synapse.init(str(tmp_path / "w")) if kind == "files" else synapse.open("memory:")
+    with mem:
+        for n in range(3):
+            mem.register(Agent(f"w{n}", read=("*",), write=("*",)))
+        mem.register(Agent("reader", read=("*",)))
+        written = []
+
+        def write(n):
+            seat = mem.as_agent(f"w{n}")
+            for turn in range(40):
+                entry = seat.append(f"body {n} {turn}", f"space-{n}/turn-{turn}", topic="t" if turn % 5 == 0 else None)
+                written.append(entry.id)
+                seat.get(entry.id)
+            return n
+
+        def read():
+            me, checks = mem.as_agent("reader"), 0
+            while len(written) < 120:
+                before = list(written)
+                page = me.read()
+                missing = set(before) - {entry.id for entry in page}
+                assert not missing, (len(missing), page.cursor)
+                assert me.unread() >= len(before)
+                assert [hit.id for hit in me.search("body", limit=1)] or not before
+                checks += 1
+            return checks
+
+        found = together(*(lambda n=n: write(n) for n in range(3)), read, read, read)
+        assert found[:3] == [0, 1, 2], found
+        assert all(isinstance(each, int) for each in found), found
+        assert mem.as_agent("reader").unread() == 120
+        digest = mem.digest()
+        assert mem.rebuild().digest == digest
+
+
+def test_a_page_goes_no_further_than_it_knows(tmp_path):
+    """Another process writes into a new namespace between a reader's look and its page."""
+    root = str(tmp_path / "w")
+    with synapse.init(root) as mem, synapse.open(root) as other:
+        mem.register(Agent("eng-a", read=("*",), write=("*",)))
+        me = mem.as_agent("eng-a")
+        me.append("one", "api/x")
+        assert len(me.read()) == 1
+        other.as_agent("eng-a").append("two", "new/space")
+        other.store.fresh()
+        page, _ = me._page(mem.store.clock(), None, (), (), None, None, None, False)
+        later = {event.entry.body for event in mem.as_agent("operator").follow(page.cursor, timeout=0)}
+        assert {entry.body for entry in page} | later >= {"one", "two"}
+        assert {entry.body for entry in me.read()} == {"one", "two"}
+
+
+def test_a_memory_in_memory_needs_no_files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    clock = FrozenClock()
+    with synapse.open("memory:", clock=clock) as mem:
+        mem.register(Agent("eng-a", role="cto"))
+        assert mem.as_agent("eng-a").append("text", "api/x").at >= clock()
+    assert os.listdir(tmp_path) == []

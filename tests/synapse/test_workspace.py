@@ -1,0 +1,116 @@
+import pytest
+
+from synapse import namespace as ns
+from synapse.errors import InvalidEntry
+from synapse.workspace import ROLES, Agent, Settings, Skill, authority_in, settled, settled_settings
+
+# The specification's tables, 4.3 and 5.2: who writes, who reads, and how much each role counts.
+WRITES = {
+    "projects/brain": {"cto", "project-lead", "engineer"},
+    "decisions/x": {"cto", "project-lead"},
+    "blockers/x": set(ROLES),
+    "status/brain": set(ROLES),
+}
+READS = {
+    "projects/brain": set(ROLES),
+    "decisions/x": set(ROLES),
+    "blockers/x": set(ROLES),
+    "status/brain": {"cto", "project-lead"},
+}
+
+
+def who(table, right):
+    agents = {role: settled(Agent("a", role=role, department="frontend")) for role in ROLES}
+    return {
+        place: {role for role, agent in agents.items() if ns.matches_any(getattr(agent, right), place)}
+        for place in table
+    }
+
+
+def test_roles_have_the_rights_of_the_specification():
+    assert who(WRITES, "write") == WRITES
+    assert who(READS, "read") == READS
+    assert {role: settled(Agent("a", role=role)).authority for role in ROLES} == {
+        "cto": 100,
+        "project-lead": 80,
+        "engineer": 60,
+        "specialist": 40,
+    }
+
+
+def test_an_engineer_reads_its_own_department_s_status():
+    assert "status/frontend" in settled(Agent("a", department="frontend")).read
+    assert not any(glob.startswith("status") for glob in settled(Agent("a")).read)
+
+
+def test_an_unknown_role_gets_an_engineer_s_rights():
+    found = settled(Agent("a", role="poet", department="x"))
+    assert found == settled(Agent("a", department="x"))._replace(role="poet")
+
+
+def test_what_is_declared_comes_before_the_role():
+    found = settled(Agent("a", role="cto", authority=0, read=(), write="api/*, team/*", notify="critical,info"))
+    assert (found.authority, found.read, found.write, found.notify) == (
+        0,
+        (),
+        ("api/*", "team/*"),
+        ("critical", "info"),
+    )
+
+
+def test_settling_twice_changes_nothing():
+    once = settled(Agent("a", teams="x,y", skills=[Skill("db", 70, "api/*")], department="", projects=["p", "p"]))
+    assert settled(once) == once
+    assert (once.teams, once.projects, once.department) == (("x", "y"), ("p",), None)
+    assert once.skills[0].namespaces == ("api/*",)
+    hash(once)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"id": "A"},
+        {"id": ""},
+        {"id": "operator"},
+        {"id": "consolidator"},
+        {"id": "all"},
+        {"id": "../x"},
+        {"id": "a/b"},
+        {"authority": 101},
+        {"authority": -1},
+        {"read": ("../*",)},
+        {"write": "API/*"},
+        {"notify": ("urgent",)},
+        {"teams": ("A",)},
+        {"department": "a/b"},
+        {"projects": ("..",)},
+        {"skills": (Skill("x", 101, ("api/*",)),)},
+        {"skills": (Skill("x", 50, ("**",)),)},
+    ],
+)
+def test_what_cannot_be_declared(more):
+    with pytest.raises(InvalidEntry):
+        settled(Agent(**({"id": "eng-a"} | more)))
+
+
+def test_names_are_the_agent_its_teams_and_its_department():
+    agent = settled(Agent("a", department="d", teams=("t",), projects=("p",)))
+    assert agent.names == {"agent:a", "team:d", "team:t"}
+    assert Agent("a").rank == 0
+
+
+def test_authority_in_a_namespace():
+    agent = settled(
+        Agent("a", skills=(Skill("db", 90, ("db/*",)), Skill("sql", 70, ("db/sql",)), Skill("no", 0, ("ui",))))
+    )
+    assert [authority_in(agent, place) for place in ("db", "db/sql", "ui", "api")] == [90, 90, 0, 60]
+    assert [authority_in(a, "db", flat=True) for a in (agent, settled(Agent("c", role="cto")))] == [60, 100]
+
+
+def test_settings_are_checked():
+    good = Settings(ttl=(("api/*", "1d"),), staging_ttl="never")
+    assert settled_settings(good) is good
+    assert good.ttls == {"api/*": "1d"}
+    for wrong in (Settings(ttl=(("API", "1d"),)), Settings(ttl=(("api", "soon"),)), Settings(staging_ttl="x")):
+        with pytest.raises(InvalidEntry):
+            settled_settings(wrong)

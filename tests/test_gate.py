@@ -1,0 +1,746 @@
+"""One visibility predicate: whoever asks whatever in whichever way gets nothing that `authority.visible` refuses.
+
+Every public reader has a row in a table that says how it is walked, or why it gives out no entry. A reader
+without a row fails; so does a row's parameter that the walk never uses.
+"""
+
+import inspect
+import json
+import os
+import re
+import shutil
+import signal
+from typing import NamedTuple
+
+import pytest
+
+import synapse
+from synapse import cli, clock
+from synapse.authority import may_rule, visible
+from synapse.cli.parse import options_of
+from synapse.cli.verbs import ALIASES, OPERATORS, VERBS, Verb
+from synapse.entry import Entry
+from synapse.errors import Forbidden, SynapseError
+from synapse.index.db import Database, load_sql
+from synapse.records import Pending
+from synapse.seat import Seat
+from synapse.testing import FrozenClock
+from synapse.workspace import Agent, settled
+
+GHOST = "syn-2001-01-01-001"
+EVERYWHERE = ("api/*", "blockers/*", "vault/*", "team/*")
+AGENTS = (
+    Agent("cto", role="cto"),
+    Agent("lead", role="project-lead", read=("api/*",), write=EVERYWHERE),
+    Agent("eng-a", department="backend", read=("api/*", "blockers/*"), write=EVERYWHERE),
+    Agent("eng-b", department="backend", teams=("red",), read=("blockers/*", "api/*/v2"), write=EVERYWHERE),
+    Agent("eng-c", department="frontend", teams=("red", "blue"), read=("team/*",), write=("team/*", "api/*")),
+    Agent("junior", review_required=True, read=("api/endpoints",), write=EVERYWHERE),
+    Agent("deaf", read=(), write=("api/*",)),
+    Agent("mute", role="specialist", department="ops", read=("*",), write=()),
+)
+NAMESPACES = ("api", "api/endpoints", "api/endpoints/v2", "blockers/x", "vault/keys", "team/red")
+AUDIENCES = ("all", "team:red", "team:backend", "agent:eng-c", ("agent:eng-b", "team:blue"), "own team")
+LIVE = frozenset(("plain", "approved", "vouched", "unverified", "disputed", "winner"))
+READERS = (*(agent.id for agent in AGENTS), "operator")
+
+
+class Known(NamedTuple):
+    """An entry of the world: its state, and the word that occurs in its body and nowhere else."""
+
+    id: str
+    word: str
+    state: str
+
+
+class World:
+    """A memory with an entry of every state, audience and reach."""
+
+    def __init__(self, mem, moment):
+        self.mem, self.clock = mem, moment
+        self.known = []
+        for agent in AGENTS:
+            mem.register(agent)
+        self.agents = {agent.id: settled(agent) for agent in AGENTS} | {"operator": None}
+        for place, namespace in enumerate(NAMESPACES):
+            for turn, to in enumerate(AUDIENCES):
+                self.write(
+                    "plain", "eng-a", namespace, to, priority=("critical", "important", "info")[(place + turn) % 3]
+                )
+        self.middle = moment.advance("1m")
+        moment.advance("1m")
+        for namespace in ("api/endpoints", "vault/keys"):
+            for to in ("all", "team:red", "agent:eng-c"):
+                for state in (
+                    "staged",
+                    "rejected",
+                    "approved",
+                    "archived",
+                    "expired",
+                    "resolved",
+                    "unverified",
+                    "vouched",
+                ):
+                    getattr(self, state)(namespace, to)
+                for state in ("superseded", "outranked", "disputed"):
+                    self.pair(state, namespace, to)
+        moment.advance("2h")
+        self.entries = {known: mem.store.current(known.id) for known in self.known}
+        self.seen = {reader: self._seen_by(reader) for reader in READERS}
+        self.ruled = {reader: self._ruled_by(reader) for reader in READERS}
+
+    def write(self, state, author, namespace, to, **more):
+        word = f"word{len(self.known):04d}"
+        more = {"ttl": "30d", "tags": ["tagged"]} | more
+        if to == "own team":
+            to, more["scope"] = "all", "team"
+        entry = self.mem.as_agent(author).append(f"common {word} end", namespace, to=to, **more)
+        self.known.append(Known(entry.id, word, state))
+        return entry
+
+    def staged(self, namespace, to):
+        return self.write("staged", "junior", namespace, to)
+
+    def rejected(self, namespace, to):
+        entry = self.write("rejected", "junior", namespace, to)
+        self.mem.as_agent("lead").reject(entry.id)
+
+    def approved(self, namespace, to):
+        entry = self.write("approved", "junior", namespace, to)
+        self.mem.as_agent("lead").approve(entry.id)
+
+    def archived(self, namespace, to):
+        entry = self.write("archived", "eng-a", namespace, to)
+        self.mem.as_agent("eng-a").archive(entry.id)
+
+    def expired(self, namespace, to):
+        self.write("expired", "eng-a", namespace, to, ttl="1h", priority="critical")
+
+    def resolved(self, namespace, to):
+        entry = self.write("resolved", "eng-a", namespace, to)
+        self.mem.as_agent("eng-a").resolve(entry.id)
+
+    def unverified(self, namespace, to, state="unverified"):
+        word = f"word{len(self.known):04d}"
+        audience = (to,) if isinstance(to, str) else to
+        entry = Entry("", "eng-b", "", namespace, "info", f"common {word}", "30d", audience, trust="unverified")
+        record = self.mem.store.log.append(Pending("entry", "eng-b", {}, entry))
+        self.known.append(Known(record.id, word, state))
+        return record.id
+
+    def vouched(self, namespace, to):
+        id = self.unverified(namespace, to, "vouched")
+        self.mem.store.act("vouch", "lead", entry=id, authority=60, trust="reviewed", priority="critical")
+
+    def pair(self, state, namespace, to):
+        """Two entries of which one bears on the other, said to different people."""
+        topic = f"topic-{len(self.known)}"
+        other = {"superseded": "eng-a", "outranked": "lead", "disputed": "eng-b"}[state]
+        old = self.write(state, "eng-a", namespace, to, **({} if state == "superseded" else {"topic": topic}))
+        more = {"supersedes": old.id} if state == "superseded" else {"topic": topic}
+        self.write("winner", other, namespace, "agent:deaf", ttl="20d", **more)
+
+    # -- the truth ---------------------------------------------------------------------------------
+
+    def entry(self, known):
+        return self.entries[known]
+
+    def seen_by(self, reader):
+        return self.seen[reader]
+
+    def ruled_by(self, reader):
+        return self.ruled[reader]
+
+    def _seen_by(self, reader):
+        """The entries that the predicate lets this reader see."""
+        return [known for known in self.known if visible(self.entry(known), self.agents[reader])]
+
+    def _ruled_by(self, reader):
+        """The entries that wait, or waited, for review, and that this reader may rule on."""
+        return [known for known in self.known if known.state in ("staged", "rejected") and self._rules(known, reader)]
+
+    def _rules(self, known, reader):
+        if reader == "operator":
+            return True
+        try:
+            may_rule(self.agents[reader], self.entry(known), self.mem.store.settings, "approve")
+        except Forbidden:
+            return False
+        return True
+
+    def hidden_from(self, reader):
+        told = {*self.seen_by(reader), *self.ruled_by(reader)}
+        return [known for known in self.known if known not in told]
+
+    def live(self, reader, keep=lambda entry: True, states=LIVE):
+        found = [known for known in self.seen_by(reader) if known.state in states]
+        return {known.id for known in found if keep(self.entry(known))}
+
+    def leaks(self, reader, told, reviewing=False):
+        """What of the hidden entries stands in what the reader was told."""
+        seen = self.seen_by(reader)
+        allowed = {*seen, *(self.ruled_by(reader) if reviewing else ())}
+        quoted = {id for known in seen for id in self.entry(known).replaces}  # by a text that the reader may see
+        words = set(re.findall(r"word\d{4}|syn-\d{4}-\d\d-\d\d-\d+", told)) - quoted
+        return [known for known in self.known if known not in allowed and words & {known.id, known.word}]
+
+
+def world_at(root):
+    moment = FrozenClock(clock.now() - 4 * 3_600_000_000)
+    if root is None:
+        return World(synapse.open("memory:", clock=moment), moment)
+    return World(synapse.init(str(root), clock=moment), moment)
+
+
+@pytest.fixture(scope="module")
+def world():
+    """Shared by the walks that change nothing."""
+    found = world_at(None)
+    yield found
+    found.mem.close()
+
+
+@pytest.fixture
+def fresh():
+    found = world_at(None)
+    yield found
+    found.mem.close()
+
+
+# -- how each reader is walked -------------------------------------------------------------------------
+#
+# A walk yields (what was called, what it told, the ids that it had to tell or None, whether what the reader may
+# rule on counts as visible).
+
+READS = (
+    ({}, lambda entry: True),
+    ({"limit": 1_000}, lambda entry: True),
+    ({"limit": None}, lambda entry: True),
+    ({"limit": 3}, None),
+    ({"since": "24h", "limit": 1_000}, lambda entry: True),
+    ({"since": "24h", "archived": False}, lambda entry: True),
+    ({"priority": "critical"}, lambda entry: entry.priority == "critical"),
+    ({"priority": "critical", "limit": 1_000}, lambda entry: entry.priority == "critical"),
+    ({"priority": ["critical", "important"], "limit": 1_000}, lambda entry: entry.priority != "info"),
+    ({"priority": ["important", "info"], "limit": 1_000}, lambda entry: entry.priority != "critical"),
+    ({"namespace": "api/*", "limit": 1_000}, lambda entry: entry.namespace.startswith("api")),
+    ({"namespace": ["vault/keys", "team/*"]}, lambda entry: entry.namespace in ("vault/keys", "team/red")),
+    ({"namespace": "*", "limit": 1_000}, lambda entry: True),
+    ({"author": "eng-a"}, lambda entry: entry.author == "eng-a"),
+    ({"author": "eng-b", "namespace": "vault/*"}, lambda e: e.author == "eng-b" and e.namespace == "vault/keys"),
+    ({"tag": "tagged"}, lambda entry: "tagged" in entry.tags),
+    ({"mark": False}, lambda entry: True),
+)
+
+
+def walk_read(me, world):
+    for asked, keep in READS:
+        page = me.read(**asked)
+        ids = {entry.id for entry in page}
+        yield asked, [*page], ids == (world.live(me.id, keep) if keep else ids), False
+        if keep:
+            yield ("visible", asked), page.visible, page.visible == len(ids), False
+    page = me.read(archived=True)
+    filed = world.live(me.id, states={"archived"})
+    yield "archived", [*page], {entry.id for entry in page} == filed and page.visible == len(filed), False
+
+
+def walk_briefing(me, world):
+    for budget in (None, 20_000, 400):
+        for as_of in (None, world.middle, "2h"):
+            found = me.briefing(budget, as_of=as_of)
+            ids = {each.id for each in found.included}
+            whole = budget is None and as_of is None
+            yield (budget, as_of), [found, found.markdown()], not whole or ids == world.live(me.id), False
+    for department in ("backend", "frontend", "ops"):
+        found = me.briefing(department=department, encoding="cl100k_base", mark=False)
+        members = [agent.id for agent in AGENTS if agent.department == department]
+        common = set.intersection(*(world.live(name) for name in (*members, me.id)))
+        yield department, [found, found.markdown()], {each.id for each in found.included} == common, False
+        yield department, me.briefing(department=department, as_of=world.middle), True, False
+
+
+def walk_later(me, world):
+    for department, names in ((None, ()), ("backend", ("eng-a", "eng-b"))):
+        found = me.later(world.middle, department)
+        since = {id for id in world.live(me.id) if world.mem.store.current(id).at > world.middle}
+        due = since.intersection(*(world.live(name) for name in names))
+        yield department, found, {entry.id for entry in found} == due, False
+    yield "from the first", me.later("3d"), True, False
+
+
+def walk_search(me, world):
+    for known in world.known:
+        hits = me.search(known.word, archived=known.state == "archived")
+        due = known.id in world.live(me.id, states={*LIVE, "archived"})
+        yield known, [*hits], [hit.id for hit in hits] == [known.id] * due and hits.ranked == due, False
+    for more in ({"limit": 1_000}, {"limit": 2}, {"namespace": "api/*", "limit": 1_000}, {"archived": True}):
+        hits = me.search("common", **more)
+        yield more, [*hits], True, False
+    found = {hit.id for hit in me.search("common", limit=1_000)}
+    yield "all", found, found == world.live(me.id), False
+
+
+def walk_follow(me, world):
+    for asked in ({"since": 0}, {"since": 0, "critical": True}, {"since": world.mem.store.index.cursor()}):
+        events = [*me.follow(timeout=0, **asked)]
+        yield asked, events, True, False
+    others = {known.id for known in world.seen_by(me.id) if world.entry(known).author != me.id}
+    never = {known.id for known in world.known if known.state in ("staged", "rejected")}
+    yield "all", None, {event.entry.id for event in me.follow(0, timeout=0)} == others - never, False
+
+
+def walk_unread(me, world):
+    if me.id != "operator":
+        own = {known.id for known in world.known if world.entry(known).author == me.id}
+        yield "count", None, me.unread() == len(world.live(me.id) - own), False
+
+
+def walk_staged(me, world):
+    waiting = {known.id for known in world.known if known.state == "staged"}
+    found = me.staged()
+    due = {known.id for known in (*world.ruled_by(me.id), *world.seen_by(me.id))} & waiting
+    yield "all", found, {entry.id for entry in found} == due, True
+
+
+def walk_get(me, world):
+    for known in (*world.seen_by(me.id), *world.ruled_by(me.id)):
+        found = me.get(known.id)
+        yield known, found, known.word in found.body, True
+    yield from refusals(me, world, me.get)
+
+
+def walk_fate(me, world):
+    for known in (*world.seen_by(me.id), *world.ruled_by(me.id)):
+        found = me.fate(known.id)
+        yield known, found, (found is None) == (known.state in (*LIVE, "staged")), True
+    yield from refusals(me, world, me.fate)
+
+
+def refusals(me, world, act):
+    """What is hidden answers as what is not there does, word for word."""
+    missing = refusal(lambda: act(GHOST))
+    for known in world.hidden_from(me.id):
+        answer = refusal(lambda known=known: act(known.id))
+        yield known, None, answer == missing.replace(GHOST, known.id), False
+
+
+def refusal(act):
+    """The error as `--json` tells it."""
+    try:
+        return f"it was done: {act()}"
+    except SynapseError as error:
+        return repr((type(error), str(error), error.details))
+
+
+def acts(act):
+    """An act on an entry tells nothing of a hidden one, and does nothing to it."""
+
+    def walk(me, world):
+        if me.id != "operator":
+            before = world.mem.store.log.mark()
+            yield from refusals(me, world, lambda id: act(me, id))
+            yield "nothing was written", None, world.mem.store.log.mark() == before, False
+
+    return walk
+
+
+def walk_append(me, world):
+    if world.agents[me.id] and world.agents[me.id].write:
+        where = "api/endpoints" if me.id != "mute" else "nowhere"
+        for way in ("supersedes", "derived_from"):
+            yield from acts(lambda me, id, way=way: me.append("text", where, **{way: id}))(me, world)
+
+
+SEAT = {
+    "read": walk_read,
+    "briefing": walk_briefing,
+    "later": walk_later,
+    "search": walk_search,
+    "follow": walk_follow,
+    "unread": walk_unread,
+    "staged": walk_staged,
+    "get": walk_get,
+    "fate": walk_fate,
+    "append": walk_append,
+    "resolve": acts(lambda me, id: me.resolve(id)),
+    "vouch": acts(lambda me, id: me.vouch(id)),
+    "approve": acts(lambda me, id: me.approve(id)),
+    "reject": acts(lambda me, id: me.reject(id)),
+    "archive": acts(lambda me, id: me.archive([id])),
+    "restore": acts(lambda me, id: me.restore([id])),
+}
+# What the walks pass; the rest of a reader's parameters are named here, with the reason.
+READERS_PASS = {
+    "read": {name for asked, _ in READS for name in asked} | {"archived"},
+    "briefing": {"budget", "department", "as_of", "encoding", "mark"},
+    "later": {"as_of", "department"},
+    "search": {"query", "limit", "namespace", "archived"},
+    "follow": {"since", "critical", "timeout"},
+    "unread": set(),
+    "staged": set(),
+    "get": {"id"},
+    "fate": {"id"},
+}
+# `Memory` is the operator's: it shows everything, or nothing of any entry.
+WHOLE, NONE = "the operator's, and a spawned run is refused", "tells of no entry"
+MEMORY = {
+    "agents": NONE,
+    "as_agent": "gives the seat, whose methods are walked",
+    "audit": WHOLE,
+    "close": NONE,
+    "digest": NONE,
+    "export": WHOLE,
+    "import_": WHOLE,
+    "last_seen": NONE,
+    "rebuild": NONE,
+    "register": WHOLE,
+    "repair": WHOLE,
+    "verify": NONE,
+}
+VALUE, ERROR = "a value; reads nothing", "an error; what it says is compared by `refusals`"
+PUBLIC = {
+    "Memory": "its methods have rows in MEMORY",
+    "Seat": "its methods have rows in SEAT",
+    "init": "gives a Memory",
+    "open": "gives a Memory",
+    **dict.fromkeys(
+        ("Agent Draft Entry Event Fate Hit Hits Page Problem Rebuilt Report Settings Skill View").split(), VALUE
+    ),
+    **dict.fromkeys((name for name in synapse.__all__ if name.endswith("Error")), ERROR),
+    **dict.fromkeys(
+        "Conflict Forbidden InvalidEntry InvalidQuery NewerProtocol NoKey NotFound OverBudget QueueFull StoreBusy"
+        " StoreCorrupt".split(),
+        ERROR,
+    ),
+}
+# Statements that pick entries for a reader carry the gate in themselves. The others say why they need none.
+SEEN = "the fragment `seen`"
+GATED = {
+    **dict.fromkeys(
+        "page_all page_weighty page_critical page_filtered lane count_visible unread search peers".split(), SEEN
+    ),
+    "lane_own": "e.aid = :me",
+    "lane_addressed": "a.tid in ({tids})",
+}
+PICKED = "the text at places that a gated statement picked, or that passed `visible` one by one"
+NUMBER = "a number, of no entry in particular"
+OWN = "what the log and the projection ask of themselves"
+UNGATED = {
+    "rows": PICKED,
+    "texts": PICKED,
+    **dict.fromkeys(("disputed", "disputed_between"), PICKED),
+    "row": PICKED,
+    "fate": PICKED,
+    "id_of": PICKED,
+    "every": "for export, the operator's",
+    "acts": "for audit, the operator's; `log` asks the seat for each entry",
+    "staged": "asked of the seat one by one",
+    "count_matched": "how many there are in all, which an empty page owes its reader",
+    **dict.fromkeys("floor_of version next_release hidden shown lane_counts last_active".split(), NUMBER),
+    **dict.fromkeys("namespaces aid_of tids_of agents get_meta token_counts".split(), "names, not entries"),
+    **dict.fromkeys(
+        "names first_once keyed unworded all_voids is_void refiled place_of rivals_by_topic rivals_by_heirs".split(),
+        OWN,
+    ),
+}
+WRITES = ("insert", "update", "delete")
+
+
+def public(kind):
+    return {name for name in dir(kind) if not name.startswith("_") and callable(getattr(kind, name))}
+
+
+def unlisted(found, *tables):
+    """Readers without a row, and rows without a reader."""
+    return set(found) ^ {name for table in tables for name in table}
+
+
+def unwalked(kind):
+    """The parameters of readers that no walk passes."""
+    return {
+        f"{name}({parameter})"
+        for name, passed in READERS_PASS.items()
+        for parameter in inspect.signature(getattr(kind, name)).parameters
+        if parameter not in ("self", *passed)
+    }
+
+
+def ungated(statements):
+    """Statements that read without having a row, or that should carry the gate and do not."""
+    readers = {name: text for name, text in statements.items() if not text.startswith(WRITES)}
+    gates = {name: load_fragment("seen") if gate is SEEN else gate for name, gate in GATED.items()}
+    missing = {name for name, gate in gates.items() if gate not in readers.get(name, "")}
+    return missing | unlisted(readers, GATED, UNGATED)
+
+
+def load_fragment(name):
+    path = os.path.join(os.path.dirname(inspect.getfile(Database)), "queries.sql")
+    with open(path, encoding="utf-8") as file:
+        return file.read().partition(f"-- fragment: {name}\n")[2].partition("\n-- ")[0].strip()
+
+
+def in_order(parts, text):
+    place = 0
+    for part in parts:
+        place = text.find(part, place)
+        if place < 0:
+            return False
+    return True
+
+
+def test_every_public_reader_has_a_row():
+    assert unlisted(public(Seat), SEAT) == set()
+    assert unlisted(public(synapse.Memory), MEMORY) == set()
+    assert unlisted(synapse.__all__, PUBLIC) == set()
+    assert unlisted(VERBS, SHELL) == set()
+    assert unwalked(Seat) == set()
+    assert unasked() == set()
+    assert ungated(load_sql("queries.sql")) == set()
+
+
+def test_a_reader_without_a_row_fails(tmp_path):
+    class Peeking(Seat):
+        def peek(self, id):
+            """A new reader."""
+
+        def read(self, *, raw=False):
+            """A new way to ask."""
+
+    assert unlisted(public(Peeking), SEAT) == {"peek"}
+    assert unlisted({*synapse.__all__, "peek"}, PUBLIC) == {"peek"}
+    assert unlisted({**VERBS, "peek": Verb("peek", "write", "reading", "", "")}, SHELL) == {"peek"}
+    assert unwalked(Peeking) == {"read(raw)"}
+    source = os.path.join(os.path.dirname(inspect.getfile(Database)), "queries.sql")
+    for more, name in (
+        ("-- name: peek\nselect body from texts\n", "peek"),
+        ("-- name: page_all\nselect e.seq, e.rec, e.rev from entries e\n", "page_all"),
+    ):
+        shutil.copy(source, tmp_path / "queries.sql")
+        with (tmp_path / "queries.sql").open("a", encoding="utf-8") as file:
+            file.write("\n" + more)
+        assert ungated(load_sql(str(tmp_path / "queries.sql"))) == {name}
+
+
+# -- the library -----------------------------------------------------------------------------------------
+
+
+def faults(world, me, name):
+    """What a walk told that it had not to, and what it did not tell."""
+    for asked, told, right, reviewing in SEAT[name](me, world):
+        leaked = world.leaks(me.id, repr(told), reviewing)
+        if leaked or not right:
+            yield name, asked, leaked or "wrong", told
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("name", SEAT)
+def test_every_read_of_a_seat_passes_the_gate(world, name, reader):
+    assert next(faults(world, world.mem.as_agent(reader), name), None) is None
+
+
+@pytest.mark.parametrize("reader", [name for name in READERS if name != "operator"])
+def test_reads_that_mark_pass_the_gate(fresh, reader):
+    me = fresh.mem.as_agent(reader)
+    for told in ([*me.read(mark=True)], [view := me.briefing(mark=True), view.markdown()]):
+        assert fresh.leaks(reader, repr(told)) == []
+    assert me.unread() == 0
+
+
+def test_the_walk_finds_a_reader_that_forgot_the_gate(world):
+    class Leaky(Seat):
+        def _me(self):
+            return None
+
+    seen = {name: [*faults(world, Leaky(world.mem.store, "eng-c"), name)] for name in READERS_PASS if name != "unread"}
+    assert [name for name, found in seen.items() if not found] == []
+
+
+def test_the_world_has_something_to_see_and_something_not_to(world):
+    states = {known.state for known in world.known}
+    assert {known.state for known in world.seen_by("operator")} == states
+    assert all(world.live(reader) and world.hidden_from(reader) for reader in READERS[:-1])
+    assert {known.state for reader in READERS[:-1] for known in world.seen_by(reader)} == states
+    assert {known.state for reader in READERS[:-1] for known in world.hidden_from(reader)} == states
+
+
+def test_every_gated_statement_runs_in_the_walk(world):
+    ran = []
+    world.mem.store.index.db.connection.set_trace_callback(ran.append)
+    for reader in READERS:
+        me = Seat(world.mem.store, reader)
+        for name in ("read", "search", "unread", "get"):
+            assert list(faults(world, me, name)) == []
+    world.mem.store.index.db.connection.set_trace_callback(None)
+    statements = load_sql("queries.sql")
+    shapes = {name: re.split(r"\{\w+\}|:\w+", statements[name]) for name in GATED}
+    assert {name for name, shape in shapes.items() if not any(in_order(shape, text) for text in ran)} == set()
+
+
+def test_what_tells_of_no_entry_tells_of_none(world):
+    for name in [name for name, why in MEMORY.items() if why == NONE and name != "close"]:
+        told = repr(getattr(world.mem, name)())
+        assert [known for known in world.known if known.id in told or known.word in told] == []
+
+
+@pytest.mark.parametrize("name", [name for name, why in MEMORY.items() if why == WHOLE])
+def test_a_spawned_run_does_not_get_the_operator_s_acts(world, monkeypatch, name):
+    monkeypatch.setenv("SYNAPSE_RUN", "run-1")
+    monkeypatch.setenv("SYNAPSE_AGENT", "eng-c")
+    given = {"register": (Agent("new"),), "import_": ([],)}.get(name, ())
+    with pytest.raises(Forbidden):
+        list(getattr(world.mem, name)(*given))
+
+
+# -- the shell -------------------------------------------------------------------------------------------
+
+# Command lines of each verb; {me}, {id} and {word} are filled in. An id or a word of each state, seen or not.
+ID_ACT = ("--from {me} --json {id}",)
+SHELL = {
+    "read": (
+        "--agent {me} --json",
+        "--agent {me} --json --limit 0",
+        "--agent {me} --limit 0 --markdown",
+        "--agent {me} --json --limit 0 --since 24h --priority critical,important --namespace api/*",
+        "--agent {me} --json --author eng-a --tag tagged",
+        "--agent {me} --json --archived",
+        "--agent {me} --mark",
+        "--agent {me} --json {id}",
+        "--agent {me} --markdown {id}",
+    ),
+    "search": (
+        "--agent {me} --json --limit 500 common",
+        "--agent {me} common",
+        "--agent {me} --json --archived --namespace api/* common",
+        "--agent {me} --json {word}",
+    ),
+    "view": (
+        "{me} --json",
+        "{me}",
+        "--agent {me} --budget 500",
+        "--agent {me} --department backend --json",
+        "{me} --as-of 3h --json",
+        "{me} --as-of 3h --department backend",
+        "{me} --write",
+    ),
+    "unread": ("--agent {me} --json",),
+    "watch": (
+        "--agent {me} --json --since 0 --timeout 0",
+        "--agent {me} --since 0 --critical --timeout 0 --count 9999",
+    ),
+    "log": ("--agent {me} --json --limit 0", "--agent {me} --since 24h --limit 0"),
+    "approve": ("--from {me} --json", "--from {me}", *ID_ACT),
+    "reject": ID_ACT,
+    "resolve": ID_ACT,
+    "vouch": ID_ACT,
+    "archive": ID_ACT,
+    "restore": ID_ACT,
+    "write": ("--from {me} --json --namespace api/endpoints --supersedes {id} text",),
+    **dict.fromkeys(("audit", "export", "import", "init", "register", "repair"), WHOLE),
+    **dict.fromkeys(("agents", "completion", "doctor", "rebuild", "verify"), NONE),
+}
+REVIEWING = ("approve", "log", "read")
+WRITERS = ("approve", "reject", "resolve", "vouch", "archive", "restore", "write")
+
+
+def unasked():
+    """Options of reading verbs that no command line of the table uses."""
+    return {
+        f"{verb} {names[0]}"
+        for verb, lines in SHELL.items()
+        if isinstance(lines, tuple) and verb not in WRITERS
+        for names, _ in options_of(VERBS[verb]).calls
+        if names[0].startswith("--") and names[0] not in ("--root", "--debug")
+        if not any(name in line for name in names for line in lines)
+    }
+
+
+@pytest.fixture(scope="module")
+def disk(tmp_path_factory):
+    """The world in files."""
+    root = tmp_path_factory.mktemp("gate") / "shared-memory"
+    found = world_at(root)
+    yield found
+    found.mem.close()
+
+
+@pytest.fixture
+def run(disk, capsys, monkeypatch):
+    for name in [name for name in os.environ if name.startswith("SYNAPSE_")]:
+        monkeypatch.delenv(name)
+    before = signal.getsignal(signal.SIGTERM)
+
+    def run(verb, line, prog=None, **filled):
+        capsys.readouterr()
+        words = [word.format(**filled) for word in line.split()]
+        cli.main([verb, "--root", disk.mem.store.root, *words], prog=prog)
+        return "".join(capsys.readouterr())
+
+    yield run
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def samples(world, reader):
+    """One entry of each state among those that the reader sees, and among those that it does not."""
+    return [*{known.state: known for known in world.hidden_from(reader)}.values()]
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("verb", [verb for verb, lines in SHELL.items() if isinstance(lines, tuple)])
+def test_every_verb_passes_the_gate(disk, run, verb, reader):
+    if verb in (*WRITERS, "unread") and reader == "operator":
+        return
+    for line in SHELL[verb]:
+        if "{id}" in line:
+            missing = run(verb, line, me=reader, id=GHOST)
+            for known in samples(disk, reader):
+                assert run(verb, line, me=reader, id=known.id) == missing.replace(GHOST, known.id), line
+        elif "{word}" in line:
+            for known in samples(disk, reader):
+                assert json.loads(run(verb, line, me=reader, word=known.word))["entries"] == []
+        else:
+            assert disk.leaks(reader, run(verb, line, me=reader), verb in REVIEWING) == [], line
+    views = os.path.join(disk.mem.store.root, "views", f"{reader}.md")
+    if verb == "view" and reader != "operator":
+        with open(views, encoding="utf-8") as file:
+            assert disk.leaks(reader, file.read()) == []
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_the_shell_shows_what_is_visible(disk, run, reader):
+    assert {each["id"] for each in entries(run("read", "--agent {me} --json --limit 0", me=reader))} == disk.live(
+        reader
+    )
+    found = run("search", "--agent {me} --json --limit 500 common", me=reader)
+    assert {each["id"] for each in entries(found)} == disk.live(reader)
+    archived = run("read", "--agent {me} --json --limit 0 --archived", me=reader)
+    assert {each["id"] for each in entries(archived)} == disk.live(reader, states={"archived"})
+    text = run("read", "--limit 0 --markdown --agent {me}", prog="synapse-read", me=reader)
+    assert {known.id for known in disk.known if known.word in text} == disk.live(reader)
+
+
+def entries(told):
+    return json.loads(told)["entries"]
+
+
+def test_the_specification_s_own_commands_are_verbs():
+    assert set(ALIASES.values()) <= set(SHELL)
+
+
+def test_a_spawned_run_is_its_agent_alone(disk, run, monkeypatch):
+    monkeypatch.setenv("SYNAPSE_RUN", "run-1")
+    monkeypatch.setenv("SYNAPSE_AGENT", "eng-c")
+    assert {verb for verb, why in SHELL.items() if why == WHOLE} == OPERATORS
+    for verb in OPERATORS:
+        told = run(verb, "--json new" if verb in ("import", "register") else "--json")
+        assert "SYNAPSE_RUN" in told
+        assert disk.leaks("eng-c", told) == []
+    for verb, line in (("read", "--agent operator --json"), ("view", "lead"), ("unread", "--agent lead")):
+        assert "acts as eng-c" in run(verb, line)
+    assert {each["id"] for each in entries(run("read", "--json --limit 0"))} == disk.live("eng-c")
+
+
+@pytest.mark.parametrize("verb", [verb for verb, why in SHELL.items() if why == NONE])
+def test_verbs_that_tell_of_no_entry_tell_of_none(disk, run, verb):
+    told = run(verb, "bash" if verb == "completion" else "--json")
+    assert [known for known in disk.known if known.id in told or known.word in told] == []
