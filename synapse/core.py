@@ -146,13 +146,14 @@ class Memory:
 
         _operators("repair")
         log = self.store.log
+        put: list[str] = []
         if isinstance(log, FilesLog):
             self.store.fresh(force=True)
             proof = Proof(log.root, log.journal, log.mirror)
             if not proof.run().ok:
                 put, lost = mend(proof)
                 log.append(Pending("repair", OPERATOR, {"ids": put, "lost": lost}))
-        return self.verify()
+        return self.verify()._replace(mended=tuple(put))
 
     def rebuild(self) -> Rebuilt:
         """Derive the index anew from the log."""
@@ -177,7 +178,8 @@ class Memory:
             yield from exchange.lines_out(self.store)
             return
         for path, text in exchange.entries_as(self.store, generation):
-            yield (text if generation == "C" else json.dumps({"path": path, "text": text}, ensure_ascii=False) + "\n")
+            line = text if generation == "C" else json.dumps({"path": path, "text": text}, ensure_ascii=False)
+            yield f"{line}\n"
 
     def import_(self, lines: Iterable[str]) -> int:
         """Take in an export, into a workspace that holds nothing yet; how many records came."""
@@ -202,6 +204,8 @@ class Memory:
         from synapse.declared import render_agent
 
         self.store.index.catch_up()
+        if self.store.unnoticed("synapse.yaml"):
+            yield Problem("synapse.yaml", "was edited since it was last read; the next read takes it in")
         declared = self.store.index.query.declared
         paths = {f"agents/{id}.yaml": id for id in declared}
         for path in sorted({*paths, *log.declared()}):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 
-from synapse import codec
-from synapse.entry import NEVER, Entry
+from synapse import clock, codec
+from synapse.digest import sha256
+from synapse.entry import NEVER, Entry, minted
 from synapse.errors import Conflict, InvalidEntry, InvalidQuery
 from synapse.index.query import agent_from
 from synapse.log.files import FilesLog
@@ -27,7 +28,7 @@ def lines_out(store: Store) -> Iterator[str]:
         return
     tail = Tail(0, GENESIS, 0, "", 0, 0)
     for record in store.log.since(0):
-        raw, _, tail = encode(tail, record.at, _line(record))
+        raw, _, tail = encode(tail, record.at, _line(record, tail))
         yield raw.decode()
 
 
@@ -70,14 +71,21 @@ def _proven(lines: Iterable[str]) -> Iterator[bytes]:
         raw = line.rstrip("\r\n").encode() + b"\n"
         record = decode(raw)
         kept, head, _ = split(raw)
-        if record is None or record.seq <= seq or link(chain, head) != kept:
+        if record is None or record.seq <= seq or link(chain, head) != kept or not _whole(record):
             raise InvalidEntry(f"line {number} is not the next line of an export: nothing was imported", line=number)
         chain, seq = kept, record.seq
         yield raw
 
 
-def _line(record: Record) -> Line:
-    n = int(record.id.rsplit("-", 1)[1]) if record.kind == "entry" and record.id else None
+def _whole(record: Record) -> bool:
+    """Whether the text is the one that the chain vouches for."""
+    return record.text is None or sha256(record.text.encode("utf-8", "surrogatepass")) == record.sha
+
+
+def _line(record: Record, tail: Tail) -> Line:
+    day = clock.day(record.at)
+    n, own = tail.n if tail.day == day else 0, minted(record.id or "")
+    n = max(n, own[1]) if own and own[0] == day else n
     return Line(
         record.kind,
         record.by,

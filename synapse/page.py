@@ -127,11 +127,13 @@ class Problem(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What `verify` found. `head` names the last record and its chain: kept elsewhere, it proves the end too."""
+    """What `verify` found. `head` names the last record and its chain: kept elsewhere, it proves the end too.
+    `mended` is what `repair` put back."""
 
     problems: tuple[Problem, ...]
     records: int
     head: str
+    mended: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:

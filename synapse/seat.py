@@ -279,14 +279,17 @@ class Seat:
 
     def _file(self, ids: Sequence[str], kind: str, reason: str) -> list[Entry]:
         agent = self._me()
-        for id in ids:
-            entry = self._known(id)
+        entries = [self._known(id) for id in ids]
+        for entry in entries:
             if agent is not None:
                 may_close(agent, entry, self.store.settings, kind)
         if not ids:
             raise InvalidEntry(f"nothing to {kind}: name at least one entry")
+        left = [entry.id for entry in entries if entry.archived == (kind == "restore")]
+        if not left:
+            raise Conflict(f"nothing to {kind}: {', '.join(ids)} {'is' if len(ids) == 1 else 'are'} there already")
         filer = self.store.log.archive if kind == "archive" else self.store.log.restore
-        filer(ids, self.id, reason)
+        filer(left, self.id, reason)
         return [self._known(id) for id in ids]
 
     def _page(

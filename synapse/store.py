@@ -113,8 +113,9 @@ class Store:
             if path.startswith("agents/") and now.get(path) != before.get(path):
                 self._noticed(path, now.get(path))
         if now.get("synapse.yaml") != before.get("synapse.yaml"):
-            self.declared_settings = self.log.settings()
+            self._noticed_settings(now.get("synapse.yaml"))
         self.signed = now
+        self.index.catch_up()  # whoever looked acts by what it found
         self._remember(now)
 
     def _noticed(self, path: str, signature: tuple[int, int, int] | None) -> None:
@@ -136,6 +137,15 @@ class Store:
         how = "registered" if was is None else "edited"
         self.log.append(agent_pending(agent, OPERATOR, was, how, sha), once=f"edit:{path}:{signature}")
 
+    def _noticed_settings(self, signature: tuple[int, int, int] | None) -> None:
+        """Settings are journalled when they change, old and new; those that a workspace began with need no record."""
+        kept = self.index.db.meta("settings")
+        was = _settings_from(kept) if kept else None
+        found = self.declared_settings = self.log.settings()
+        if was is not None and was != found:
+            fields = {"settings": found._asdict(), "was": was._asdict(), "how": "edited"}
+            self.log.append(Pending("settings", OPERATOR, fields), once=f"settings:{signature}")
+
     def sign(self, *paths: str) -> None:
         """Note these files of the operator's as they are: they were just written through this store."""
         if isinstance(self.log, FilesLog):
@@ -143,6 +153,11 @@ class Store:
             known = self._recall() if self.signed is None else self.signed
             self.signed = known | {path: now[path] for path in paths if path in now}
             self._remember(self.signed)
+
+    def unnoticed(self, path: str) -> bool:
+        """Whether a file of the operator's is not the one that was last read."""
+        assert isinstance(self.log, FilesLog)
+        return self._recall().get(path) not in (None, self.log.signatures().get(path))
 
     def _recall(self) -> Signatures:
         kept = json.loads(self.index.db.meta("signatures") or "{}")
@@ -167,10 +182,7 @@ class Store:
             return None
         if self._recall().get("synapse.yaml") != self.signed.get("synapse.yaml"):
             return None
-        values = dict(zip(Settings._fields, json.loads(kept), strict=True))
-        for name in ("ttl", "users", "other"):
-            values[name] = tuple((key, value) for key, value in values[name])
-        return Settings(**values)
+        return _settings_from(kept)
 
     def agents(self) -> Mapping[str, Agent]:
         """The agents as journalled: an edit counts from the moment it was noticed."""
@@ -297,3 +309,11 @@ class Store:
     def close(self) -> None:
         self.index.close()
         self.log.close()
+
+
+def _settings_from(kept: str) -> Settings:
+    """Settings as they were kept beside the index."""
+    values = dict(zip(Settings._fields, json.loads(kept), strict=True))
+    for name in ("ttl", "users", "other"):
+        values[name] = tuple((key, value) for key, value in values[name])
+    return Settings(**values)

@@ -6,6 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from synapse import lock, notify, store
+from synapse.index import search
+from synapse.log import adopt
+
 ROOT = Path(__file__).parents[1]
 DESIGN = ROOT / "synapse/DESIGN.md"
 README = ROOT / "README.md"
@@ -75,7 +79,18 @@ def test_every_module_has_its_place():
     folders = {"cli/", "index/", "log/", "testing/"}
     assert sorted(told) == sorted(single | folders)
     inside = {
-        path.relative_to(package).as_posix() for folder in ("log", "index") for path in (package / folder).glob("*")
+        path.relative_to(package).as_posix()
+        for folder in ("log", "index", "testing")
+        for path in (package / folder).glob("*")
     }
     inside = {name for name in inside if name.endswith((".py", ".sql")) and "__" not in name}
     assert {name for name in inside if f"`{name.partition('/')[2]}`" not in section} == set()
+
+
+def test_figures_are_the_programs():
+    text = " ".join(DESIGN.read_text(encoding="utf-8").split())
+    assert f"ranks the newest {search.RANKED} matches" in text
+    assert f"at most {lock.PATIENCE:g} s" in text
+    assert f"has not changed for {adopt.SETTLED * 1000:g} ms" in text
+    assert f"{1 / store.LOOK_EVERY:g} looks a second".replace("5", "five") in text
+    assert f"looks again {1 / notify.RECONCILE:g} times a second".replace("4", "four") in text

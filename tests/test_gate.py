@@ -418,7 +418,8 @@ PUBLIC = {
 SEEN = "the fragment `seen`"
 GATED = {
     **dict.fromkeys(
-        "page_all page_weighty page_critical page_filtered lane count_visible unread search peers".split(), SEEN
+        "page_all page_weighty page_critical page_filtered lane count_visible count_seen unread search peers".split(),
+        SEEN,
     ),
     "lane_own": "e.aid = :me",
     "lane_addressed": "a.tid in ({tids})",
@@ -436,7 +437,7 @@ UNGATED = {
     "every": "for export, the operator's",
     "acts": "for audit, the operator's; `log` asks the seat for each entry",
     "staged": "asked of the seat one by one",
-    "count_matched": "how many there are in all, which an empty page owes its reader",
+    **dict.fromkeys(("count_matched", "count_live"), "how many there are in all, which an empty page owes its reader"),
     **dict.fromkeys("floor_of version next_release hidden shown lane_counts last_active".split(), NUMBER),
     **dict.fromkeys("namespaces aid_of tids_of agents get_meta token_counts".split(), "names, not entries"),
     **dict.fromkeys(

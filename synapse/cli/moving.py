@@ -10,7 +10,7 @@ from typing import TextIO
 from synapse.cli.call import Call
 from synapse.cli.options import Options
 from synapse.cli.show import clean
-from synapse.errors import InvalidEntry
+from synapse.errors import Conflict, InvalidEntry
 from synapse.exchange import GENERATIONS, entries_as
 
 
@@ -50,6 +50,8 @@ def import_(call: Call) -> None:
 def _file(call: Call, place: str) -> int:
     """Never over something that is there: the file may be the only copy. A failed export leaves none."""
     count = 0
+    if os.path.lexists(place):
+        raise Conflict(f"{place} is there already; name another file, or remove it", file=place)
     with open(place, "x", encoding="utf-8", newline="\n") as file:
         try:
             for line in call.memory.export(call.args.as_generation):

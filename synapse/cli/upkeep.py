@@ -70,7 +70,8 @@ def report_json(report: Report) -> dict[str, Any]:
 
 def reported(report: Report, word: str) -> str:
     """One line if all is well; else every problem, the first one first."""
+    mended = [f"put back: {clean(', '.join(report.mended))}"] if report.mended else []
     if report.ok:
-        return f"ok: {report.records} records, head {report.head}"
+        return "\n".join([*mended, f"ok: {report.records} records, head {report.head}"])
     lines = [f"  {clean(f'{where}: {what}')}" for where, what, _ in report.problems]
-    return "\n".join([f"{word}: {len(lines)} problem{'s' * (len(lines) > 1)}", *lines])
+    return "\n".join([*mended, f"{word}: {len(lines)} problem{'s' * (len(lines) > 1)}", *lines])

@@ -59,12 +59,20 @@ def notes(entry: Entry, me: Seat) -> list[str]:
     """What the author should know beside the id."""
     if entry.staged:
         return [f"{entry.id} waits for review: only its author and reviewers see it until it is approved"]
-    found = []
+    found = [f"nobody is called {name} yet" for name in unknown(entry, me)]
     if entry.disputed:
         found.append(f"{entry.id} is in dispute with {', '.join(entry.disputed)}, of equal authority")
     if (entry.topic or entry.replaces) and (fate := me.fate(entry.id)):
         found.append(f"{entry.id} is not shown: {fate.reason} by {fate.by}")
     return found
+
+
+def unknown(entry: Entry, me: Seat) -> list[str]:
+    """The addressees that are no registered agent, and no team of any."""
+    if entry.addressees == ("all",):
+        return []
+    known = set().union(*(agent.names for agent in me.store.agents().values()))
+    return [name for name in entry.addressees if name not in known]
 
 
 def _body(given: str | None) -> str:

@@ -87,7 +87,8 @@ class Index:
     def _alone(self, section: Callable[[], T]) -> T:
         try:
             if self.lock is None:
-                return section()
+                with self.mutex:  # threads share the one connection there is
+                    return section()
             return self.lock.run(section)
         except (sqlite3.Error, OSError) as error:
             raise self.db.failed(error) from error

@@ -52,6 +52,12 @@ order by e.seq desc limit :limit
 -- name: every
 select seq, rec, rev from entries where seq <= :cursor order by seq
 
+-- name: count_live
+select count(*) from entries e not indexed where e.seq > :floor and e.seq <= :cursor and {live}
+
+-- name: count_seen
+select count(*) from entries e not indexed where e.seq > :floor and e.seq <= :cursor and {live} and {seen}
+
 -- name: count_matched
 select count(*) from entries e
 where e.seq > :floor and e.seq <= :cursor and e.prio in ({prios}) and e.nid in ({within})

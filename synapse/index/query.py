@@ -164,6 +164,9 @@ class Query:
         """How many entries match the filter, and how many of those this agent may see."""
         reach = self.reach(agent)
         values = {"floor": self.floor(wanted.since), "cursor": cursor, "now": now, "me": reach.me}
+        if wanted == Filter(since=wanted.since, limit=wanted.limit):  # all there is: best read in one go
+            live = self.db.run("count_live", values).fetchone()[0]
+            return live, self.db.run("count_seen", values, nids=reach.nids, tids=reach.tids).fetchone()[0]
         values |= self._values(wanted)
         lists = {"within": self._within(wanted.namespaces), "prios": _prios(wanted.priorities)}
         matched = self.db.run("count_matched", values, **lists).fetchone()[0]

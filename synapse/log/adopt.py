@@ -145,7 +145,7 @@ class Scanner:
             parsed = codec.parse(raw, path=path, namespace=place)
             text = raw.decode()
         except SynapseError as error:
-            return Rejected(path, str(error))
+            return Rejected(path, str(error).removeprefix(f"{path}: "))
         draft = parsed.draft
         if place and place.startswith("projects/") and path.endswith("/plan.md") and draft.topic is None:
             draft = draft._replace(topic="plan")

@@ -125,7 +125,7 @@ class FilesLog:
             raise StoreError(f"synapse.yaml cannot be read: {error.strerror}") from error
 
     def signatures(self) -> dict[str, tuple[int, int, int]]:
-        """Change time, size and inode of every file of the operator's: equal signatures, equal declarations."""
+        """Modification time, size and inode of every file of the operator's: equal signatures, equal declarations."""
         found = {}
         for path in ("synapse.yaml", *self.declared()):
             try:
@@ -280,7 +280,7 @@ class FilesLog:
         """After the commit: the files that people see, then the bell. Neither can undo the commit."""
         try:
             settle.follow(self.mirror, record, self.get)
-        except (OSError, StoreError):
+        except (OSError, StoreError, NotFound):
             pass  # the journal holds the text; `finish` puts the file there later
         bell.ring(self.bells)
 

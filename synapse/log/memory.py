@@ -6,7 +6,7 @@ from _thread import RLock
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 from synapse import clock
-from synapse.entry import mint
+from synapse.entry import mint, minted
 from synapse.errors import Conflict, NotFound, StoreError
 from synapse.log.line import act_line, agent_pending, entry_line
 from synapse.ports import State
@@ -92,6 +92,8 @@ class MemoryLog:
         """Begin as the copy of another log."""
         with self.lock:
             self.records.extend(records)
+            taken = [own for record in self.records if (own := minted(record.id or ""))]
+            self.day = max(taken, default=self.day)
 
     def _claim(self, at: int) -> tuple[str, int]:
         day = clock.day(at)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from synapse import clock
 from synapse.digest import sha256
@@ -35,12 +35,20 @@ def follow(mirror: Mirror, record: Record, get: Get) -> None:
             mirror.place(live_path(entry), (entry.text or "").encode())
         mirror.remove(path_of(entry))
     elif record.kind in ("archive", "restore"):
-        entries = [get(id) for id in record.fields["ids"]]
+        entries = list(_known(record.fields["ids"], get))
         if record.kind == "archive":
             _file_away(mirror, entries)
         else:
             for entry in entries:
                 mirror.place(live_path(entry), (entry.text or "").encode())
+
+
+def _known(ids: Iterable[str], get: Get) -> Iterator[Record]:
+    for id in ids:
+        try:
+            yield get(id)
+        except NotFound:
+            continue  # an act may speak of what never was: the record stands, and moves no file
 
 
 def _file_away(mirror: Mirror, entries: Iterable[Record]) -> None:

@@ -301,6 +301,19 @@ class LogContract:
             assert all(same(view.get(record.id or ""), record) for record in kept)
             assert [record.seq for record in view.since(kept[0].seq - 1)][:3] == [r.seq for r in kept]
 
+    def test_filing_away_what_is_not_there_is_refused_or_recorded_and_nothing_between(self) -> None:
+        log = self._log()
+        kept = log.append(draft_entry("body"))
+        for file in (log.archive, log.restore):
+            before = len(list(log.since()))
+            try:
+                record = file([kept.id or "", "syn-2001-01-01-001"], "eng-b", "done")
+            except NotFound:
+                assert len(list(log.since())) == before
+            else:
+                assert same(log.at(record.seq), record)
+            assert same(log.get(kept.id or ""), kept)
+
     # -- what the operator declares ----------------------------------------------------------------
 
     def test_register_declares_an_agent(self) -> None:

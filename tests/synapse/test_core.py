@@ -45,10 +45,10 @@ def test_open_never_creates(tmp_path):
     assert tree(tmp_path) == ["file"]
 
 
-def test_init_leaves_what_is_there(mem, root):
+def test_init_leaves_what_is_there(mem, root, clock):
     (root / "synapse.yaml").write_text("protocol: 1\nname: mine\n", encoding="utf-8")
     entry = mem.as_agent("eng-a").append("text", "api/x")
-    with synapse.init(str(root)) as again:
+    with synapse.init(str(root), clock=clock) as again:
         assert again.store.settings.name == "mine"
         assert again.as_agent("eng-a").get(entry.id).body == "text"
 
@@ -70,19 +70,19 @@ def test_home_is_home(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("protocol", ["", f"protocol: {PROTOCOL - 1}\n", "protocol: synapse\n"])
-def test_a_workspace_of_the_version_before_opens(mem, root, protocol):
+def test_a_workspace_of_the_version_before_opens(mem, root, protocol, clock):
     mem.as_agent("eng-a").append("text", "api/x")
     text = (root / "synapse.yaml").read_text(encoding="utf-8")
     (root / "synapse.yaml").write_text(text.replace("protocol: 1\n", protocol), encoding="utf-8")
-    with synapse.open(str(root)) as older:
+    with synapse.open(str(root), clock=clock) as older:
         assert [entry.body for entry in older.as_agent("eng-a").read()] == ["text"]
         older.as_agent("eng-a").append("more", "api/x")
         assert older.verify().ok
 
 
-def test_a_workspace_without_settings_opens(mem, root):
+def test_a_workspace_without_settings_opens(mem, root, clock):
     (root / "synapse.yaml").unlink()
-    with synapse.open(str(root)) as mem:
+    with synapse.open(str(root), clock=clock) as mem:
         mem.as_agent("eng-a").append("text", "api/x")
 
 
@@ -197,14 +197,14 @@ def test_verify_repair_rebuild(mem, root):
     assert mem.store.log.mark() == before
 
 
-def test_the_index_may_be_deleted_at_any_time(mem, root):
+def test_the_index_may_be_deleted_at_any_time(mem, root, clock):
     mem.as_agent("eng-a").append("text", "api/x", once="key")
     mem.as_agent("lead").read(mark=True)
     digest = mem.digest()
     mem.close()
     for path in (root / ".index").glob("brain.db*"):
         path.unlink()
-    with synapse.open(str(root)) as again:
+    with synapse.open(str(root), clock=clock) as again:
         assert again.digest() == digest
         assert again.as_agent("lead").unread() == 0
         assert again.as_agent("eng-a").append("again", "api/x", once="key").body == "text"

@@ -1,9 +1,10 @@
 import json
+import time
 
 import pytest
 
 import synapse
-from synapse import Conflict, InvalidEntry, InvalidQuery
+from synapse import Conflict, InvalidEntry, InvalidQuery, codec
 from synapse.testing import FrozenClock
 from synapse.workspace import Agent
 
@@ -31,10 +32,16 @@ def lines(mem):
     return [*mem.export()]
 
 
+def opened(kind, address):
+    return (
+        synapse.open("memory:", clock=FrozenClock()) if kind == "memory" else synapse.init(address, clock=FrozenClock())
+    )
+
+
 @pytest.mark.parametrize("kind", ["memory", "files"])
 def test_a_copy_is_the_same(mem, lines, kind, tmp_path):
     address = str(tmp_path / "copy")
-    with synapse.open("memory:") if kind == "memory" else synapse.init(address) as copy:
+    with opened(kind, address) as copy:
         assert copy.import_(lines) == len(lines)
         assert copy.digest() == mem.digest()
         assert [*copy.export()] == lines
@@ -43,10 +50,38 @@ def test_a_copy_is_the_same(mem, lines, kind, tmp_path):
         assert copy.verify().ok
         assert copy.rebuild().digest == mem.digest()
     if kind == "files":
-        with synapse.open(address) as again:
+        with synapse.open(address, clock=FrozenClock()) as again:
             assert again.digest() == mem.digest()
             assert [*again.export()] == lines
             assert again.as_agent("eng-a").append("goes on", "api/x").seq == len(lines) + 1
+
+
+def test_ids_go_on_behind_those_taken_over(mem, lines):
+    with synapse.open("memory:", clock=FrozenClock()) as copy:
+        copy.import_(lines)
+        assert copy.as_agent("eng-a").append("text", "api/x").id == mem.as_agent("eng-a").append("text", "api/x").id
+
+
+def test_ids_of_others_go_out_and_in_again(tmp_path):
+    """By way of a log in memory, which must number its lines as the files did."""
+    with synapse.init(str(tmp_path / "w"), clock=FrozenClock("2026-02-01T23:59:59Z")) as mem:
+        mem.register(Agent("eng-a", read=("api/*",), write=("api/*",)))
+        me, ids = mem.as_agent("eng-a"), ("syn-65b2f0c4a1d3e5f607182930", "syn-2026-02-01-007", "syn-2026-01-31-005")
+        for id in (None, *ids, None):
+            entry = me.append("text", "api/x")
+            if id:
+                path = tmp_path / f"w/entries/api/x/{id}.md"
+                path.write_text(codec.render(entry._replace(id=id, body="dropped")), encoding="utf-8")
+        time.sleep(0.25)
+        mem.store.fresh(force=True)
+        assert {mem.as_agent("eng-a").get(id).body for id in ids} == {"dropped"}
+        mem.store.clock.advance("1s")
+        me.append("the next day", "api/x")
+        lines = [*mem.export()]
+        with synapse.open("memory:", clock=mem.store.clock) as copy:
+            copy.import_(lines)
+            assert [*copy.export()] == lines
+            assert copy.as_agent("eng-a").append("more", "api/x").id == me.append("more", "api/x").id
 
 
 def test_every_line_is_json_and_one_line(lines):
@@ -89,7 +124,7 @@ def test_an_export_goes_only_into_an_empty_workspace(mem, lines):
 
 @pytest.mark.parametrize("generation", ["A", "B", "C"])
 def test_entries_for_other_readers(mem, generation):
-    found = [json.loads(line) for line in mem.export(generation)]
+    found = [json.loads(line) for line in "".join(mem.export(generation)).removesuffix("\n").split("\n")]
     texts = [each["content"] if generation == "C" else each["text"] for each in found]
     assert len(found) == 4
     assert any("Grüße 🧠" in text for text in texts)
@@ -112,8 +147,6 @@ def test_what_was_exported_can_be_dropped_elsewhere(mem, generation, tmp_path):
             path = tmp_path / "w" / each["path"]
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(each["text"], encoding="utf-8")
-        import time
-
         time.sleep(0.25)
         other.store.fresh(force=True)
         bodies = {entry.body for entry in other.as_agent("operator").read()}

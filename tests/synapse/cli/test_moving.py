@@ -30,7 +30,7 @@ def test_export_to_standard_output_is_json_lines(wrote, shell, run, tmp_path):
 def test_an_export_never_replaces_a_file(wrote, run, tmp_path):
     (tmp_path / "precious").write_text("mine")
     done = run("export", tmp_path / "precious")
-    assert done.code == 6
+    assert done.code == 5
     assert "precious" in done.err
     assert (tmp_path / "precious").read_text() == "mine"
 

@@ -30,7 +30,8 @@ def test_repair_restores_what_was_damaged(wrote, run, team):
     assert run("verify").code == 6
     done = run("repair")
     assert done.code == 0, done.out
-    assert done.out.startswith("ok: ")
+    assert done.out.startswith("put back: syn-")
+    assert "\nok: " in done.out
     assert path.read_text().endswith("as it was\n")
     assert run("verify").code == 0
     assert "repaired" in run("log").out
