@@ -155,9 +155,17 @@ class Store:
             self._remember(self.signed)
 
     def unnoticed(self, path: str) -> bool:
-        """Whether a file of the operator's is not the one that was last read."""
+        """Whether a file of the operator's is not, byte for byte, the one that was last read. A copy is."""
+        return self.index.db.meta(f"sha:{path}") not in (None, self._sha(path))
+
+    def _sha(self, path: str) -> str:
         assert isinstance(self.log, FilesLog)
-        return self._recall().get(path) not in (None, self.log.signatures().get(path))
+        try:
+            return sha256(self.log.declared_raw(path))
+        except FileNotFoundError:
+            return ""
+        except OSError as error:
+            raise StoreError(f"{path} cannot be read: {error}") from error
 
     def _recall(self) -> Signatures:
         kept = json.loads(self.index.db.meta("signatures") or "{}")
@@ -166,6 +174,7 @@ class Store:
     def _remember(self, signatures: Signatures) -> None:
         """Keep the parsed settings beside the signatures, so that a cold command reads no YAML."""
         self.index.note("settings", json.dumps(self.settings))
+        self.index.note("sha:synapse.yaml", self._sha("synapse.yaml"))
         self.index.note("signatures", json.dumps(signatures))
 
     # -- what is declared --------------------------------------------------------------------------

@@ -56,9 +56,8 @@ def memory(root, template):
 
 def covered(root):
     """Every file that `verify` answers for."""
-    return sorted(
-        path for top in ("journal", "entries", "archive", "staging", "agents") for path in (root / top).rglob("*.*")
-    )
+    tops = ("journal", "entries", "archive", "staging", "agents")
+    return sorted((root / "synapse.yaml", *(path for top in tops for path in (root / top).rglob("*.*"))))
 
 
 def flipped(memory, path, flips, every=1):
@@ -80,7 +79,7 @@ def flipped(memory, path, flips, every=1):
 def test_a_changed_byte_is_seen(memory, root):
     """Every byte of every file, in two ways; the journal's, being many, in one."""
     kinds = {path.relative_to(root).parts[0] for path in covered(root)}
-    assert kinds == {"journal", "entries", "archive", "staging", "agents"}
+    assert kinds == {"journal", "entries", "archive", "staging", "agents", "synapse.yaml"}
     for path in covered(root):
         flips = FLIPS[:1] if path.suffix == ".jsonl" else COARSE
         unseen, made = flipped(memory, path, flips)

@@ -214,7 +214,7 @@ def test_unread_after_any_marks(story):
             elif step[0] == "wait":
                 clock.advance(step[1])
             elif step[0] == "archive" and ids:
-                id = ids[step[1] % len(ids)]
+                id = ids.pop(step[1] % len(ids))
                 mem.as_agent("operator").archive(id)
                 unseen.pop(id, None)
             assert me.unread() == sum(entry.expires > clock() for entry in unseen.values())
