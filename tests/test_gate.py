@@ -438,7 +438,7 @@ UNGATED = {
     "acts": "for audit, the operator's; `log` asks the seat for each entry",
     "staged": "asked of the seat one by one",
     **dict.fromkeys(("count_matched", "count_live"), "how many there are in all, which an empty page owes its reader"),
-    **dict.fromkeys("floor_of version next_release hidden shown lane_counts last_active".split(), NUMBER),
+    **dict.fromkeys("floor_of version next_release act_at hidden shown lane_counts last_active".split(), NUMBER),
     **dict.fromkeys("namespaces aid_of tids_of agents get_meta token_counts".split(), "names, not entries"),
     **dict.fromkeys(
         "names first_once keyed unworded all_voids is_void refiled place_of rivals_by_topic rivals_by_heirs".split(),

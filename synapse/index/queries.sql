@@ -172,6 +172,9 @@ where e.rec = e.seq and (:by is null or w.name = :by) and e.at >= :at
   and (:ref is null or t.id = :ref or t.rec in (select seq from refs where id = :ref))
 order by 1 desc limit :limit
 
+-- name: act_at
+select at from acts where seq = :seq
+
 -- name: fate
 select f.reason, coalesce(t.id, a.by, ''), e.hidden
 from entries e join fates f on f.seq = e.seq

@@ -229,7 +229,7 @@ class Query:
             return None
         rec, seq = row
         if seq is None:
-            return self.staged_entry(rec, 0)
+            return self.staged_entry(rec, self.db.run("act_at", {"seq": rec}).fetchone()[0])
         return self._with_peers(entry_from(self.db.run("row", {"seq": seq}).fetchone()), now, self.reach(agent))
 
     def all(self, cursor: int, now: int) -> list[Entry]:

@@ -393,3 +393,10 @@ def test_every_word_counts_else_any(mem, me):
 def test_a_bound_on_hits_is_not_negative(mem, me):
     with pytest.raises(InvalidQuery, match="negative"):
         me.search("users", limit=-1)
+
+
+def test_a_staged_entry_knows_when_it_was_received(mem):
+    mem.register(synapse.Agent("novice", write=["api/*"], read=["api/*"], review_required=True))
+    seat = mem.as_agent("novice")
+    entry = seat.append("mine", "api/x")
+    assert (seat.get(entry.id).at, seat.get(entry.id).expires) == (entry.at, entry.expires)
