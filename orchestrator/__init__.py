@@ -1,1 +1,1 @@
-"""The supervisor will live here: it spawns agents with their view of memory in the prompt. Nothing yet."""
+"""The supervisor: spawns agents with their view of memory in the prompt, writes back, wakes, and accounts."""

@@ -1,1 +1,1 @@
-"""The Jinja templates of the agents' prompts will live here, as data. Nothing yet."""
+"""The Jinja templates of the prompts, as data. Nothing here imports anything."""

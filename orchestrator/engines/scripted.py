@@ -1,0 +1,98 @@
+"""The scripted engine: a function instead of a model. Deterministic, and honest about what it may know.
+
+The function is given what a model would be given, the text of the prompt, the schemas of the tools and their
+results, and nothing else; it answers with what to say or to call. Usage is counted, not invented.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import NamedTuple
+
+from orchestrator.engine import Call, Message, Request, Tool, Turn, Usage
+
+
+class Seen(NamedTuple):
+    """All that a script sees."""
+
+    system: str
+    messages: tuple[Message, ...]
+    tools: tuple[Tool, ...]
+
+    @property
+    def text(self) -> str:
+        """The whole prompt as one text."""
+        return "\n".join((self.system, *(message.text for message in self.messages)))
+
+    @property
+    def turn(self) -> int:
+        """How many replies there were before."""
+        return sum(message.role == "assistant" for message in self.messages)
+
+
+class Move(NamedTuple):
+    """What a script does next: say something, call tools, or be cut short. `takes` is how long it thinks."""
+
+    text: str = ""
+    calls: tuple[tuple[str, dict[str, object]], ...] = ()
+    stop: str | None = None
+    takes: float = 0.0
+    blocked: str | None = None
+
+
+Script = Callable[[Seen], Move | str]
+Counter = Callable[[str], int]
+
+
+def echo(seen: Seen) -> Move:
+    """The script that there is without any other: it says that it did its task."""
+    task = next((message.text for message in reversed(seen.messages) if message.label == "task"), "")
+    lines = [line for line in task.splitlines() if line.strip() and not line.startswith("#")]
+    return Move(f"Finished: {lines[0].strip() if lines else 'nothing was asked'}")
+
+
+class Scripted:
+    """Takes any function from what is seen to the next move."""
+
+    name = "scripted"
+    interrupt = "now"
+    takes_tools = True
+
+    def __init__(self, script: Script = echo, *, count: Counter | None = None) -> None:
+        self.script = script
+        self._count = count or _words
+
+    async def step(self, request: Request, interrupt: asyncio.Event) -> Turn:
+        moved = self.script(Seen(request.system, request.messages, request.tools))
+        move = Move(moved) if isinstance(moved, str) else moved
+        if move.takes and await _rung(interrupt, move.takes):
+            return Turn("", stop="interrupted", usage=self._usage(request, ""), model=request.model or self.name)
+        turn = sum(message.role == "assistant" for message in request.messages)
+        calls = tuple(Call(f"call-{turn}-{i}", name, arguments) for i, (name, arguments) in enumerate(move.calls))
+        stop = move.stop or ("tools" if calls else "done" if move.text else "empty")
+        usage = self._usage(request, move.text + "".join(f"{name}{args}" for name, args in move.calls))
+        return Turn(move.text, calls, stop, usage, request.model or self.name, blocked=move.blocked)
+
+    async def count(self, request: Request) -> int | None:
+        return None
+
+    async def close(self) -> None:
+        return None
+
+    def _usage(self, request: Request, said: str) -> Usage:
+        sent = self._count(request.system) + sum(self._count(message.text) for message in request.messages)
+        return Usage(sent, self._count(said))
+
+
+async def _rung(interrupt: asyncio.Event, seconds: float) -> bool:
+    """Think for so long; whether somebody rang in the meantime."""
+    try:
+        await asyncio.wait_for(interrupt.wait(), seconds)
+    except TimeoutError:
+        return False
+    return True
+
+
+def _words(text: str) -> int:
+    return len(text.split())
