@@ -12,12 +12,13 @@ from types import TracebackType
 from synapse import clock as clocks
 from synapse.digest import sha256
 from synapse.entry import SECOND
-from synapse.errors import Forbidden, StoreError
+from synapse.errors import Forbidden, InvalidEntry, StoreError
 from synapse.log import open_log
 from synapse.log.disk import sync_directory
 from synapse.log.files import FilesLog
 from synapse.namespace import is_component
 from synapse.page import Event, Page, Problem, Rebuilt, Report
+from synapse.pen import incarnation
 from synapse.records import Pending, Record
 from synapse.seat import Seat
 from synapse.store import Store
@@ -81,11 +82,23 @@ class Memory:
     def agents(self) -> list[Agent]:
         return list(self.store.agents().values())
 
-    def as_agent(self, id: str) -> Seat:
-        """The memory as this agent has it; `operator` reads everything and writes no entries."""
-        run, own = os.environ.get("SYNAPSE_RUN"), os.environ.get("SYNAPSE_AGENT")
-        if run and id != own:
-            raise Forbidden(f"run {run} acts as {own} alone, not as {id}", agent=own, action=f"act as {id}")
+    def as_agent(self, id: str, run: str | None = None, epoch: int | None = None) -> Seat:
+        """The memory as this agent has it; `operator` reads everything and writes no entries.
+
+        With a run and its epoch, as the agent has it in that incarnation of the run: it may write where the run is
+        granted to, and everything that it writes is refused once the run was taken over or has ended.
+        """
+        (spawned, current), own = incarnation(), os.environ.get("SYNAPSE_AGENT")
+        if spawned and id != own:
+            raise Forbidden(f"run {spawned} acts as {own} alone, not as {id}", agent=own, action=f"act as {id}")
+        if spawned and run is not None and (run, epoch) != (spawned, current):
+            raise Forbidden(f"this process is run {spawned}, not {run}", agent=own, action=f"act for {run}")
+        if (run is None) != (epoch is None):
+            raise InvalidEntry("a run's seat needs the run and its epoch")
+        if current is not None:
+            run, epoch = spawned, current
+        if run is not None and epoch is not None:
+            return Seat(self.store, id, run, epoch)
         if id not in self._seats:
             self._seats[id] = Seat(self.store, id)
         return self._seats[id]

@@ -44,7 +44,8 @@ class Log(Protocol):
     * The id of an entry is claimed by the append, unique in the workspace for ever, by any number of writers.
     * `append(once=KEY)` returns the first record of the same author and key instead of writing a second.
     * `append(unless=GUARD)` raises Conflict, and writes nothing, where the guard no longer holds; the decision
-      and the write are one step.
+      and the write are one step. A guard may carry others of other keys (`also`): all of them hold, or nothing is
+      written. `once` comes first: what is written already is returned, whatever the guard says.
     * `archive` and `restore` move entries between the live tree and the archive; ids, order and text stay.
     * Everything may be called from several threads. After `close` nothing may be called but `close`.
     * Failures are StoreError, StoreBusy where trying again helps, StoreCorrupt where it does not.
@@ -65,10 +66,10 @@ class Log(Protocol):
     def mark(self) -> tuple[int, int]:
         """A value that grows whenever the log does. Cheap enough to ask before every read."""
 
-    def archive(self, ids: Collection[str], by: str, reason: str) -> Record:
+    def archive(self, ids: Collection[str], by: str, reason: str, unless: Guard | None = None) -> Record:
         """File entries away. They stay readable under their ids."""
 
-    def restore(self, ids: Collection[str], by: str, reason: str) -> Record:
+    def restore(self, ids: Collection[str], by: str, reason: str, unless: Guard | None = None) -> Record:
         """Bring archived entries back, in their old order."""
 
     def agents(self) -> Iterable[Agent]:

@@ -4,10 +4,13 @@ A record never changes. What became of an entry (superseded, resolved, archived,
 records that came after it, and is worked out by whoever reads them.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from synapse.entry import Entry, expiry
+from synapse.errors import Conflict
 
 KINDS = frozenset(
     (
@@ -25,6 +28,11 @@ KINDS = frozenset(
         "void",  # a record whose sync failed: it was never acknowledged and does not count
         "seal",  # a torn line stands before this one
         "repair",  # a file was restored, or its loss recorded
+        "run",  # a run began, was taken over or ended; a later record holds only what changed
+        "stop",  # somebody wants a run to end
+        "delivery",  # entries were offered to an agent, rendered in its prompt, or acknowledged by it
+        "claim",  # an agent leased a piece of work, or gave it back
+        "refused",  # an incarnation of a run that is no longer the current one wanted to write
     )
 )
 
@@ -58,11 +66,26 @@ class Record(NamedTuple):
 
 
 class Guard(NamedTuple):
-    """A condition on the records of one key, checked under the log's lock. `holds` is pure."""
+    """A condition on the records of one key, checked under the log's lock. `holds` is pure. `also` are guards of
+    other keys that have to hold at the same moment."""
 
     key: str
     name: str
     holds: Callable[[Iterable[Record]], bool]
+    also: tuple[Guard, ...] = ()
+
+
+def all_of(*guards: Guard | None) -> Guard | None:
+    """The one guard that holds where each of these does; None where there is none."""
+    each = [single for guard in guards if guard for single in (guard._replace(also=()), *guard.also)]
+    return each[0]._replace(also=tuple(each[1:])) if each else None
+
+
+def demand(guard: Guard | None, keyed: Callable[[str], Iterable[Record]]) -> None:
+    """Conflict, naming the first that no longer holds. For a log, under its lock."""
+    for each in (guard, *guard.also) if guard else ():
+        if not each.holds(keyed(each.key)):
+            raise Conflict(f"{each.name} no longer holds for {each.key}", guard=each.name, key=each.key)
 
 
 def none_live(key: str) -> Guard:
@@ -105,6 +128,32 @@ def epoch_is(run: str, number: int) -> Guard:
         return newest == number
 
     return Guard(run, f"epoch_is({number})", holds)
+
+
+def fence(run: str, epoch: int) -> Guard:
+    """This incarnation of the run is the current one: nobody took the run over, and it has not ended."""
+
+    def holds(records: Iterable[Record]) -> bool:
+        newest, ended = 0, False
+        for record in records:
+            newest = max(newest, int(record.fields.get("epoch", 0)))
+            ended = ended or record.fields.get("state") == "ended"
+        return newest == epoch and not ended
+
+    return Guard(f"run:{run}", f"fence({epoch})", holds)
+
+
+def unclaimed(key: str, now: int, agent: str, run: str | None = None, over: Container[str | None] = ()) -> Guard:
+    """Nobody else holds the lease: not this agent in this run, and not one of the runs that are over for good."""
+
+    def holds(records: Iterable[Record]) -> bool:
+        last: Mapping[str, Any] = {}
+        for record in records:
+            last = record.fields
+        live = int(last.get("until", 0)) > now and not last.get("end", False) and last.get("run") not in over
+        return not live or (last.get("agent"), last.get("run")) == (agent, run)
+
+    return Guard(key, "unclaimed", holds)
 
 
 _DEFAULTS = Entry("", "", "", "", "", "", "")

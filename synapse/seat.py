@@ -13,6 +13,7 @@ from synapse.errors import Conflict, Forbidden, InvalidEntry, InvalidQuery, NotF
 from synapse.index.query import Filter
 from synapse.namespace import check_glob
 from synapse.page import Event, Fate, Hits, Page
+from synapse.pen import Pen
 from synapse.records import Pending, entry_of
 from synapse.store import Store
 from synapse.workspace import OPERATOR, Agent
@@ -25,11 +26,13 @@ PAGES = 64
 
 
 class Seat:
-    """One agent at the memory, or the operator, who sees everything and writes nothing."""
+    """One agent at the memory, or the operator, who sees everything and writes nothing. With a run, the agent in
+    that incarnation of it: it may write where the run is granted to, and nothing once another has taken over."""
 
-    def __init__(self, store: Store, id: str) -> None:
+    def __init__(self, store: Store, id: str, run: str | None = None, epoch: int = 0) -> None:
         self.store = store
         self.id = id
+        self.pen = Pen(store, id, run, epoch)
         self._pages: dict[object, tuple[tuple[int, int], int, Page]] = {}
         self._unread: tuple[object, int, int] = (None, 0, 0)
         self._me()
@@ -57,6 +60,7 @@ class Seat:
         """Write an entry; it is durable when this returns. With `once`, a second call with the same key writes
         nothing and returns the first entry."""
         agent = self._writer()
+        agent = agent._replace(write=(*(agent.write or ()), *self.pen.grants()))
         draft = Draft(
             body, namespace, self.id, priority, ttl, addressees(to), words(tags), words(related), words(supersedes),
             topic or None, scope, pii, None, words(derived_from), evidence,
@@ -69,8 +73,10 @@ class Seat:
             self.store.expire_staged()
         pending = Pending("entry", self.id, {}, entry, key="staging" if entry.staged else None)
         try:
-            return entry_of(self.store.log.append(pending, once=once, unless=guard))
+            return entry_of(self.pen.write(pending, once=once, unless=guard))
         except Conflict as error:
+            if error.details.get("key") != "staging":
+                raise
             limit = self.store.settings.staging_limit
             raise QueueFull(f"{limit} entries wait for review; approve or reject some first", limit=limit) from error
 
@@ -86,19 +92,19 @@ class Seat:
         agent = self._writer()
         may_rule(agent, entry, self.store.settings, "vouch for")
         authority, priority = self.store.vouched(entry)
-        self.store.act("vouch", self.id, entry=id, authority=authority, trust="reviewed", priority=priority)
+        self.pen.act("vouch", entry=id, authority=authority, trust="reviewed", priority=priority)
         return self._known(id)
 
     def approve(self, id: str) -> Entry:
         """Let a staged entry take effect, here and now."""
         self._waiting(id, "approve")
-        self.store.act("approve", self.id, entry=id)
+        self.pen.act("approve", entry=id)
         return self.store.current(id, self._me())
 
     def reject(self, id: str, reason: str | None = None) -> Entry:
         """Turn a staged entry away. It is never shown; its record stays."""
         entry = self._waiting(id, "reject")
-        self.store.act("reject", self.id, entry=id, reason=reason)
+        self.pen.act("reject", entry=id, reason=reason)
         return entry
 
     def staged(self) -> list[Entry]:
@@ -143,7 +149,8 @@ class Seat:
                 self._pages.clear()
             self._pages[asked] = (place, until, page)
         if mark:
-            self.store.act("shown", self._writer().id, cursor=page.cursor, how="read")
+            self._writer()
+            self.pen.act("shown", cursor=page.cursor, how="read")
         return page
 
     def briefing(
@@ -160,10 +167,12 @@ class Seat:
         from synapse.briefing import brief
 
         self.store.fresh()
-        place, by = self.store.index.horizon, self._writer().id if mark else ""
+        place = self.store.index.horizon
+        if mark:
+            self._writer()
         view = brief(self.store, self._me(), budget=budget, department=department, as_of=as_of, encoding=encoding)
         if mark:
-            self.store.act("shown", by, cursor=place, how="briefing")
+            self.pen.act("shown", cursor=place, how="briefing")
         return view
 
     def later(self, as_of: str | int, department: str | None = None) -> list[Entry]:
@@ -274,7 +283,7 @@ class Seat:
     def _rule(self, id: str, kind: str, may: Callable[..., None], **fields: object) -> Entry:
         agent, entry = self._writer(), self._known(id)
         may(agent, entry, self.store.settings, kind)
-        self.store.act(kind, self.id, entry=id, **{name: value for name, value in fields.items() if value})
+        self.pen.act(kind, entry=id, **{name: value for name, value in fields.items() if value})
         return self._known(id)
 
     def _file(self, ids: Sequence[str], kind: str, reason: str) -> list[Entry]:
@@ -288,8 +297,7 @@ class Seat:
         left = [entry.id for entry in entries if entry.archived == (kind == "restore")]
         if not left:
             raise Conflict(f"nothing to {kind}: {', '.join(ids)} {'is' if len(ids) == 1 else 'are'} there already")
-        filer = self.store.log.archive if kind == "archive" else self.store.log.restore
-        filer(left, self.id, reason)
+        self.pen.file(kind, left, reason)
         return [self._known(id) for id in ids]
 
     def _page(

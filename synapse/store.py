@@ -27,7 +27,7 @@ from synapse.log.adopt import Channel
 from synapse.log.files import FilesLog
 from synapse.log.line import agent_pending
 from synapse.log.memory import MemoryLog
-from synapse.records import Guard, Pending, Record, sum_below, unruled
+from synapse.records import Guard, Pending, Record, all_of, sum_below, unruled
 from synapse.workspace import OPERATOR, Agent, Settings, authority_in, settled
 
 LOOK_EVERY = 0.2
@@ -212,12 +212,12 @@ class Store:
 
     # -- writing -----------------------------------------------------------------------------------
 
-    def act(self, kind: str, by: str, **fields: object) -> Record:
-        """Append an act that is no entry."""
+    def act(self, kind: str, by: str, guard: Guard | None = None, /, **fields: object) -> Record:
+        """Append an act that is no entry, where the guard holds."""
         if kind not in ("approve", "reject"):
-            return self.log.append(Pending(kind, by, fields))
+            return self.log.append(Pending(kind, by, fields), unless=guard)
         waits = unruled("staging", str(fields["entry"]))
-        return self.log.append(Pending(kind, by, fields | {"amount": -1}, key="staging"), unless=waits)
+        return self.log.append(Pending(kind, by, fields | {"amount": -1}, key="staging"), unless=all_of(guard, waits))
 
     def admit_drop(self, draft: Draft, channel: Channel) -> Entry:
         """Who a dropped file is from is decided by how it came, never by what it says."""

@@ -439,6 +439,11 @@ UNGATED = {
     "staged": "asked of the seat one by one",
     **dict.fromkeys(("count_matched", "count_live"), "how many there are in all, which an empty page owes its reader"),
     **dict.fromkeys("floor_of version next_release act_at hidden shown lane_counts last_active".split(), NUMBER),
+    **dict.fromkeys(
+        "run runs runs_by_state runs_by_root runs_by_parent deliveries deliveries_by_entry deliveries_by_run"
+        " deliveries_by_agent".split(),
+        "runs, and ids, for whoever runs the team; no text of an entry",
+    ),
     **dict.fromkeys("namespaces aid_of tids_of agents get_meta token_counts".split(), "names, not entries"),
     **dict.fromkeys(
         "names first_once keyed unworded all_voids is_void refiled place_of rivals_by_topic rivals_by_heirs".split(),

@@ -16,6 +16,7 @@ from synapse.records import Record, entry_of
 
 BATCH = 2_000
 _dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_RUN = ("run", "project", "parent", "root", "state", "status", "holder")
 _NOT_HEAD = frozenset(("start", "body", "staged"))
 
 
@@ -158,6 +159,12 @@ class Projector:
             self._agent(record)
         elif record.kind == "shown":
             self._put("put_shown", fields.get("agent", record.by), fields["cursor"])
+        elif record.kind == "run":
+            self._run(record)
+        elif record.kind == "delivery":
+            whose = (fields.get("agent", record.by), fields.get("run") or "", fields.get("epoch") or 0)
+            for id in fields["ids"]:
+                self._put("put_delivery", id, *whose, fields["state"], record.at)
         elif record.kind in ("approve", "reject", "vouch", "resolve"):
             self.flush()
             self._ruling(record)
@@ -167,6 +174,15 @@ class Projector:
         elif record.kind == "void":
             self.restart = self.db.run("is_void", (fields["seq"],)).fetchone() is None
             self.db.run("put_void", (fields["seq"],))
+
+    def _run(self, record: Record) -> None:
+        """What a later record says of a run is laid over what the earlier ones said."""
+        row = self.db.run("run", {"id": record.fields["run"]}).fetchone()
+        fields = {**(json.loads(row[0]) if row else {}), **record.fields}
+        values = {name: fields.get(name) for name in _RUN} | {"seq": record.seq, "at": record.at}
+        values |= {"agent": fields.get("agent", record.by), "epoch": fields.get("epoch", 0)}
+        values["ended_at"] = record.at if fields.get("state") == "ended" else None
+        self.db.run("put_run", values | {"fields": _dumps(fields)})
 
     def _agent(self, record: Record) -> None:
         fields = record.fields["agent"]

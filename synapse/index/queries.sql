@@ -7,6 +7,13 @@ e.hidden <= :now and e.expires > :now and e.archived = 0
 (e.named = 0 and e.nid in ({nids}) or e.aid = :me
  or e.named = 1 and exists (select 1 from address a where a.tid in ({tids}) and a.seq = e.seq))
 
+-- fragment: asked_of_runs
+(:state is null or state = :state) and (:root is null or root = :root) and (:agent is null or agent = :agent)
+  and (:project is null or project = :project) and (:parent is null or parent = :parent)
+
+-- fragment: asked_of_deliveries
+(:agent is null or agent = :agent) and (:run is null or run = :run) and (:entry is null or entry = :entry)
+
 -- fragment: stands
 (f.until = :never or h.hidden < :never and h.archived = 0)
 
@@ -244,6 +251,47 @@ insert into active(agent, at) values(?, ?) on conflict(agent) do update set at =
 
 -- name: put_shown
 insert into shown(agent, cursor) values(?, ?) on conflict(agent) do update set cursor = max(cursor, excluded.cursor)
+
+-- name: run
+select fields, agent, seq, at, ended_at from runs where id = :id
+
+-- name: runs
+select fields, agent, seq, at, ended_at from runs where {asked_of_runs} order by seq desc limit :limit
+
+-- name: runs_by_state
+select fields, agent, seq, at, ended_at from runs where state = :state and {asked_of_runs} order by seq desc limit :limit
+
+-- name: runs_by_root
+select fields, agent, seq, at, ended_at from runs where root = :root and {asked_of_runs} order by seq desc limit :limit
+
+-- name: runs_by_parent
+select fields, agent, seq, at, ended_at from runs where parent = :parent and {asked_of_runs} order by seq desc limit :limit
+
+-- name: deliveries
+select entry, agent, run, epoch, state, at from deliveries where {asked_of_deliveries}
+order by at desc, entry limit :limit
+
+-- name: deliveries_by_entry
+select entry, agent, run, epoch, state, at from deliveries where entry = :entry and {asked_of_deliveries}
+order by at desc, entry limit :limit
+
+-- name: deliveries_by_run
+select entry, agent, run, epoch, state, at from deliveries where run = :run and {asked_of_deliveries}
+order by at desc, entry limit :limit
+
+-- name: deliveries_by_agent
+select entry, agent, run, epoch, state, at from deliveries where agent = :agent and {asked_of_deliveries}
+order by at desc, entry limit :limit
+
+-- name: put_run
+insert into runs(id, seq, at, agent, project, parent, root, state, status, epoch, holder, ended_at, fields)
+values(:run, :seq, :at, :agent, :project, :parent, :root, :state, :status, :epoch, :holder, :ended_at, :fields)
+on conflict(id) do update set project = excluded.project, parent = excluded.parent, root = excluded.root,
+  state = excluded.state, status = excluded.status, epoch = excluded.epoch, holder = excluded.holder,
+  ended_at = coalesce(ended_at, excluded.ended_at), fields = excluded.fields
+
+-- name: put_delivery
+insert or ignore into deliveries(entry, agent, run, epoch, state, at) values(?, ?, ?, ?, ?, ?)
 
 -- name: put_once
 insert or ignore into once(by, key, seq) values(?, ?, ?)

@@ -276,6 +276,44 @@ class Query:
         rows = self.db.run("acts", values)
         return [Record(seq, at, kind, by, id, json.loads(fields)) for seq, at, kind, by, id, fields in rows]
 
+    # -- runs --------------------------------------------------------------------------------------
+
+    def run(self, id: str) -> dict[str, Any] | None:
+        """A run as all of its records make it, with its agent, its place and its times; None where there is none."""
+        row = self.db.run("run", {"id": id}).fetchone()
+        return _run_from(row) if row else None
+
+    def runs(
+        self,
+        state: str | None = None,
+        root: str | None = None,
+        agent: str | None = None,
+        project: str | None = None,
+        limit: int | None = None,
+        parent: str | None = None,
+    ) -> list[dict[str, Any]]:
+        """The runs of which all of this is so, newest first."""
+        values = {"state": state, "root": root, "agent": agent, "project": project, "parent": parent}
+        return [_run_from(row) for row in self._asked("runs", ("parent", "root", "state"), values, limit)]
+
+    def children(self, id: str) -> list[dict[str, Any]]:
+        """The runs that this one spawned, newest first."""
+        return self.runs(parent=id)
+
+    def deliveries(
+        self, agent: str | None = None, run: str | None = None, entry: str | None = None, limit: int | None = None
+    ) -> list[dict[str, Any]]:
+        """How far entries came on their way to agents, newest first: one for each state that each reached."""
+        rows = self._asked("deliveries", ("entry", "run", "agent"), {"agent": agent, "run": run, "entry": entry}, limit)
+        return [dict(zip(("entry", "agent", "run", "epoch", "state", "at"), row, strict=True)) for row in rows]
+
+    def _asked(
+        self, name: str, narrow: Iterable[str], values: dict[str, str | None], limit: int | None
+    ) -> Iterable[Any]:
+        """Through the index of the narrowest of what is asked for."""
+        by = next((f"{name}_by_{column}" for column in narrow if values[column] is not None), name)
+        return self.db.run(by, values | {"limit": -1 if limit is None else limit})
+
     # -- numbers -----------------------------------------------------------------------------------
 
     def reach(self, agent: Agent | None) -> Reach:
@@ -316,6 +354,11 @@ class Query:
             return 0
         row = self.db.run("floor_of", {"at": since}).fetchone()
         return _ALL if row is None else row[0]
+
+
+def _run_from(row: tuple[str, str, int, int, int | None]) -> dict[str, Any]:
+    fields, agent, seq, at, ended_at = row
+    return {**json.loads(fields), "agent": agent, "seq": seq, "at": at, "ended_at": ended_at}
 
 
 def agent_from(fields: dict[str, Any]) -> Agent:

@@ -51,6 +51,20 @@ create table once(by text, key text, seq integer not null, primary key(by, key))
 create table keyed(key text, seq integer, fields text not null, primary key(key, seq)) without rowid;
 create table voids(seq integer primary key);
 
+-- Runs, each as all of its records make it, and how far entries came on their way to agents.
+create table runs(
+  id text primary key, seq integer not null, at integer not null, agent text not null, project text, parent text,
+  root text, state text, status text, epoch integer not null, holder text, ended_at integer, fields text not null
+) without rowid;
+create index runs_seq on runs(seq);
+create index runs_state on runs(state, seq);
+create index runs_root on runs(root, seq);
+create index runs_parent on runs(parent, seq);
+create table deliveries(entry text, agent text, run text, epoch integer, state text, at integer not null,
+  primary key(entry, agent, run, epoch, state)) without rowid;
+create index deliveries_agent on deliveries(agent, at);
+create index deliveries_run on deliveries(run, at);
+
 -- Kept for speed, not part of the digest.
 create table tokens(digest blob, encoding text, n integer not null, primary key(digest, encoding)) without rowid;
 create virtual table words using fts5(body, label, content='', tokenize="unicode61 remove_diacritics 2");

@@ -13,14 +13,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from synapse import bell, clock
 from synapse.digest import sha256
 from synapse.entry import is_id, mint, minted
-from synapse.errors import Conflict, InvalidEntry, NotFound, QueueFull, StoreError, SynapseError
+from synapse.errors import InvalidEntry, NotFound, QueueFull, StoreError, SynapseError
 from synapse.log import settle
 from synapse.log.adopt import Admit, Drop, Rejected, Scanner
 from synapse.log.journal import Journal, Tail
 from synapse.log.line import Line, act_line, agent_pending, entry_line
 from synapse.log.mirror import Mirror
 from synapse.ports import State
-from synapse.records import Guard, Pending, Record
+from synapse.records import Guard, Pending, Record, demand
 from synapse.workspace import PROTOCOL, Agent, Settings
 
 
@@ -42,8 +42,8 @@ class FilesLog:
         def make(tail: Tail, at: int) -> Line | Record:
             if once is not None and (first := self._derived().first(pending.by, once)) is not None:
                 return self.at(first)
-            if unless is not None and not unless.holds(self._derived().keyed(unless.key)):
-                raise Conflict(f"{unless.name} no longer holds for {unless.key}", guard=unless.name, key=unless.key)
+            if unless is not None:
+                demand(unless, self._derived().keyed)
             return self._line(pending, tail, at, once)
 
         record, written = self.journal.append(make)
@@ -69,11 +69,11 @@ class FilesLog:
     def mark(self) -> tuple[int, int]:
         return self.journal.mark()
 
-    def archive(self, ids: Collection[str], by: str, reason: str) -> Record:
-        return self.append(Pending("archive", by, {"ids": list(ids), "reason": reason}))
+    def archive(self, ids: Collection[str], by: str, reason: str, unless: Guard | None = None) -> Record:
+        return self.append(Pending("archive", by, {"ids": list(ids), "reason": reason}), unless=unless)
 
-    def restore(self, ids: Collection[str], by: str, reason: str) -> Record:
-        return self.append(Pending("restore", by, {"ids": list(ids), "reason": reason}))
+    def restore(self, ids: Collection[str], by: str, reason: str, unless: Guard | None = None) -> Record:
+        return self.append(Pending("restore", by, {"ids": list(ids), "reason": reason}), unless=unless)
 
     def close(self) -> None:
         self.journal.close()

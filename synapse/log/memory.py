@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 
 from synapse import clock
 from synapse.entry import mint, minted
-from synapse.errors import Conflict, NotFound, StoreError
+from synapse.errors import NotFound, StoreError
 from synapse.log.line import act_line, agent_pending, entry_line
 from synapse.ports import State
-from synapse.records import Guard, Pending, Record
+from synapse.records import Guard, Pending, Record, demand
 from synapse.workspace import Agent, Settings
 
 
@@ -30,8 +30,8 @@ class MemoryLog:
         with self.lock:
             if once is not None and (first := self._derived().first(pending.by, once)) is not None:
                 return self.at(first)
-            if unless is not None and not unless.holds(self._derived().keyed(unless.key)):
-                raise Conflict(f"{unless.name} no longer holds for {unless.key}", guard=unless.name, key=unless.key)
+            if unless is not None:
+                demand(unless, self._derived().keyed)
             at = max(self.clock(), self.records[-1].at + 1 if self.records else 0)
             if pending.entry is None:
                 line = act_line(pending, once)
@@ -69,11 +69,11 @@ class MemoryLog:
     def mark(self) -> tuple[int, int]:
         return 0, len(self.records)
 
-    def archive(self, ids: Collection[str], by: str, reason: str) -> Record:
-        return self.append(Pending("archive", by, {"ids": list(ids), "reason": reason}))
+    def archive(self, ids: Collection[str], by: str, reason: str, unless: Guard | None = None) -> Record:
+        return self.append(Pending("archive", by, {"ids": list(ids), "reason": reason}), unless=unless)
 
-    def restore(self, ids: Collection[str], by: str, reason: str) -> Record:
-        return self.append(Pending("restore", by, {"ids": list(ids), "reason": reason}))
+    def restore(self, ids: Collection[str], by: str, reason: str, unless: Guard | None = None) -> Record:
+        return self.append(Pending("restore", by, {"ids": list(ids), "reason": reason}), unless=unless)
 
     def agents(self) -> Iterable[Agent]:
         return list(self.declared.values())

@@ -10,7 +10,7 @@ from typing import Any
 from synapse.entry import is_id
 from synapse.errors import Conflict, NotFound
 from synapse.ports import Log
-from synapse.records import Guard, Pending, Record, entry_of, none_live, sum_below
+from synapse.records import Guard, Pending, Record, all_of, entry_of, none_live, sum_below
 from synapse.testing.tools import FrozenClock, draft_entry, refused, same, together
 from synapse.workspace import Agent, Settings, settled
 
@@ -265,6 +265,20 @@ class LogContract:
         pending = Pending("note", "eng-a", {})
         refused(Conflict, lambda: log.append(pending, unless=Guard("a", "look", look)))
         assert seen == [[2, 2]]
+
+    def test_guards_hold_together(self) -> None:
+        log = self._log()
+        first = log.append(Pending("note", "eng-a", {}, key="taken"))
+        free, taken = none_live("free"), none_live("taken")
+        for both in (all_of(free, taken), all_of(None, taken, free)):
+            for view in self._views(log):
+                error = refused(Conflict, partial(view.append, Pending("note", "eng-a", {}), unless=both))
+                assert "taken" in str(error)
+            refused(Conflict, partial(log.archive, [], "eng-a", "why", both))
+            refused(Conflict, partial(log.restore, [], "eng-a", "why", both))
+        assert next(iter(log.since(first.seq)), None) is None
+        log.append(Pending("note", "eng-a", {"end": True}, key="taken"))
+        assert log.append(Pending("note", "eng-a", {}), unless=all_of(taken, free)).seq == first.seq + 2
 
     def test_a_guard_is_never_oversold(self) -> None:
         log = self._log()

@@ -71,7 +71,7 @@ class Skewed(MemoryLog):
     ("kind", "tests"),
     [
         (Forgetful, ["ids_are_unique_for_ever", "ids_are_unique_among_any_number_of_writers"]),
-        (Unguarded, ["once_returns_the_first_record", "unless_raises_and_writes_nothing"]),
+        (Unguarded, ["once_returns_the_first_record", "unless_raises_and_writes_nothing", "guards_hold_together"]),
         (Skewed, ["an_author_s_timestamp_has_no_say_in_the_order"]),
     ],
 )

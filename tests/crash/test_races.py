@@ -117,10 +117,11 @@ for n in range(15):
 def test_an_epoch_is_taken_once(root):
     code = """
 for n in range(10):
-    attempt(lambda: log.append(Pending("run", name, {"epoch": n + 1}, key="run-1"), unless=epoch_is("run-1", n)).seq)
+    act = Pending("run", name, {"run": "r", "epoch": n + 1}, key="run:r")
+    attempt(lambda: log.append(act, unless=epoch_is("run:r", n)).seq)
 """
     race(root, code)
-    epochs = [record.fields["epoch"] for record in records(root, key="run-1")]
+    epochs = [record.fields["epoch"] for record in records(root, key="run:r")]
     assert epochs == list(range(1, len(epochs) + 1))
     assert epochs
 

@@ -286,3 +286,89 @@ def test_an_agent_read_anew_reaches_what_its_new_globs_cover(mem):
     assert len(mem.as_agent("eng-a").read()) == 0
     mem.register(Agent("eng-a", read=("vault/*",), write=("api/*",)))
     assert len(mem.as_agent("eng-a").read()) == 1
+
+
+# -- runs ------------------------------------------------------------------------------------------------
+
+
+def run_record(mem, run, by="eng-a", **fields):
+    return mem.store.log.append(Pending("run", by, {"run": run, **fields}, key=f"run:{run}"))
+
+
+def runs_of(mem):
+    root = {"epoch": 1, "state": "running", "agent": "cto", "project": "p", "root": "top", "holder": "h1"}
+    run_record(mem, "top", "cto", **root, parent=None)
+    for n in range(3):
+        run_record(mem, f"kid-{n}", **root | {"agent": "eng-a", "project": "q", "parent": "top", "task": f"do {n}"})
+    run_record(mem, "kid-1", epoch=2, holder="h2")
+    run_record(mem, "kid-1", epoch=2, state="ended", status="done", summary="it works")
+    run_record(mem, "kid-1", epoch=2, debt=True)
+    mem.store.index.catch_up()
+    return mem.store.index.query
+
+
+def test_a_run_is_the_sum_of_its_records():
+    with synapse.open("memory:", clock=FrozenClock()) as mem:
+        query = runs_of(mem)
+        kid = query.run("kid-1")
+        told = {name: kid[name] for name in ("run", "agent", "epoch", "state", "status", "holder", "task", "debt")}
+        assert told == {
+            "run": "kid-1", "agent": "eng-a", "epoch": 2, "state": "ended", "status": "done", "holder": "h2",
+            "task": "do 1", "debt": True,
+        }  # fmt: skip
+        assert kid["at"] < kid["ended_at"]
+        assert query.run("top")["ended_at"] is None
+        assert query.run("nowhere") is None
+        assert query.db.run("run", {"id": "kid-1"}).fetchone()[4] == mem.store.log.at(6).at
+
+
+def test_runs_are_asked_for():
+    with synapse.open("memory:", clock=FrozenClock()) as mem:
+        query = runs_of(mem)
+
+        def ids(**asked):
+            return [run["run"] for run in query.runs(**asked)]
+
+        assert ids() == ["kid-2", "kid-1", "kid-0", "top"]
+        assert ids(state="running") == ["kid-2", "kid-0", "top"]
+        assert ids(root="top", limit=2) == ["kid-2", "kid-1"]
+        assert ids(agent="cto") == ids(project="p") == ["top"]
+        assert ids(project="q", state="ended") == ["kid-1"]
+        assert [run["run"] for run in query.children("top")] == ["kid-2", "kid-1", "kid-0"]
+        assert query.children("kid-0") == []
+
+
+def test_deliveries_are_asked_for():
+    with synapse.open("memory:", clock=FrozenClock()) as mem:
+        for agent, run, state, ids in (
+            ("eng-a", "r", "offered", ["syn-1", "syn-2"]),
+            ("eng-a", "r", "rendered", ["syn-1"]),
+            ("eng-a", "r", "rendered", ["syn-1"]),
+            ("eng-b", None, "acked", ["syn-1"]),
+        ):
+            fields = {"agent": agent, "state": state, "ids": ids, "how": "wake"} | (
+                {"run": run, "epoch": 1} if run else {}
+            )
+            mem.store.log.append(Pending("delivery", agent, fields))
+        mem.store.index.catch_up()
+        query = mem.store.index.query
+
+        def told(**asked):
+            return [(each["agent"], each["run"], each["entry"], each["state"]) for each in query.deliveries(**asked)]
+
+        mine = [
+            ("eng-a", "r", "syn-1", "rendered"), ("eng-a", "r", "syn-1", "offered"), ("eng-a", "r", "syn-2", "offered"),
+        ]  # fmt: skip
+        assert told() == [("eng-b", "", "syn-1", "acked"), *mine]
+        assert told(agent="eng-a") == told(run="r") == mine
+        assert told(entry="syn-2", run="r") == mine[2:]
+        assert told(limit=1) == [("eng-b", "", "syn-1", "acked")]
+
+
+def test_runs_and_deliveries_are_derived_again_to_the_same_digest(tmp_path):
+    with synapse.init(str(tmp_path / "memory")) as mem:
+        runs_of(mem)
+        mem.store.log.append(Pending("delivery", "eng-a", {"agent": "eng-a", "state": "acked", "ids": ["syn-1"]}))
+        before, runs = mem.digest(), mem.store.index.query.runs()
+        assert mem.rebuild().digest == before
+        assert mem.store.index.query.runs() == runs
