@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from synapse.claims import Claim
     from synapse.core import Memory, init, open
     from synapse.entry import Draft, Entry
     from synapse.errors import (
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Agent",
+    "Claim",
     "Conflict",
     "Draft",
     "Entry",
@@ -71,6 +73,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "claims": ("Claim",),
     "core": ("Memory", "init", "open"),
     "entry": ("Draft", "Entry"),
     "page": ("Event", "Fate", "Hit", "Hits", "Page", "Problem", "Rebuilt", "Report"),

@@ -38,6 +38,13 @@ class Pen:
         filer = self.store.log.archive if kind == "archive" else self.store.log.restore
         return self._fenced(kind, None, lambda guard: filer(ids, self.id, reason, guard))
 
+    def delivery(self, state: str, ids: Collection[str], how: str, once: str | None = None) -> Record:
+        """Note how far entries came on their way to this agent: offered, rendered or acked."""
+        whose = {"agent": self.id} | ({"run": self.run, "epoch": self.epoch} if self.run else {})
+        return self.write(
+            Pending("delivery", self.id, whose | {"state": state, "ids": list(ids), "how": how}), once=once
+        )
+
     def grants(self) -> tuple[str, ...]:
         """Where the run may write besides its agent's own namespaces. To write alone: its own entries an agent may
         read back wherever they are, and a grant shows it nobody else's."""
@@ -47,6 +54,11 @@ class Pen:
         if run["agent"] != self.id:
             raise Forbidden(f"run {self.run} is {run['agent']}'s, not {self.id}'s", agent=self.id, action="write")
         return tuple(run.get("grants") or ())
+
+    def project(self) -> str | None:
+        """The project that the run is for."""
+        found = self._record() or {}
+        return found.get("project")
 
     def _record(self) -> dict[str, Any] | None:
         if self.run is None:

@@ -19,6 +19,7 @@ from synapse.store import Store
 from synapse.workspace import OPERATOR, Agent
 
 if TYPE_CHECKING:
+    from synapse.claims import Claim
     from synapse.view import View
 
 Names = str | Iterable[str] | None
@@ -120,6 +121,34 @@ class Seat:
     def restore(self, ids: Names, reason: str = "restored by hand") -> list[Entry]:
         """Bring archived entries back to the place they had."""
         return self._file(words(ids), "restore", reason)
+
+    def claim(self, work: str, *, minutes: int = 30, note: str | None = None, once: str | None = None) -> Claim:
+        """Lease a piece of work, or extend one's own lease: nobody else gets it until it ends. Conflict says who
+        holds it and until when. A lease ends with the run that took it."""
+        from synapse import claims
+
+        self._writer()
+        return claims.take(self.pen, work, minutes, note, once, self.store.clock())
+
+    def release(self, work: str, *, once: str | None = None) -> Claim:
+        """Give a piece of work back before its time."""
+        from synapse import claims
+
+        self._writer()
+        return claims.release(self.pen, work, once, self.store.clock())
+
+    def ack(self, ids: Names, *, once: str | None = None) -> list[str]:
+        """Say that entries which were delivered to this agent have reached it; their ids."""
+        self._writer()
+        wanted = [self._known(id).id for id in words(ids)]
+        if not wanted:
+            raise InvalidEntry("nothing to acknowledge: name at least one entry")
+        delivered = {id: self.store.index.query.deliveries(agent=self.id, entry=id) for id in wanted}
+        for id, found in delivered.items():
+            if not found:
+                raise NotFound(f"{id} was not delivered to {self.id}", id=id)
+        self.pen.delivery("acked", wanted, "said so", once)
+        return wanted
 
     # -- reading -----------------------------------------------------------------------------------
 

@@ -352,6 +352,11 @@ def walk_append(me, world):
             yield from acts(lambda me, id, way=way: me.append("text", where, **{way: id}))(me, world)
 
 
+def walk_claim(me, world):
+    if me.id != "operator":
+        yield "claim", [me.claim("some work"), me.release("some work")], True, False
+
+
 SEAT = {
     "read": walk_read,
     "briefing": walk_briefing,
@@ -363,6 +368,9 @@ SEAT = {
     "get": walk_get,
     "fate": walk_fate,
     "append": walk_append,
+    "claim": walk_claim,
+    "release": walk_claim,
+    "ack": acts(lambda me, id: me.ack([id])),
     "resolve": acts(lambda me, id: me.resolve(id)),
     "vouch": acts(lambda me, id: me.vouch(id)),
     "approve": acts(lambda me, id: me.approve(id)),
@@ -405,7 +413,7 @@ PUBLIC = {
     "init": "gives a Memory",
     "open": "gives a Memory",
     **dict.fromkeys(
-        ("Agent Draft Entry Event Fate Hit Hits Page Problem Rebuilt Report Settings Skill View").split(), VALUE
+        ("Agent Claim Draft Entry Event Fate Hit Hits Page Problem Rebuilt Report Settings Skill View").split(), VALUE
     ),
     **dict.fromkeys((name for name in synapse.__all__ if name.endswith("Error")), ERROR),
     **dict.fromkeys(

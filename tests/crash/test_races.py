@@ -114,6 +114,15 @@ for n in range(15):
     assert len(acts) == 2 * sum(result != "Conflict" for results in found for result in results)
 
 
+def test_work_is_claimed_by_one_alone(root):
+    """Eight processes want the same fifty pieces of work: each piece goes to exactly one of them."""
+    code = "for n in range(50): attempt(lambda: me.claim(f'Work  {n}.').work)"
+    found = race(root, code, [f"eng-{n}" for n in range(RACERS)])
+    taken = sorted(result for results in found for result in results if result != "Conflict")
+    assert taken == sorted(f"work {n}" for n in range(50))
+    assert len(records(root, kind="claim")) == 50
+
+
 def test_an_epoch_is_taken_once(root):
     code = """
 for n in range(10):

@@ -1,0 +1,226 @@
+"""Tools: the memory as a model calls it. Schemas as short as they can be, answers of a few lines of text.
+
+An answer is a capsule of at most 2,048 bytes; what it quotes stands in the form of `block`, so that no entry
+poses as anything else. Whatever is wrong with a call is told as text: nothing that a model writes raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from synapse import block
+from synapse.clock import seconds
+from synapse.entry import PRIORITIES, Entry
+from synapse.errors import InvalidEntry, SynapseError
+from synapse.seat import Seat
+
+CAPSULE = 2_048  # bytes
+PAGE = 20
+HITS = 8
+
+Arguments = Mapping[str, Any]
+
+
+class ToolProblem(str):
+    """The answer to a call that could not be done: `Error: ` and why. A text like any other answer."""
+
+    __slots__ = ()
+
+
+class Tool(NamedTuple):
+    """A tool of the memory. `call` acts as a seat; its third argument is the key under which a retry writes nothing."""
+
+    name: str
+    description: str
+    schema: Mapping[str, Any]
+    call: Callable[[Seat, Arguments, str | None], str]
+    writes: bool
+
+
+def call(tool: Tool, seat: Seat, arguments: object, once: str | None = None) -> str:
+    """What the tool answers; a ToolProblem where the arguments do not fit, or the memory refuses."""
+    try:
+        return tool.call(seat, checked(tool, arguments), once)
+    except SynapseError as error:
+        return ToolProblem(_cut(f"Error: {block.escaped(str(error))}"))
+
+
+def offered(role: str) -> list[Tool]:
+    """The tools of a role. What is offered costs tokens in every turn, so it is only what the role uses: those who
+    hand out work say which results they took in; for the others, ending a turn says it."""
+    return [tool for tool in TOOLS if tool.name != "ack" or role in ("cto", "project-lead")]
+
+
+def checked(tool: Tool, arguments: object) -> Arguments:
+    """The arguments, or InvalidEntry that lists all that is wrong with them."""
+    takes = tool.schema["properties"]
+    if not isinstance(arguments, Mapping):
+        raise InvalidEntry(f"{tool.name} takes an object with {', '.join(takes)}")
+    given = {name: value for name, value in arguments.items() if value is not None}
+    problems = [f"{tool.name} takes no {block.escaped(str(name)[:40])!r}" for name in given if name not in takes]
+    problems += [f"{name} is missing" for name in tool.schema.get("required", ()) if name not in given]
+    problems += [
+        f"{name} must be {_kind(takes[name])}"
+        for name, value in given.items()
+        if name in takes and not _fits(takes[name], value)
+    ]
+    if problems:
+        raise InvalidEntry("; ".join(problems))
+    return given
+
+
+def _fits(schema: Mapping[str, Any], value: object) -> bool:
+    match schema["type"]:
+        case "string":
+            return _is_text(value) and value in schema.get("enum", (value,))
+        case "integer":
+            return isinstance(value, int) and not isinstance(value, bool)
+        case "boolean":
+            return isinstance(value, bool)
+        case _:
+            return isinstance(value, Sequence) and not isinstance(value, str) and all(map(_is_text, value))
+
+
+def _is_text(value: object) -> bool:
+    """Text that can be stored: half a surrogate pair, which JSON can say, cannot."""
+    return isinstance(value, str) and not any("\ud800" <= char <= "\udfff" for char in value)
+
+
+def _kind(schema: Mapping[str, Any]) -> str:
+    if "enum" in schema:
+        return f"one of {', '.join(schema['enum'])}"
+    return {"string": "text", "integer": "a whole number", "boolean": "true or false"}.get(
+        schema["type"], "a list of texts"
+    )
+
+
+# -- the tools -------------------------------------------------------------------------------------------
+
+
+def _append(seat: Seat, given: Arguments, once: str | None) -> str:
+    fields = {name: value for name, value in given.items() if name not in ("namespace", "body")}
+    return _stored(seat.append(given["body"], given["namespace"], once=once, **fields))
+
+
+def _report_blocker(seat: Seat, given: Arguments, once: str | None) -> str:
+    where = f"blockers/{_project(seat)}"
+    return _stored(seat.append(f"Blocked: {given['text']}", where, priority="critical", once=once))
+
+
+def _project(seat: Seat) -> str:
+    project = seat.pen.project()
+    if project is None:
+        raise InvalidEntry("no project is known here: append to a namespace below blockers/, with priority critical")
+    return project
+
+
+def _stored(entry: Entry) -> str:
+    waits = "; it waits for review" if entry.staged else ""
+    return f"Stored as {entry.id} in {entry.namespace}{waits}."
+
+
+def _read(seat: Seat, given: Arguments, _: str | None) -> str:
+    if "id" in given:
+        return _one(seat, given["id"], given.get("offset", 0))
+    page = seat.read(since=given.get("since"), namespace=given.get("namespace"), limit=PAGE)
+    if not page:
+        return f"Nothing here for you: {page.matched} live entries match, you may see none of them."
+    return _capsule([_short(entry) for entry in page], page.visible, "name a namespace or since")
+
+
+def _short(entry: Entry) -> str:
+    """Its natural form, or a pointer where that would take half of the capsule."""
+    text = block.natural(entry).text
+    return text if len(text.encode()) <= CAPSULE // 2 else block.pointer(entry).text
+
+
+def _one(seat: Seat, id: str, offset: int) -> str:
+    """One entry whole, or as much of it as there is room for, from an offset on."""
+    entry = seat.get(id)
+    if not 0 <= offset < len(entry.body):
+        raise InvalidEntry(f"offset {offset} is not within the {len(entry.body)} characters of {id}")
+    fate = seat.fate(id)
+    state = f"(no longer shown: {fate.reason}{' by ' + fate.by if fate.by else ''})\n" if fate else ""
+
+    def shown(n: int) -> str:
+        text, end = block.whole(entry._replace(body=entry.body[offset : offset + n])).text, offset + n
+        more = f"(characters {offset} to {end} of {len(entry.body)}; the rest: offset {end})\n"
+        return state + text + (more if end < len(entry.body) else "")
+
+    low, high = 1, min(CAPSULE, len(entry.body) - offset)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if len(shown(middle).encode()) <= CAPSULE else (low, middle - 1)
+    return shown(low)
+
+
+def _memory_search(seat: Seat, given: Arguments, _: str | None) -> str:
+    hits = seat.search(given["query"], limit=HITS)
+    if not hits:
+        return "Nothing that you may see matches these words."
+    blocks = [block.whole(hit.entry._replace(body=hit.excerpt)).text for hit in hits]
+    return _capsule(blocks, hits.ranked, "use more words; read an id for the whole text")
+
+
+def _claim(seat: Seat, given: Arguments, once: str | None) -> str:
+    if given.get("release"):
+        return f"Released {seat.release(given['work'], once=once).work!r}."
+    claim = seat.claim(given["work"], minutes=given.get("minutes", 30), once=once)
+    return f"{claim.work!r} is yours until {seconds(claim.until)}."
+
+
+def _ack(seat: Seat, given: Arguments, once: str | None) -> str:
+    return f"Acknowledged {', '.join(seat.ack(given['ids'], once=once))}."
+
+
+def _object(required: Iterable[str] = (), **properties: Any) -> dict[str, Any]:
+    """The schema of an object; a bare type's name stands for a schema of that type."""
+    named = {name: {"type": what} if isinstance(what, str) else what for name, what in properties.items()}
+    return {"type": "object", "properties": named} | ({"required": list(required)} if required else {})
+
+
+_PRIORITY = {"type": "string", "enum": list(PRIORITIES)}
+_IDS = {"type": "array", "items": {"type": "string"}}
+_ENTRY = _object(
+    ("namespace", "body"),
+    namespace="string",
+    body="string",
+    priority=_PRIORITY,
+    to="string",
+    topic="string",
+    supersedes="string",
+)
+_WHICH = _object(id="string", offset="integer", namespace="string", since="string")
+_WORK = _object(("work",), work="string", minutes="integer", release="boolean")
+TOOLS = (
+    Tool("append", "Write to shared memory; to agent:ID or team:NAME, else all", _ENTRY, _append, True),
+    Tool("read", "Newest entries of shared memory, or one by id", _WHICH, _read, False),
+    Tool("memory_search", "Search shared memory", _object(("query",), query="string"), _memory_search, False),
+    Tool("report_blocker", "Report what stops you", _object(("text",), text="string"), _report_blocker, True),
+    Tool("claim", "Reserve work so nobody else does it", _WORK, _claim, True),
+    Tool("ack", "Confirm entries delivered to you", _object(("ids",), ids=_IDS), _ack, True),
+)
+
+
+# -- capsules --------------------------------------------------------------------------------------------
+
+
+def _capsule(blocks: Sequence[str], total: int, advice: str) -> str:
+    """As many blocks as there is room for, in their order; the last line says what is missing."""
+
+    def foot(shown: int) -> str:
+        return f"({shown} of {total} shown; {advice})\n" if shown < total else ""
+
+    shown, size = 0, 0
+    for text in blocks:
+        if size + len(text.encode()) + len(foot(shown + 1).encode()) > CAPSULE:
+            break
+        size, shown = size + len(text.encode()), shown + 1
+    return "".join(blocks[:shown]) + foot(shown)
+
+
+def _cut(text: str) -> str:
+    """One text within a capsule."""
+    raw = text.encode("utf-8", "replace")
+    return text if len(raw) <= CAPSULE else raw[: CAPSULE - 4].decode("utf-8", "ignore") + "…"
