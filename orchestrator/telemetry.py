@@ -1,0 +1,107 @@
+"""OpenTelemetry spans of runs, steps and tool calls, named as the conventions for generative AI name them.
+
+Nothing is imported here. Whoever configures a tracer provider has loaded OpenTelemetry; where nobody has, a span
+is nothing and costs next to nothing. Spans carry names and numbers, never prompts, results or entries.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from orchestrator.engine import Usage
+
+
+class Span:
+    """What is told about a piece of work while it goes on."""
+
+    def __init__(self, recorded: Any = None) -> None:
+        self._recorded = recorded
+
+    def tell(self, **attributes: object) -> None:
+        """Attributes by their names in the conventions, `__` for each dot; None is left out."""
+        if self._recorded is not None:
+            for name, value in attributes.items():
+                if value is not None:
+                    self._recorded.set_attribute(name.replace("__", "."), value)
+
+    def used(self, usage: Usage, cost: float | None = None) -> None:
+        self.tell(
+            gen_ai__usage__input_tokens=usage.input_tokens,
+            gen_ai__usage__output_tokens=usage.output_tokens,
+            gen_ai__usage__cache_read__input_tokens=usage.cached_tokens or None,
+            gen_ai__usage__cache_creation__input_tokens=usage.written_tokens or None,
+            synapse__cost_usd=cost,
+        )
+
+    def failed(self, kind: str) -> None:
+        """It did not come to its end: `kind` is a short word, such as an error's class or a run's status."""
+        if self._recorded is not None:
+            self._recorded.set_status(sys.modules["opentelemetry.trace"].StatusCode.ERROR, kind)
+            self.tell(error__type=kind)
+
+
+_SILENT = Span()
+
+
+@contextmanager
+def run_span(run: str, agent: str, *, provider: str, model: str | None = None, **more: object) -> Iterator[Span]:
+    """A run, from its first step to its end."""
+    with _span(f"invoke_agent {agent}", "INTERNAL") as span:
+        _name(span, "invoke_agent", run, agent, provider, model)
+        span.tell(**more)
+        yield span
+
+
+@contextmanager
+def step_span(run: str, agent: str, step: int, *, provider: str, model: str | None) -> Iterator[Span]:
+    """One call of a model."""
+    with _span(f"chat {model}" if model else "chat", "CLIENT") as span:
+        _name(span, "chat", run, agent, provider, model)
+        span.tell(synapse__step=step)
+        yield span
+
+
+@contextmanager
+def tool_span(run: str, agent: str, tool: str, call: str) -> Iterator[Span]:
+    """One call of a tool."""
+    with _span(f"execute_tool {tool}", "INTERNAL") as span:
+        span.tell(
+            gen_ai__operation__name="execute_tool",
+            gen_ai__tool__name=tool,
+            gen_ai__tool__call__id=call,
+            gen_ai__tool__type="function",
+            gen_ai__agent__name=agent,
+            gen_ai__conversation__id=run,
+        )
+        yield span
+
+
+def _name(span: Span, operation: str, run: str, agent: str, provider: str, model: str | None) -> None:
+    span.tell(
+        gen_ai__operation__name=operation,
+        gen_ai__provider__name=provider,
+        gen_ai__request__model=model,
+        gen_ai__agent__name=agent,
+        gen_ai__conversation__id=run,
+    )
+
+
+@contextmanager
+def _span(name: str, kind: str) -> Iterator[Span]:
+    trace = sys.modules.get("opentelemetry.trace")
+    if trace is None:
+        yield _SILENT
+        return
+    tracer = trace.get_tracer("synapse-orchestrator")
+    # An error's text may quote an entry: only its kind is told, below.
+    silent = {"record_exception": False, "set_status_on_exception": False}
+    with tracer.start_as_current_span(name, kind=trace.SpanKind[kind], **silent) as recorded:
+        span = Span(recorded if recorded.is_recording() else None)
+        try:
+            yield span
+        except BaseException as error:
+            span.failed(type(error).__name__)
+            raise
