@@ -25,6 +25,11 @@ _HIDDEN = re.compile(
     "\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U0010ffff]"
     "|(?<=[\ufe0e\ufe0f])[\ufe0e\ufe0f]"
 )
+# What the chat templates of open models are made of. Servers of such models take it for their own, wherever it stands.
+_CONTROL = re.compile(
+    r"<(?=[|｜][^\s<>]{1,64}[|｜]>|/?s>|(?:start|end)_of_turn>)"
+    r"|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\])"
+)
 
 
 class Block(NamedTuple):
@@ -79,7 +84,10 @@ def _name(author: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """The text with every hidden character as its code point, `<U+202E>`. Tab and line feed stay."""
+    """The text with every hidden character as its code point, `<U+202E>`, and the first character of what a model's
+    server would obey, `<U+003C>|im_start|>`. Tab and line feed stay."""
+    if "<" in text or "[" in text:
+        text = _CONTROL.sub(_code_point, text)
     plain = text.isascii() and text.isprintable()
     return text if plain else _HIDDEN.sub(_code_point, text)
 

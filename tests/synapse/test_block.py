@@ -88,6 +88,20 @@ def test_every_hidden_character_is_shown_by_its_code_point():
             assert escaped(f"a{char}b") == f"a{char}b"
 
 
+@pytest.mark.parametrize(
+    "token",
+    ["<|im_start|>", "<|endoftext|>", "<｜User｜>", "<｜begin▁of▁sentence｜>", "</s>", "<end_of_turn>", "[/INST]"],
+)
+def test_what_a_models_server_would_obey_is_spelled_out(token):
+    told = escaped(f"a{token}b{token}")
+    assert told == f"a{token}b{token}".replace(token, f"<U+{ord(token[0]):04X}>{token[1:]}")
+
+
+def test_code_and_markup_stay():
+    for text in ("a <| b |> c", "p <|> q", "x[INST]", "<span>", "[a](b)", "<||>", "a < b | c > d", "<|a b|>"):
+        assert escaped(text) == text.replace("[INST]", "<U+005B>INST]")
+
+
 def test_ordinary_texts_in_any_script_stay():
     for text in ("naïve — “quoted”…", "Привет, мир", "日本語のテキスト", "❤️ 👍🏽 🇪🇺", "العربية ١٢٣", "a\tb\nc", ""):
         assert escaped(text) == text

@@ -1,0 +1,172 @@
+"""What a run begins with, and what is said to it later: texts from templates, with what others wrote fenced in.
+
+Pure but for the templates' files. Nothing here reads the memory, counts tokens or knows a run's folder. Every text
+that an agent wrote is a value, never a template; it stands quoted, line by line, between tags that it cannot close.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from orchestrator.fence import closing, fence, inline, opening, quoted
+from orchestrator.templates import BrokenTemplate, Templates
+from synapse.block import whole
+from synapse.digest import sha256
+from synapse.entry import Entry
+from synapse.namespace import is_component
+from synapse.workspace import Agent
+
+OTHERWISE = "engineer"  # the template of a role that has none of its own
+
+
+class Assignment(NamedTuple):
+    """What is to be done. `kind` names a template other than that of the agent's role: `qa`, say."""
+
+    text: str
+    project: str | None = None
+    given_by: str | None = None
+    kind: str | None = None
+
+
+class Reach(NamedTuple):
+    """By what an agent reaches the memory: the names of its tools, or the shell."""
+
+    tools: tuple[str, ...] = ()
+    shell: bool = False
+
+
+NOTHING = Reach()
+
+
+class Prompt(NamedTuple):
+    """The parts of a spawn prompt, the stable first. `memory` is empty where nothing is shown."""
+
+    system: str
+    memory: str
+    task: str
+
+    @property
+    def text(self) -> str:
+        """The whole, as `replay` prints it."""
+        return "\n".join(part for part in self if part)
+
+    @property
+    def sha256(self) -> str:
+        return sha256(self.text.encode("utf-8", "surrogatepass"))
+
+
+class Report(NamedTuple):
+    """What became of work that was given to another: its run, and its summary in its own words."""
+
+    run: str
+    agent: str
+    status: str
+    summary: str
+
+
+def render(
+    agent: Agent,
+    task: Assignment,
+    view: str,
+    secret: bytes,
+    templates: Templates,
+    reach: Reach = NOTHING,
+) -> tuple[Prompt, str]:
+    """The prompt of a spawn, and its fence. `view` is the text of the agent's view; nothing is shown where it is empty.
+
+    The task stands last and as it was given: it can close nothing that stands before it, and the fence is drawn
+    so that the task does not contain it either; so no text of it passes for memory.
+    """
+    drawn = fence(secret, agent.id, f"{view}\n{task.text}")
+    values = {"agent": agent, "tools": reach.tools, "shell": reach.shell}
+    system = templates.render(template_of(agent, task, templates), values)
+    memory = fenced("memory", drawn, view, templates, "view") if view else ""
+    return Prompt(system, memory, assigned(task, templates)), drawn
+
+
+def template_of(agent: Agent, task: Assignment, templates: Templates) -> str:
+    """The name of the template: of the task's kind, else the agent's role, else an engineer's."""
+    names = (name for name in (task.kind, agent.role) if name and is_component(name))
+    return next((name for name in names if templates.has(name)), OTHERWISE)
+
+
+def assigned(task: Assignment, templates: Templates) -> str:
+    """The last part of a prompt. The text of the task is in it as it is."""
+    made = templates.render("task", {"task": task})
+    if task.text not in made:
+        raise BrokenTemplate("task.md.j2 does not show task.text as it is", file="task.md.j2", line=1)
+    return made
+
+
+def frame(agent: Agent, secret: bytes, templates: Templates) -> tuple[str, str]:
+    """What stands before and behind a view. It ends and begins a line there, so that counts add up."""
+    drawn = fence(secret, agent.id, "")
+    before, _, behind = fenced("memory", drawn, "-\n", templates, "view").partition(f"{opening(drawn)}-\n")
+    return before + opening(drawn), behind
+
+
+def wake(entries: Iterable[Entry], agent: Agent, secret: bytes, templates: Templates) -> str:
+    """What is said to a running session when something arrives that it must know."""
+    news = "".join(whole(entry).text for entry in entries)
+    return fenced("wake", fence(secret, agent.id, news), news, templates, "news")
+
+
+def unread(reports: Sequence[Report], agent: Agent, secret: bytes, templates: Templates) -> str:
+    """What is said to an agent that would end without having read what others did for it."""
+    told = "".join(_told(report) for report in reports)
+    return fenced("unread", fence(secret, agent.id, told), told, templates, "told")
+
+
+def resumed(
+    agent: Agent, secret: bytes, templates: Templates, *, in_flight: Sequence[str] = (), earlier: str = ""
+) -> str:
+    """What is said to a session that goes on after its process died. `in_flight`: the names of calls whose outcome
+    nobody knows; `earlier`: what a client had said that keeps no conversation."""
+    body = quoted(earlier) if earlier else ""
+    names = [inline(name) for name in in_flight]
+    if body:
+        return fenced("resumed", fence(secret, agent.id, body), body, templates, "earlier", in_flight=names)
+    return templates.render("resumed", {"earlier": "", "in_flight": names, "opening": "", "closing": ""})
+
+
+def fenced(name: str, fence: str, body: str, templates: Templates, value: str, **more: object) -> str:
+    """A template with the body between its tags. A template that a workspace has spoiled is an error: what others
+    wrote is never shown without its fence."""
+    values = {value: body, "opening": opening(fence), "closing": closing(fence), **more}
+    made = templates.render(name, values)
+    block = f"{opening(fence)}{body}{closing(fence)}"
+    at = made.find(block)
+    if made.count(fence) != 2 or at < 0 or made[:at][-1:] not in ("", "\n"):
+        what = "{{ opening }}{{ " + value + " }}{{ closing -}} in lines of their own, once"
+        raise BrokenTemplate(f"{name}.md.j2 has to have {what}", file=f"{name}.md.j2", line=1)
+    return made
+
+
+def _told(report: Report) -> str:
+    head = f"- run {report.run} ({inline(report.agent)}): {report.status}"
+    return f"{head}\n" + "".join(f"  {line}\n" for line in quoted(report.summary).splitlines())
+
+
+# -- What a provider's cache can keep --------------------------------------------------------------------------
+
+
+class Prefix(NamedTuple):
+    """How much of a prompt stands at the beginning of the next one, in bytes and as a share of it."""
+
+    bytes: int
+    of: int
+
+    @property
+    def share(self) -> float:
+        return self.bytes / self.of if self.of else 1.0
+
+
+def prefix(before: Prompt, after: Prompt) -> Prefix:
+    """What the next prompt of an agent has in common with the one before, up to the task: what a cache can keep."""
+    old, new = (f"{prompt.system}\n{prompt.memory}".encode("utf-8", "surrogatepass") for prompt in (before, after))
+    low, high = 0, min(len(old), len(new))
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if old[:middle] == new[:middle] else (low, middle - 1)
+    return Prefix(low, len(old))
