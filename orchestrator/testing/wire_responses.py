@@ -1,0 +1,224 @@
+"""OpenAI's Responses on the wire, with the namespaces of tools that the Codex client uses. Pure.
+
+A tool `read` of the namespace `mcp__synapse` is seen by a script as `mcp__synapse__read`, and called on the wire by
+its name and namespace; those of the namespace `functions` keep their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from orchestrator.engine import Call, Message, Tool
+from orchestrator.engines.scripted import Seen
+from orchestrator.testing.wire import (
+    Asked,
+    Block,
+    Event,
+    Invalid,
+    Said,
+    Spoken,
+    compact,
+    parsed,
+    pieces,
+    signed,
+    texts_of,
+    tool_block,
+    user_message,
+)
+
+MARKED = False
+END = None
+CONTEXT = "Your input exceeds the context window of this model: it has {sent} tokens of {window}."
+ENCRYPTED = "reasoning.encrypted_content"
+TEXTS = ("input_text", "output_text", "text")
+Names = Mapping[str, tuple[str, str]]
+
+
+def read(body: Mapping[str, Any]) -> Asked:
+    if not body.get("model"):
+        raise Invalid("Missing required parameter: 'model'.")
+    tools, names = _tools(body)
+    system = body.get("instructions") or ""
+    blocks = [tool_block(tool) for tool in tools] + ([Block("system", system)] if system else [])
+    given = body.get("input") or []
+    messages: list[Message] = []
+    open_calls: set[str] = set()
+    for item in [{"role": "user", "content": given}] if isinstance(given, str) else given:
+        open_calls = _check(item, open_calls)
+        found = _message(item, names)
+        if found is None:
+            continue
+        blocks.append(
+            Block(found.role, found.text + "".join(call.name + compact(call.arguments) for call in found.calls))
+        )
+        if found.role == "assistant" and messages and messages[-1].role == "assistant":
+            before = messages.pop()
+            found = found._replace(text=before.text + found.text, calls=before.calls + found.calls)
+        messages.append(found)
+    if open_calls:
+        raise Invalid(f"No tool output found for function call {min(open_calls)}.")
+    seen = Seen(system, tuple(messages), tuple(tools))
+    thinks = ENCRYPTED in (body.get("include") or ()) and bool(body.get("reasoning"))
+    return Asked(seen, body["model"], bool(body.get("stream")), tuple(blocks), thinks, names)
+
+
+def _tools(body: Mapping[str, Any]) -> tuple[list[Tool], Names]:
+    tools: list[Tool] = []
+    names: dict[str, tuple[str, str]] = {}
+    for outer in body.get("tools") or ():
+        space = outer["name"] if outer["type"] == "namespace" else ""
+        for raw in outer.get("tools", ()) if space else (outer,):
+            if raw.get("type") not in ("function", "custom"):
+                continue
+            name = raw["name"] if space in ("", "functions") else f"{space}__{raw['name']}"
+            if space:
+                names[name] = (space, raw["name"])
+            tools.append(Tool(name, raw.get("description") or "", raw.get("parameters") or {}))
+    return tools, names
+
+
+def _check(item: Mapping[str, Any], open_calls: set[str]) -> set[str]:
+    """What the provider refuses; the calls that are still to be answered."""
+    kind = item.get("type", "message")
+    if kind == "function_call":
+        return open_calls | {item["call_id"]}
+    if kind == "function_call_output":
+        if item["call_id"] not in open_calls:
+            raise Invalid(f"No tool call found for function call output with call_id {item['call_id']}.")
+        return open_calls - {item["call_id"]}
+    if kind == "reasoning":
+        thought = "".join(part["text"] for part in item.get("summary") or ())
+        if item.get("encrypted_content") != signed(thought):
+            raise Invalid(f"Item with id '{item.get('id')}' not found, and its encrypted content is not ours.")
+    return open_calls
+
+
+def _message(item: Mapping[str, Any], names: Names) -> Message | None:
+    """What a script sees of an item."""
+    match item.get("type", "message"):
+        case "message" if item["role"] == "assistant":
+            return Message("assistant", "".join(texts_of(item["content"], TEXTS)), "work_out")
+        case "message":
+            return user_message("\n".join(texts_of(item["content"], TEXTS)))
+        case "function_call" | "custom_tool_call":
+            wanted = (item.get("namespace", ""), item["name"])
+            name = next((name for name, wire in names.items() if wire == wanted), item["name"])
+            arguments = parsed(item.get("arguments") or "{}")
+            return Message("assistant", "", "work_out", (Call(item["call_id"], name, arguments),))
+        case "function_call_output" | "custom_tool_call_output":
+            text = "\n".join(texts_of(item["output"], TEXTS))
+            return Message("tool", text, "work_obs", answers=item["call_id"])
+    return None
+
+
+def _call(call: Spoken, asked: Asked, **more: Any) -> dict[str, Any]:
+    item = {"type": "function_call", "id": f"fc_{call.id}", "call_id": call.id, "name": call.name}
+    if call.name in asked.names:
+        space, name = asked.names[call.name]
+        item |= {"name": name, "namespace": space}
+    return {**item, "arguments": call.arguments, "status": "completed", **more}
+
+
+def _output(reply: Said, asked: Asked) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = []
+    if reply.thought is not None:
+        summary = [{"type": "summary_text", "text": reply.thought}]
+        thought = {"type": "reasoning", "id": f"rs_{reply.id}", "summary": summary}
+        items.append({**thought, "encrypted_content": signed(reply.thought)})
+    if reply.text:
+        part: dict[str, Any] = {"type": "output_text", "text": reply.text, "annotations": [], "logprobs": []}
+        if reply.stop == "refusal":
+            part = {"type": "refusal", "refusal": reply.text}
+        message = {"type": "message", "id": f"msg_{reply.id}", "role": "assistant", "content": [part]}
+        items.append({**message, "status": "incomplete" if reply.stop == "length" and not reply.calls else "completed"})
+    items += [_call(call, asked) for call in reply.calls]
+    if reply.stop == "length" and reply.calls:
+        items[-1]["status"] = "incomplete"
+    return items
+
+
+def whole(reply: Said, asked: Asked) -> dict[str, Any]:
+    used, cut = reply.used, reply.stop == "length"
+    usage = {
+        "input_tokens": used.sent,
+        "input_tokens_details": {"cached_tokens": used.read, "cache_write_tokens": 0},
+        "output_tokens": used.out,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": used.sent + used.out,
+    }
+    return _response(
+        reply,
+        "incomplete" if cut else "completed",
+        output=_output(reply, asked),
+        usage=usage,
+        incomplete_details={"reason": "max_output_tokens"} if cut else None,
+    )
+
+
+def _response(reply: Said, status: str, **more: Any) -> dict[str, Any]:
+    head = {"id": f"resp_{reply.id}", "object": "response", "created_at": 1_760_000_000, "model": reply.model}
+    fixed: dict[str, Any] = {
+        "error": None,
+        "incomplete_details": None,
+        "instructions": None,
+        "metadata": {},
+        "output": [],
+    }
+    rest = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "usage": None}
+    return {**head, "status": status, **fixed, **rest, **more}
+
+
+def events(reply: Said, asked: Asked) -> Iterator[Event]:
+    for number, event in enumerate(_events(reply, asked)):
+        yield event._replace(data={**event.data, "sequence_number": number})
+
+
+def _events(reply: Said, asked: Asked) -> Iterator[Event]:
+    yield _event("response.created", response=_response(reply, "in_progress"))
+    for index, item in enumerate(_output(reply, asked)):
+        place = {"output_index": index, "item_id": item["id"]}
+        match item["type"]:
+            case "message":
+                yield _event("response.output_item.added", output_index=index, item={**item, "content": []})
+                yield from _text_events(item["content"][0], place)
+            case "function_call":
+                yield _event("response.output_item.added", output_index=index, item={**item, "arguments": ""})
+                for piece in pieces(item["arguments"]):
+                    yield _event("response.function_call_arguments.delta", "arguments", **place, delta=piece)
+                done = {"arguments": item["arguments"], "name": item["name"]}
+                yield _event("response.function_call_arguments.done", **place, **done)
+            case _:
+                yield _event("response.output_item.added", output_index=index, item=item)
+        yield _event("response.output_item.done", output_index=index, item=item)
+    ended = whole(reply, asked)
+    yield _event(f"response.{ended['status']}", response=ended)
+
+
+def _text_events(part: Mapping[str, Any], place: Mapping[str, Any]) -> Iterator[Event]:
+    kind, key = ("refusal", "refusal") if part["type"] == "refusal" else ("output_text", "text")
+    place = {**place, "content_index": 0}
+    yield _event("response.content_part.added", **place, part={**part, key: ""})
+    for piece in pieces(part[key]):
+        yield _event(f"response.{kind}.delta", "text", **place, delta=piece)
+    yield _event(f"response.{kind}.done", **place, **{key: part[key]})
+    yield _event("response.content_part.done", **place, part=part)
+
+
+def _event(name: str, of: str = "", /, **data: Any) -> Event:
+    return Event(name, {"type": name, **data}, of)
+
+
+def counted(tokens: int) -> dict[str, Any]:
+    return {"object": "response.input_tokens", "input_tokens": tokens}
+
+
+def failure(status: int, message: str, *, context: bool = False) -> dict[str, Any]:
+    kind = "server_error" if status >= 500 else "requests" if status == 429 else "invalid_request_error"
+    code = "context_length_exceeded" if context else "rate_limit_exceeded" if status == 429 else None
+    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
+
+
+def failure_event(message: str) -> Event:
+    error = {"type": "error", "code": "server_error", "message": message, "param": None}
+    return Event("error", {**error, "sequence_number": 1})
