@@ -10,16 +10,17 @@ from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 
 from synapse import clock as clocks
+from synapse.authority import admit
 from synapse.digest import sha256
-from synapse.entry import SECOND
-from synapse.errors import Forbidden, InvalidEntry, StoreError
+from synapse.entry import SECOND, Draft, Entry
+from synapse.errors import Forbidden, InvalidEntry, NotFound, StoreError
 from synapse.log import open_log
 from synapse.log.disk import sync_directory
 from synapse.log.files import FilesLog
 from synapse.namespace import is_component
 from synapse.page import Event, Page, Problem, Rebuilt, Report
 from synapse.pen import incarnation
-from synapse.records import Pending, Record
+from synapse.records import Pending, Record, entry_of
 from synapse.seat import Seat
 from synapse.store import Store
 from synapse.workspace import OPERATOR, Agent, settled
@@ -107,6 +108,41 @@ class Memory:
         """When each agent last wrote something or noted what it was shown."""
         self.store.fresh()
         return self.store.index.query.last_active()
+
+    # -- the operator's voice ----------------------------------------------------------------------
+
+    def tell(self, whom: str, body: str, *, priority: str = "critical", re: str | None = None) -> Entry:
+        """Say something in the operator's own name to a team or an agent, whom it reaches whatever they read. `re`
+        is the entry that it is about; a question to the operator is thereby answered, and done."""
+        _operators("tell")
+        asked = None if re is None else self.store.current(re)
+        to = self._addressee(whom)
+        kind, _, name = to.partition(":")
+        place = f"{'team' if kind == 'team' else 'agents'}/{name}"
+        related = () if asked is None else (asked.id,)
+        draft = Draft(body, place, OPERATOR, priority, addressees=(to,), related=related)
+        entry = admit(draft, Agent(OPERATOR, "cto", authority=100, write=("*",)), self.store.settings)
+        told = entry_of(self.store.log.append(Pending("entry", OPERATOR, {}, entry)))
+        if asked is not None and asked.id in {question.id for question in self.questions()}:
+            self.store.act("resolve", OPERATOR, entry=asked.id, note=f"answered in {told.id}")
+        return told
+
+    def questions(self) -> list[Entry]:
+        """What is addressed to the operator (`to: operator`) and not done yet, oldest first."""
+        _operators("ask for questions")
+        self.store.fresh()
+        index = self.store.index
+        return index.query.addressed(f"agent:{OPERATOR}", self.store.clock(), index.horizon)[::-1]
+
+    def _addressee(self, whom: str) -> str:
+        """A team or an agent that there is, as it is written in `to`."""
+        known = frozenset().union(*(agent.names for agent in self.store.agents().values()))
+        found = [name for name in (whom, f"agent:{whom}", f"team:{whom}") if name in known]
+        if len(found) > 1:
+            raise InvalidEntry(f"{whom} is an agent and a team: write {' or '.join(found)}", to=whom)
+        if not found:
+            raise NotFound(f"there is no team and no agent {whom}; `synapse agents` lists them", to=whom)
+        return found[0]
 
     # -- the log -----------------------------------------------------------------------------------
 

@@ -194,7 +194,7 @@ _ENTRY = _object(
 _WHICH = _object(id="string", offset="integer", namespace="string", since="string")
 _WORK = _object(("work",), work="string", minutes="integer", release="boolean")
 TOOLS = (
-    Tool("append", "Write to shared memory; to agent:ID or team:NAME, else all", _ENTRY, _append, True),
+    Tool("append", "Write to shared memory; to agent:ID, team:NAME or operator, else all", _ENTRY, _append, True),
     Tool("read", "Newest entries of shared memory, or one by id", _WHICH, _read, False),
     Tool("memory_search", "Search shared memory", _object(("query",), query="string"), _memory_search, False),
     Tool("report_blocker", "Report what stops you", _object(("text",), text="string"), _report_blocker, True),

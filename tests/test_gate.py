@@ -403,7 +403,9 @@ MEMORY = {
     "last_seen": NONE,
     "rebuild": NONE,
     "register": WHOLE,
+    "questions": WHOLE,
     "repair": WHOLE,
+    "tell": WHOLE,
     "verify": NONE,
 }
 VALUE, ERROR = "a value; reads nothing", "an error; what it says is compared by `refusals`"
@@ -601,7 +603,7 @@ def test_what_tells_of_no_entry_tells_of_none(world):
 def test_a_spawned_run_does_not_get_the_operator_s_acts(world, monkeypatch, name):
     monkeypatch.setenv("SYNAPSE_RUN", "run-1")
     monkeypatch.setenv("SYNAPSE_AGENT", "eng-c")
-    given = {"register": (Agent("new"),), "import_": ([],)}.get(name, ())
+    given = {"register": (Agent("new"),), "import_": ([],), "tell": ("lead", "x")}.get(name, ())
     with pytest.raises(Forbidden):
         list(getattr(world.mem, name)(*given))
 
@@ -649,12 +651,13 @@ SHELL = {
     "vouch": ID_ACT,
     "archive": ID_ACT,
     "restore": ID_ACT,
+    "ack": ID_ACT,
     "write": ("--from {me} --json --namespace api/endpoints --supersedes {id} text",),
-    **dict.fromkeys(("audit", "export", "import", "init", "register", "repair"), WHOLE),
+    **dict.fromkeys(("audit", "export", "import", "init", "register", "repair", "tell"), WHOLE),
     **dict.fromkeys(("agents", "completion", "doctor", "rebuild", "verify"), NONE),
 }
 REVIEWING = ("approve", "log", "read")
-WRITERS = ("approve", "reject", "resolve", "vouch", "archive", "restore", "write")
+WRITERS = ("approve", "reject", "resolve", "vouch", "archive", "restore", "ack", "write")
 
 
 def unasked():
@@ -745,8 +748,9 @@ def test_a_spawned_run_is_its_agent_alone(disk, run, monkeypatch):
     monkeypatch.setenv("SYNAPSE_RUN", "run-1")
     monkeypatch.setenv("SYNAPSE_AGENT", "eng-c")
     assert {verb for verb, why in SHELL.items() if why == WHOLE} == OPERATORS
+    needed = {"import": "--json new", "register": "--json new", "tell": "--json lead text"}
     for verb in OPERATORS:
-        told = run(verb, "--json new" if verb in ("import", "register") else "--json")
+        told = run(verb, needed.get(verb, "--json"))
         assert "SYNAPSE_RUN" in told
         assert disk.leaks("eng-c", told) == []
     for verb, line in (("read", "--agent operator --json"), ("view", "lead"), ("unread", "--agent lead")):

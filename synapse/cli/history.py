@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from synapse.seat import Seat
 
 # What a person wants to know of a day. Cursors, seals and voids are in the audit.
-_TOLD = frozenset("agent settings entry approve reject vouch resolve archive restore quarantine repair".split())
+_TOLD = frozenset(
+    "agent settings entry approve reject vouch resolve archive restore quarantine repair run stop claim".split()
+)
 
 
 def log_options(parser: Options) -> None:
@@ -140,10 +142,46 @@ def _declared(_: Act, given: Mapping[str, Any]) -> str:
 
 def _ruled(verb: str) -> Any:
     def tell(act: Act, given: Mapping[str, Any]) -> str:
-        why = given.get("reason") or given.get("note")
-        return f"{verb} {', '.join(ids_of(act.record))}" + (f": {why}" if why else "")
+        return f"{verb} {', '.join(ids_of(act.record))}" + _why(given)
 
     return tell
+
+
+def _why(given: Mapping[str, Any]) -> str:
+    why = given.get("reason") or given.get("note")
+    return f": {why}" if why else ""
+
+
+def _ran(_: Act, given: Mapping[str, Any]) -> str:
+    """Of a run everybody may know that it is there; what it is for and what came of it stands in entries."""
+    run, epoch = given.get("run"), given.get("epoch")
+    if given.get("state") == "ended":
+        return f"ended run {run}: {given.get('status', 'ended')}"
+    if "agent" in given:
+        project = f" for {given['project']}" if given.get("project") else ""
+        return f"began run {run}{project}"
+    return f"goes on with run {run} as epoch {epoch}"
+
+
+_STATES = {"offered": "was offered", "rendered": "was shown", "acked": "acknowledged"}
+
+
+def _delivered(act: Act, given: Mapping[str, Any]) -> str:
+    within = f" in run {given['run']}" if given.get("run") else ""
+    state = given.get("state", "")
+    return f"{_STATES.get(state, state)} {', '.join(ids_of(act.record))}{within}"
+
+
+def _claimed(_: Act, given: Mapping[str, Any]) -> str:
+    if given.get("end"):
+        return f"gave back {given.get('work')!r}"
+    return f"claimed {given.get('work')!r} until {clock.seconds(given.get('until', 0))}" + _why(given)
+
+
+def _refused(_: Act, given: Mapping[str, Any]) -> str:
+    current, epoch = given.get("current"), given.get("epoch")
+    why = "has ended" if current == epoch else f"is at epoch {current}"
+    return f"was refused ({given.get('what')}) as epoch {epoch} of run {given.get('run')}, which {why}"
 
 
 _SENTENCES: Mapping[str, Any] = {
@@ -157,6 +195,11 @@ _SENTENCES: Mapping[str, Any] = {
     "archive": _ruled("archived"),
     "restore": _ruled("restored"),
     "shown": lambda act, given: f"was shown everything up to {given.get('cursor', '?')}",
+    "run": _ran,
+    "stop": lambda act, given: f"wants run {given.get('run')} to stop" + _why(given),
+    "delivery": _delivered,
+    "claim": _claimed,
+    "refused": _refused,
     "quarantine": lambda act, given: f"put {given.get('path')} aside: {given.get('reason')}",
     "repair": lambda act, given: f"repaired {given.get('path') or given.get('id') or 'the store'}",
 }

@@ -62,7 +62,7 @@ def arguments(verb: Verb, words: Sequence[str], prog: str | None = None) -> Simp
 
 def quick(options: Options, words: Sequence[str]) -> SimpleNamespace | None:
     """The arguments of a plain line: long options, each followed by its value, and one run of other words."""
-    flags, values, place = _table(options)
+    flags, values, places = _table(options)
     loose: list[str] = []
     ended = False
     left = iter(words)
@@ -76,7 +76,7 @@ def quick(options: Options, words: Sequence[str]) -> SimpleNamespace | None:
         else:
             loose.append(word)
     missing = any(how.get("required") and values[dest] is None for dest, how in flags.values())
-    return SimpleNamespace(**values) if _place(place, loose, values) and not missing else None
+    return SimpleNamespace(**values) if _place(places, loose, values) and not missing else None
 
 
 def function_of(verb: Verb) -> Any:
@@ -97,19 +97,19 @@ def number(text: str) -> int:
     return int(text)
 
 
-def _table(options: Options) -> tuple[Flags, dict[str, Any], tuple[str, dict[str, Any]] | None]:
-    """Options by their names, what holds where none is given, and the argument without a name."""
+def _table(options: Options) -> tuple[Flags, dict[str, Any], list[tuple[str, dict[str, Any]]]]:
+    """Options by their names, what holds where none is given, and the arguments without a name."""
     flags: Flags = {}
     values: dict[str, Any] = {}
-    place = None
+    places = []
     for names, how in options.calls:
         dest = how.get("dest") or names[0].lstrip("-").replace("-", "_")
         values[dest] = how.get("default", False if "action" in how and how["action"] == "store_true" else None)
         if names[0].startswith("-"):
             flags.update((name, (dest, how)) for name in names)
         else:
-            place = dest, how
-    return flags, values, place
+            places.append((dest, how))
+    return flags, values, places
 
 
 def _take(flag: tuple[str, dict[str, Any]], left: Any, values: dict[str, Any]) -> bool:
@@ -128,11 +128,13 @@ def _take(flag: tuple[str, dict[str, Any]], left: Any, values: dict[str, Any]) -
     return True
 
 
-def _place(place: tuple[str, dict[str, Any]] | None, loose: list[str], values: dict[str, Any]) -> bool:
-    """Put the words without a name where they belong, if they are as many as it takes."""
-    if place is None:
-        return not loose
-    dest, how = place
+def _place(places: list[tuple[str, dict[str, Any]]], loose: list[str], values: dict[str, Any]) -> bool:
+    """Put the words without a name where they belong, if they are as many as it takes: where there are several
+    such arguments, one word each."""
+    if len(places) != 1:
+        values.update(zip((dest for dest, _ in places), loose, strict=False))
+        return len(loose) == len(places)
+    dest, how = places[0]
     nargs = how.get("nargs")
     if nargs in ("*", "+"):
         values[dest] = loose

@@ -1,4 +1,4 @@
-"""`synapse resolve | approve | reject | vouch | archive | restore`: acts of an agent on entries."""
+"""`synapse resolve | approve | reject | vouch | archive | restore | ack`: acts of an agent on entries."""
 
 from __future__ import annotations
 
@@ -69,6 +69,14 @@ def restore(call: Call) -> None:
     ids: Sequence[str] = call.args.ids
     call.actor().restore(ids)
     _done(call, "restored", ids)
+
+
+def ack_options(parser: Options) -> None:
+    _ids(parser)
+
+
+def ack(call: Call) -> None:
+    _done(call, "acknowledged", call.actor().ack(call.args.ids))
 
 
 def _ids(parser: Options, nargs: str = "+") -> None:

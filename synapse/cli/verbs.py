@@ -61,6 +61,13 @@ _TABLE = (
         "synapse view eng-frontend --budget 2000",
     ),
     Verb(
+        "tell",
+        "write",
+        "writing",
+        "say something to a team or an agent, as the operator",
+        'synapse tell team:frontend "use the old login until Friday"',
+    ),
+    Verb(
         "unread",
         "follow",
         "following",
@@ -73,6 +80,13 @@ _TABLE = (
         "following",
         "print a line whenever something is written",
         "synapse watch --agent eng-frontend --critical --json",
+    ),
+    Verb(
+        "ack",
+        "follow",
+        "ruling",
+        "confirm entries that were delivered to an agent",
+        "synapse ack --from eng-backend syn-2026-02-01-001",
     ),
     Verb(
         "log",
@@ -205,7 +219,7 @@ _TABLE = (
 VERBS = {verb.name: verb for verb in _TABLE}
 
 # What a spawned run may not do: these act on the whole workspace, or show all of it, in the operator's name.
-OPERATORS = frozenset(("init", "register", "import", "repair", "export", "audit"))
+OPERATORS = frozenset(("init", "register", "import", "repair", "export", "audit", "tell"))
 
 ALIASES = {
     "synapse-write": "write",

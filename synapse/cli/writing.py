@@ -1,4 +1,4 @@
-"""`synapse write`."""
+"""`synapse write` and `synapse tell`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from synapse.cli.options import Options, Usage
 from synapse.cli.parse import many
 from synapse.entry import PRIORITIES, SCOPES
 from synapse.errors import InvalidEntry
+from synapse.workspace import OPERATOR
 
 if TYPE_CHECKING:
     from synapse.entry import Entry
@@ -49,6 +50,20 @@ def write(call: Call) -> None:
         call.note(note)
 
 
+def tell_options(parser: Options) -> None:
+    add = parser.add_argument
+    add("whom", metavar="WHOM", help="a team or an agent: team:NAME, agent:ID or the bare name")
+    add("text", metavar="TEXT", help="what to say; -: standard input")
+    add("--priority", default="critical", metavar="P", help=f"{', '.join(PRIORITIES)}; else critical")
+    add("--re", metavar="ID", help="the question that this answers, or the entry that it is about")
+
+
+def tell(call: Call) -> None:
+    args = call.args
+    entry = call.memory.tell(args.whom, _body(args.text), priority=args.priority, re=args.re)
+    call.show(lambda: codec.entry_json(entry), entry.id)
+
+
 def _fields(args: SimpleNamespace) -> dict[str, Any]:
     lists = {name: many(getattr(args, name)) or () for name in ("tags", "related", "derived_from", "supersedes")}
     plain = {name: getattr(args, name) for name in ("priority", "ttl", "topic", "scope", "pii", "evidence", "once")}
@@ -71,7 +86,7 @@ def unknown(entry: Entry, me: Seat) -> list[str]:
     """The addressees that are no registered agent, and no team of any."""
     if entry.addressees == ("all",):
         return []
-    known = set().union(*(agent.names for agent in me.store.agents().values()))
+    known = {f"agent:{OPERATOR}"}.union(*(agent.names for agent in me.store.agents().values()))
     return [name for name in entry.addressees if name not in known]
 
 

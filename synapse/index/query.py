@@ -240,6 +240,13 @@ class Query:
             found += self.load(rows[start : start + 500], now, self.reach(None))
         return found
 
+    def addressed(self, name: str, now: int, cursor: int) -> list[Entry]:
+        """The live entries addressed to this name, newest first; whoever may see them."""
+        tids = [tid for tid, known in self.db.run("tids_of") if known == name]
+        values = {"floor": 0, "cursor": cursor, "now": now, "limit": -1}
+        rows = self.db.run("lane_addressed", values, prios=(0, 1, 2), tids=tids).fetchall()
+        return self.load(rows, now, self.reach(None))
+
     def staged(self) -> list[Entry]:
         """What waits for review, oldest first."""
         return [self.staged_entry(rec, at) for rec, at in self.db.run("staged").fetchall()]

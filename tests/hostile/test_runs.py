@@ -44,6 +44,8 @@ WHOLE = {
     "export as A": lambda memory: list(memory.export("A")),
     "import": lambda memory: memory.import_([]),
     "repair": lambda memory: memory.repair(),
+    "tell": lambda memory: memory.tell("cto", "in the operator's name"),
+    "questions": lambda memory: memory.questions(),
 }
 
 
@@ -79,7 +81,8 @@ def shell(root, *words):
 
 @pytest.mark.parametrize("verb", sorted(OPERATORS & set(VERBS)))
 def test_the_shell_refuses_the_operator_s_verbs(root, verb):
-    code, said = shell(root, verb, *{"register": ["--id", "new"], "import": ["x"], "init": ["y"]}.get(verb, []))
+    needed = {"register": ["--id", "new"], "import": ["x"], "init": ["y"], "tell": ["cto", "x"]}
+    code, said = shell(root, verb, *needed.get(verb, []))
     assert (code, "a secret" in said, "SYNAPSE_RUN" in said or "run" in said) == (4, False, True)
 
 

@@ -1,0 +1,130 @@
+"""The operator's voice, what agents ask it, and acknowledging what was delivered."""
+
+import json
+
+import pytest
+
+import synapse
+from synapse.records import Pending
+
+
+def seen(run, who):
+    return json.loads(run("read", "--agent", who, "--json").out)["entries"]
+
+
+def test_tell_reaches_whom_it_names_whatever_they_read(team, run):
+    done = run("tell", "team:frontend", "use the old login")
+    assert (done.code, done.err) == (0, "")
+    (entry,) = seen(run, "eng-frontend")
+    assert (entry["id"], entry["from"], entry["priority"], entry["body"]) == (
+        done.out.strip(), "operator", "critical", "use the old login",
+    )  # fmt: skip
+    assert entry["namespace"] == "team/frontend"
+    assert seen(run, "eng-backend") == []
+    run("tell", "eng-backend", "and you, the new", "--priority", "important")
+    assert [entry["namespace"] for entry in seen(run, "eng-backend")] == ["agents/eng-backend"]
+
+
+def test_tell_wakes(team, run):
+    run("tell", "eng-backend", "stop")
+    heard = run("watch", "--agent", "eng-backend", "--critical", "--since", "0", "--timeout", "0")
+    assert "stop" in heard.out
+    assert run("unread", "--agent", "eng-backend").out.strip().startswith("1")
+
+
+def test_tell_json_and_standard_input(team, shell):
+    done = shell("tell", "eng-backend", "-", "--json", stdin="from a pipe\n")
+    assert json.loads(done.out)["body"] == "from a pipe"
+
+
+def test_tell_needs_somebody(team, run):
+    done = run("tell", "nobody", "x")
+    assert (done.code, "there is no team and no agent nobody" in done.err) == (3, True)
+    assert run("tell", "eng-backend").code == 2
+    assert run("tell", "eng-backend", "x", "--priority", "high").code == 2
+    assert run("tell", "eng-backend", "x", "--re", "syn-2001-01-01-001").code == 3
+    assert run("register", "--id", "frontend").code == 0
+    assert "write agent:frontend or team:frontend" in run("tell", "frontend", "x").err
+
+
+def test_a_question_is_open_until_it_is_answered(wrote, team, run):
+    done = run("write", "--from", "eng-backend", "--namespace", "status/x", "--to", "operator", "which login?")
+    first = done.out.strip()
+    assert done.err == ""
+    second = wrote("and which key?", "--to", "operator")
+    other = wrote("the build is broken", "--priority", "critical")
+    with synapse.open(str(team)) as mem:
+        assert [entry.id for entry in mem.questions()] == [first, second]
+        answer = run("tell", "eng-backend", "the old one", "--re", first).out.strip()
+        assert [entry.id for entry in mem.questions()] == [second]
+        assert mem.as_agent("eng-backend").get(answer).related == (first,)
+        run("tell", "eng-backend", "I know", "--re", other)
+        assert mem.as_agent("eng-backend").fate(other) is None
+    assert f"operator resolved {first}: answered in {answer}" in run("log").out
+
+
+def test_a_question_may_be_withdrawn(wrote, team, run):
+    id = wrote("which?", "--to", "operator")
+    run("resolve", "--from", "eng-backend", id)
+    with synapse.open(str(team)) as mem:
+        assert mem.questions() == []
+
+
+def test_ack(wrote, team, run):
+    id = wrote("read this", "--to", "agent:eng-frontend")
+    done = run("ack", "--from", "eng-frontend", id)
+    assert (done.code, "was not delivered to eng-frontend" in done.err) == (3, True)
+    with synapse.open(str(team)) as mem:
+        mem.as_agent("eng-frontend").pen.delivery("rendered", [id], "spawn")
+        done = run("ack", "--from", "eng-frontend", id)
+        assert (done.code, done.out) == (0, f"acknowledged {id}\n")
+        mem.store.index.catch_up()
+        assert mem.store.index.query.deliveries(entry=id, limit=1)[0]["state"] == "acked"
+    assert f"eng-frontend acknowledged {id}" in run("audit", "--entry", id).out
+
+
+@pytest.fixture
+def acts(team):
+    """Runs, claims and deliveries, as the orchestrator writes them."""
+    with synapse.open(str(team)) as mem:
+
+        def keep(**fields):
+            mem.store.log.append(Pending("run", "eng-backend", {"run": "r", **fields}, key="run:r"))
+
+        keep(epoch=1, state="running", agent="eng-backend", project="p", task="a secret task")
+        me = mem.as_agent("eng-backend", run="r", epoch=1)
+        id = me.append("x", "api/x").id
+        me.claim("The Login", note="half done")
+        me.release("the login")
+        me.pen.delivery("offered", [id], "wake")
+        me.pen.delivery("rendered", [id], "wake")
+        mem.store.log.append(Pending("stop", "operator", {"run": "r", "reason": "too dear"}, key="stop:r"))
+        keep(epoch=2, state="running", holder="h")
+        with pytest.raises(synapse.Conflict):
+            me.append("late", "api/x")
+        keep(epoch=2, state="ended", status="stopped", summary="a secret summary")
+        with pytest.raises(synapse.Conflict):
+            mem.as_agent("eng-backend", run="r", epoch=2).append("later", "api/x")
+    return id
+
+
+def test_audit_and_log_read_well(acts, run):
+    told = [line[28:] for line in run("audit", "--agent", "eng-backend").out.splitlines()]
+    assert [line.partition(" until ")[0] for line in told] == [
+        "eng-backend began run r for p",
+        f"eng-backend wrote {acts} api/x",
+        "eng-backend claimed 'the login'",
+        "eng-backend gave back 'the login'",
+        f"eng-backend was offered {acts} in run r",
+        f"eng-backend was shown {acts} in run r",
+        "eng-backend goes on with run r as epoch 2",
+        "eng-backend was refused (entry in api/x) as epoch 1 of run r, which is at epoch 2",
+        "eng-backend ended run r: stopped",
+        "eng-backend was refused (entry in api/x) as epoch 2 of run r, which has ended",
+    ]
+    assert told[2].endswith("Z: half done")
+    log = run("log", "--agent", "eng-frontend").out
+    assert "operator wants run r to stop: too dear" in log
+    assert "claimed 'the login'" in log
+    assert "offered" not in log
+    assert "secret" not in log + run("log", "--agent", "eng-frontend", "--json").out
