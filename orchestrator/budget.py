@@ -15,7 +15,7 @@ from synapse.errors import InvalidQuery
 SHARE = 0.05  # of the task's tokens, that coordination may cost
 MARGIN = 0.8  # of that, what is planned: histories vary
 MOST = 2_000  # tokens of a view
-LEAST = 80  # below that, a view holds what is critical and nothing else
+LEAST = 120  # with its frame; below that, a view holds what is critical and nothing else
 CRITICALS = 240  # tokens that what is critical may take, whatever the task
 CAPSULE = 680  # tokens of 2,048 bytes, that a call of a memory tool gives back at most
 NEWEST = 20  # runs of the role that are looked at

@@ -51,10 +51,9 @@ def whole(entry: Entry) -> Block:
     if len(body) * 4 > MAX_BODY and len(raw := body.encode("utf-8", "replace")) > MAX_BODY:
         body = raw[:MAX_BODY].decode("utf-8", "ignore")
         cut = f"  (the first {MAX_BODY} of {len(raw)} bytes; all of it: `synapse read {entry.id}`)\n"
-    quoted = "".join([f"  > {escaped(line)}\n" if line else "  >\n" for line in body.split("\n")])
     disputed = _disputed(entry)
     head = f"- [{entry.namespace}] {entry.id} ({_source(entry)}, {seconds(entry.at)}{disputed})\n"
-    return Block(f"{head}{quoted}{cut}", WHOLE)
+    return Block(f"{head}{_quoted(escaped(body))}{cut}", WHOLE)
 
 
 def pointer(entry: Entry) -> Block:
@@ -63,6 +62,14 @@ def pointer(entry: Entry) -> Block:
     excerpt = escaped(start[:EXCERPT]) + "…" * more
     head = f"- [{entry.namespace}] `synapse read {entry.id}` ({_source(entry)}{_disputed(entry)})"
     return Block(f"{head} > {excerpt}\n", POINTER)
+
+
+def _quoted(text: str) -> str:
+    """Every line behind `>`, empty ones without a space after it."""
+    if "\n\n" in text or text[:1] in ("", "\n") or text[-1:] == "\n":
+        return "".join([f"  > {line}\n" if line else "  >\n" for line in text.split("\n")])
+    told = text.replace("\n", "\n  > ")
+    return f"  > {told}\n"
 
 
 def _source(entry: Entry) -> str:
@@ -88,7 +95,7 @@ def escaped(text: str) -> str:
     server would obey, `<U+003C>|im_start|>`. Tab and line feed stay."""
     if "<" in text or "[" in text:
         text = _CONTROL.sub(_code_point, text)
-    plain = text.isascii() and text.isprintable()
+    plain = text.isascii() and text.replace("\n", "").isprintable()
     return text if plain else _HIDDEN.sub(_code_point, text)
 
 

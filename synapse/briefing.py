@@ -31,44 +31,50 @@ def brief(
     department: str | None = None,
     as_of: str | int | None = None,
     encoding: str = "o200k_base",
+    until: int | None = None,
+    only: str | None = None,
 ) -> View:
-    """The view of an agent, or of what all agents of a department may see."""
+    """The view of an agent, or of what all agents of a department may see.
+
+    As of a time, it is what the log held then; `until` a cursor, no more than that, so that a view with its `at`
+    and `cursor` can be made again. `only` one priority: of the others, the view has no more than their number.
+    """
     store.fresh()
     now = store.clock()
     index = store.index
     if as_of is not None:
         now = _moment(as_of, now)
-        index = past(store, now)
+        index = past(store, now, until)
         agent = index.query.declared.get(agent.id, agent) if agent else None
-    if department is None:
-        entries = chosen(index, agent, now)
-    else:
-        entries = _common(index, chosen(index, agent, now), _members(index, department), now)
+    cursor = index.horizon
+    entries = chosen(index, agent, now, cursor)
+    if department is not None:
+        entries = _common(index, entries, _members(index, department), now)
     tokens = Tokens(
         encoding,
         lambda digests: store.index.token_counts(encoding, digests),
         lambda counts: store.index.keep_tokens(encoding, counts),
     )
     title = None if department is None else f"department {department}"
-    return view.build(entries, agent, now, tokens.measure, budget, title=title, encoding=encoding)
+    made = view.build(entries, agent, now, tokens.measure, budget, title=title, encoding=encoding, only=only)
+    return made._replace(cursor=cursor, at=now)
 
 
-def chosen(index: Index, agent: Agent | None, now: int) -> list[Entry]:
+def chosen(index: Index, agent: Agent | None, now: int, cursor: int) -> list[Entry]:
     """What a view is made of, in the order of the log: all that is critical or important, and the info of the
     last day. The day ends on a whole hour, so that entries leave together and a prompt's beginning lasts."""
-    cursor = index.horizon
     heavy = index.query.page(agent, Filter(("critical", "important"), limit=WEIGHTY), now, cursor)
     since = (now - 24 * _HOUR) // (6 * _HOUR) * (6 * _HOUR)
     light = index.query.page(agent, Filter(("info",), since=since, limit=RECENT), now, cursor)
     return sorted((*heavy, *light), key=lambda entry: entry.seq)
 
 
-def past(store: Store, at: int) -> Index:
-    """The index as it was at a time, derived anew from the log up to there."""
+def past(store: Store, at: int, cursor: int | None = None) -> Index:
+    """The index as it was at a time, or a cursor, derived anew from the log up to there."""
 
     def until() -> Iterator[Record]:
         for record in store.log.since(0):
-            if record.at > at:
+            if record.at > at or (cursor is not None and record.seq > cursor):
                 return
             yield record
 

@@ -190,18 +190,22 @@ class Seat:
         as_of: str | int | None = None,
         encoding: str = "o200k_base",
         mark: bool = False,
+        until: int | None = None,
+        only: str | None = None,
     ) -> View:
         """The agent's view: what it should know now, within an exact number of tokens. `mark` notes that all of
-        it was shown: it went into a session's prompt."""
+        it was shown: it went into a session's prompt. `only` one priority leaves the others out; `until` a cursor,
+        with `as_of`, makes an earlier view again."""
         from synapse.briefing import brief
 
-        self.store.fresh()
-        place = self.store.index.horizon
         if mark:
             self._writer()
-        view = brief(self.store, self._me(), budget=budget, department=department, as_of=as_of, encoding=encoding)
+        view = brief(
+            self.store, self._me(), budget=budget, department=department, as_of=as_of, encoding=encoding,
+            until=until, only=check_priority(only) if only else None,
+        )  # fmt: skip
         if mark:
-            self.pen.act("shown", cursor=place, how="briefing")
+            self.pen.act("shown", cursor=view.cursor, how="briefing")
         return view
 
     def later(self, as_of: str | int, department: str | None = None) -> list[Entry]:

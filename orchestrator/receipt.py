@@ -1,0 +1,240 @@
+"""The render receipt of a spawn: what went into its prompt, at how many tokens, what did not, and why.
+
+With it the prompt can be made again, byte for byte, and be seen to be the same. Nothing here writes a file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from orchestrator.counting import Counter
+from orchestrator.prompt import NOTHING, Assignment, Prompt, Reach, frame, render, template_of
+from orchestrator.templates import Templates
+from synapse.clock import seconds
+from synapse.errors import OverBudget, SynapseError
+from synapse.view import LeftOut, View
+from synapse.workspace import Agent
+
+if TYPE_CHECKING:
+    from synapse.seat import Seat
+
+WIDTH = 80
+NAMED = 3  # ids that are told of each reason
+CRITICAL = "critical"
+
+
+class NotReproducible(SynapseError):
+    """The prompt cannot be made again. .expected and .found are the hashes."""
+
+
+class Receipt(NamedTuple):
+    """What a prompt was made of. `cursor` and `at` say as of when; `counting` how its tokens were counted; `ratio`
+    how far the provider's count was from ours; `prompt` is the sha256 of the prompt's text."""
+
+    run: str
+    epoch: int
+    agent: str
+    at: int
+    cursor: int
+    template: str
+    templates: str
+    tokenizer: str
+    encoding: str
+    counting: str
+    ratio: float
+    budget: int
+    only_critical: bool
+    why: str
+    tools: tuple[str, ...]
+    shell: bool
+    included: tuple[tuple[str, int, str], ...]
+    left_out: tuple[tuple[str, str], ...]
+    tokens: Mapping[str, int]
+    prompt: str
+    fence: str
+
+    def dump(self) -> str:
+        return json.dumps(self._asdict(), ensure_ascii=False, indent=1) + "\n"
+
+    def shown(self) -> dict[str, Any]:
+        """The fields of the record in the log: what the agent was shown, and by what the prompt is known."""
+        return {
+            "cursor": self.cursor,
+            "how": "spawn",
+            "run": self.run,
+            "epoch": self.epoch,
+            "ids": [id for id, _, _ in self.included],
+            "tokens": sum(self.tokens.values()),
+            "budget": self.budget,
+            "encoding": self.encoding,
+            "template": self.templates,
+            "prompt": self.prompt,
+            "left_out": len(self.left_out),
+        }
+
+
+def load(text: str) -> Receipt:
+    fields = json.loads(text)
+    fields["tools"] = tuple(fields["tools"])
+    fields["included"] = tuple((id, tokens, form) for id, tokens, form in fields["included"])
+    fields["left_out"] = tuple((id, reason) for id, reason in fields["left_out"])
+    return Receipt(**fields)
+
+
+class Order(NamedTuple):
+    """What a prompt is asked to be: the tokens that memory may take, its frame included, and for whom. `schema` is
+    the tokens of the tools' schemas."""
+
+    run: str
+    epoch: int
+    agent: Agent
+    task: Assignment
+    budget: int
+    only_critical: bool = False
+    reach: Reach = NOTHING
+    schema: int = 0
+    why: str = ""
+
+
+def fit(seat: Seat, order: Order, secret: bytes, templates: Templates, counter: Counter) -> tuple[Prompt, Receipt]:
+    """The prompt with the view that the budget allows, and its receipt.
+
+    OverBudget where not even one counted line fits. A budget of 0 asks for no view at all, and one for what is
+    critical alone shows none where nothing is: then nothing is what it costs.
+    """
+    before, behind = frame(order.agent, secret, templates)
+    framed = sum(counter.measure((before, behind))[0])
+    view = _view(seat, order, counter, framed)
+    prompt, fence = render(order.agent, order.task, view.text, secret, templates, order.reach)
+    tokens = {
+        "system": counter.count(prompt.system),
+        "tool_schema": order.schema,
+        "view": view.tokens + framed if view.text else 0,
+        "task": counter.count(prompt.task),
+    }
+    return prompt, Receipt(
+        order.run, order.epoch, order.agent.id, view.at, view.cursor, template_of(order.agent, order.task, templates),
+        templates.version, tokenizer(), counter.encoding, "bound" if view.bounded else counter.counting,
+        counter.ratio, order.budget, order.only_critical, order.why, order.reach.tools, order.reach.shell,
+        tuple(map(tuple, view.included)), tuple(map(tuple, view.left_out)),  # type: ignore[arg-type]
+        tokens, prompt.sha256, fence,
+    )  # fmt: skip
+
+
+def _view(seat: Seat, order: Order, counter: Counter, framed: int) -> View:
+    """The view that fits; an empty one, as of the same moment, where none is wanted."""
+    if order.budget <= 0:
+        return _without(seat.briefing(encoding=counter.encoding, only=CRITICAL), "there was no budget for a view")
+    budget = counter.ours(order.budget)
+    try:
+        only = CRITICAL if order.only_critical else None
+        view = seat.briefing(max(budget - framed, 0), encoding=counter.encoding, only=only)
+    except OverBudget as error:
+        needed = counter.theirs(error.details["needed"] + framed)  # type: ignore[operator]
+        message = f"the shortest memory takes {needed} tokens with its frame, and its budget is {order.budget}"
+        raise OverBudget(message, needed=needed, budget=order.budget) from error
+    critical = view.included or any(not out.reason.startswith("only") for out in view.left_out)
+    return view if critical or not order.only_critical else _without(view)
+
+
+def _without(view: View, reason: str = "") -> View:
+    """Nothing of the view, and why."""
+    out = [LeftOut(id, reason) for id, _, _ in view.included]
+    out += [LeftOut(id, reason or why) for id, why in view.left_out]
+    return view._replace(text="", tokens=0, included=(), left_out=tuple(out))
+
+
+def tokenizer() -> str:
+    """The name and version of what counts."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return f"tiktoken {version('tiktoken')}"
+    except PackageNotFoundError:
+        return "none"
+
+
+# -- Made again ------------------------------------------------------------------------------------------------
+
+
+def replay(journalled: str, stored: Prompt | None, again: Callable[[], Prompt]) -> Prompt:
+    """The prompt whose hash the log holds: as the run's folder keeps it, else made again from the log. What has
+    another hash is never shown as it."""
+    if stored is not None and stored.sha256 == journalled:
+        return stored
+    made = again()
+    if made.sha256 == journalled:
+        return made
+    raise NotReproducible(
+        f"the prompt cannot be made again: the log knows it as {journalled[:16]}…, what is kept in the run's folder"
+        f" {'is missing' if stored is None else f'has {stored.sha256[:16]}…'}, and made from the log it has"
+        f" {made.sha256[:16]}…; the templates or the workspace's secret may have changed",
+        expected=journalled,
+        found=made.sha256,
+    )
+
+
+def derive(seat: Seat, receipt: Receipt, task: Assignment, secret: bytes, templates: Templates, agent: Agent) -> Prompt:
+    """The prompt once more, from the log as it was then. Exact as long as templates and agent are the same."""
+    view = ""
+    if receipt.tokens["view"]:
+        counter = Counter(encoding=receipt.encoding, ratio=receipt.ratio)
+        framed = sum(counter.measure(frame(agent, secret, templates))[0])
+        only = CRITICAL if receipt.only_critical else None
+        budget = counter.ours(receipt.budget) - framed
+        view = seat.briefing(
+            max(budget, 0), as_of=receipt.at, until=receipt.cursor, encoding=receipt.encoding, only=only
+        ).text
+    return render(agent, task, view, secret, templates, Reach(receipt.tools, receipt.shell))[0]
+
+
+# -- Told ------------------------------------------------------------------------------------------------------
+
+
+def explain(receipt: Receipt) -> str:
+    """The receipt for people: what went in, what did not and why. At most 80 columns, but for long ids."""
+    counted = {"exact": "exact", "bound": "upper bounds", "estimate": "estimates"}[receipt.counting]
+    told = [
+        f"Run {receipt.run}, epoch {receipt.epoch}, of {receipt.agent}",
+        f"  as of     {seconds(receipt.at)}, cursor {receipt.cursor}",
+        f"  template  {receipt.template} of {receipt.templates[:12]}",
+        f"  prompt    {receipt.prompt[:12]}, fence {receipt.fence}",
+        f"  counted   {receipt.encoding}, {counted} ({receipt.tokenizer}); the provider's are {receipt.ratio:.2f}×",
+        f"  budget    {_budget(receipt)}",
+        *wrap(receipt.why, WIDTH, initial_indent=" " * 12, subsequent_indent=" " * 12),
+        "",
+        "Tokens",
+        *(f"  {label:<12}{tokens:>8,}" for label, tokens in receipt.tokens.items()),
+        f"  {'in all':<12}{sum(receipt.tokens.values()):>8,}",
+        "",
+        f"Shown: {_entries(len(receipt.included))}",
+        *(f"  {id:<24}{tokens:>7,}  {form}" for id, tokens, form in receipt.included),
+    ]
+    if receipt.left_out:
+        told += ["", f"Left out: {_entries(len(receipt.left_out))}", *_grouped(receipt.left_out)]
+    return "\n".join(told) + "\n"
+
+
+def _budget(receipt: Receipt) -> str:
+    only = ", for critical ones only" if receipt.only_critical else ""
+    return f"{receipt.budget:,} tokens for memory{only}"
+
+
+def _entries(count: int) -> str:
+    return "nothing" if not count else "1 entry" if count == 1 else f"{count:,} entries"
+
+
+def _grouped(left_out: tuple[tuple[str, str], ...]) -> Iterator[str]:
+    """The reasons, and the entries that each kept out: the newest few by name."""
+    reasons = dict.fromkeys(reason for _, reason in left_out)
+    for reason in reasons:
+        ids = [id for id, why in left_out if why == reason]
+        yield from wrap(f"{len(ids):,}: {reason}", WIDTH, initial_indent="  ", subsequent_indent="    ")
+        more = f" and {len(ids) - NAMED:,} older" if len(ids) > NAMED else ""
+        yield from wrap(
+            f"{', '.join(ids[-NAMED:])}{more}", WIDTH, initial_indent="    ", subsequent_indent="    ",
+            break_on_hyphens=False, break_long_words=False,
+        )  # fmt: skip
