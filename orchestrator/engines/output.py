@@ -1,0 +1,65 @@
+"""What a client prints: two files, standard output and errors, that grow while it runs and stay when it dies."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from types import TracebackType
+from typing import IO
+
+from orchestrator.engines import reading
+from orchestrator.engines.clients import Client
+from orchestrator.engines.reading import Said
+
+TOLD = 4_000  # bytes of it in an error
+
+
+class Output:
+    """One session's output, at the end of what earlier ones left in the same files."""
+
+    def __init__(self, path: str | None) -> None:
+        self.said = _open(path)
+        self.errors = _open(path and f"{path}.stderr")
+        self._starts = {file: _whole_lines(file) for file in (self.said, self.errors)}
+
+    def __enter__(self) -> Output:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.said.close()
+        self.errors.close()
+
+    @property
+    def size(self) -> int:
+        return sum(os.fstat(file.fileno()).st_size - start for file, start in self._starts.items())
+
+    def understood(self, client: Client) -> Said:
+        self.said.seek(self._starts[self.said])
+        if client.form == "text":
+            text = self.said.read(reading.LONGEST).decode("utf-8", "replace").strip()
+            return Said(text, understood=1)
+        pieces = reading.lines(self.said) if client.form == "lines" else reading.whole(self.said)
+        return reading.understand(pieces, client.rules)
+
+    def tail(self) -> str:
+        """The end of what it said, errors last."""
+        return "\n".join(filter(None, (self._end_of(self.said), self._end_of(self.errors))))
+
+    def _end_of(self, file: IO[bytes]) -> str:
+        end = file.seek(0, os.SEEK_END)
+        file.seek(max(self._starts[file], end - TOLD))
+        return file.read(TOLD).decode("utf-8", "replace").strip()
+
+
+def _open(path: str | None) -> IO[bytes]:
+    if path is None:
+        return tempfile.TemporaryFile()
+    return open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), "rb+")
+
+
+def _whole_lines(file: IO[bytes]) -> int:
+    """Close a line that a dead client left torn; where the next one begins."""
+    size = file.seek(0, os.SEEK_END)
+    if size and os.pread(file.fileno(), 1, size - 1) != b"\n":
+        size += os.write(file.fileno(), b"\n")
+    return size

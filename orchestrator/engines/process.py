@@ -1,0 +1,194 @@
+"""Engines that are programs: a coding client, or any command. A step is one session of it, from start to end.
+
+What a client is like stands in `clients`, what it is given is made by `asking`, what it says is read by `reading`,
+and its life hangs on `child`. Nothing here knows of memory: such an agent uses the shell, and is bound to it by the
+environment of its place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import sysconfig
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import Any
+
+from orchestrator.engine import Broken, ContextTooLong, EngineError, Place, Rejected, Request, Turn, Unavailable, Usage
+from orchestrator.engines import clients, reading
+from orchestrator.engines.asking import Session, fill, prompt_of, values_for
+from orchestrator.engines.child import Child
+from orchestrator.engines.clients import Client
+from orchestrator.engines.output import Output
+from orchestrator.engines.reading import Rule, Said
+
+GRACE = 5.0  # what a client has to leave its session in order
+LIMIT = 256 * 1024 * 1024  # bytes of output; nobody says that much on purpose
+LOOK_EVERY = 1.0
+
+STOPS = {"max_tokens": "length", "refusal": "refusal"}
+TROUBLES: tuple[tuple[type[EngineError], str], ...] = (
+    (ContextTooLong, r"prompt is too long|context.{0,20}(length|window|too long)|maximum context"),
+    (Unavailable, r"\b(408|409|429|5\d\d)\b|overloaded|rate.?limit|timed? ?out|ECONN|disconnected|connection|network"),
+    (Rejected, r"\b40[0134]\b|api.?key|unauthori[sz]ed|authenticat|log ?in"),
+)
+
+
+class SessionLost(EngineError):
+    """The client does not have the session that it was to resume."""
+
+
+class Process:
+    """A command as an engine.
+
+    Of a command that is no preset, the prompt comes on standard input, or where `{prompt}` or `{prompt_file}`
+    stands; what it prints is its text, unless `form` ("lines" of JSON or one "json" text) and `rules` say how to
+    find that. `resume` is the command that goes on with a `{session}`.
+    """
+
+    interrupt = "turn"
+    takes_tools = False
+
+    def __init__(
+        self,
+        command: Sequence[str] = (),
+        *,
+        client: Client | None = None,
+        resume: Sequence[str] = (),
+        form: str = "text",
+        rules: Iterable[Rule | Mapping[str, Any]] = (),
+        model: str | None = None,
+        permissions: str = "memory",
+        report: bool = False,
+        extra: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+        keep: Sequence[str] = (),
+        timeout: float | None = None,
+        grace: float = GRACE,
+        limit: int = LIMIT,
+    ) -> None:
+        if client is None:
+            found = tuple(rule if isinstance(rule, Rule) else Rule(**rule) for rule in rules)
+            client = Client("process", "", (), tuple(resume), form=form, rules=found)
+        self.name, self.client, self.command = client.name, client, tuple(command) or (client.program,)
+        if not self.command[0]:
+            raise Rejected("an engine of the kind `process` needs a command")
+        if permissions not in client.permissions:
+            raise Rejected(f"{client.name} knows no permissions {permissions!r}: {', '.join(client.permissions)}")
+        if report and not client.report:
+            raise Rejected(f"{client.name} cannot be asked for a structured result")
+        self.model, self.permissions, self.report, self.extra = model, permissions, report, tuple(extra)
+        self.env, self.keep = dict(env or {}), (*clients.BASE, *client.keeps, *keep)
+        self.timeout, self.grace, self.limit = timeout, grace, limit
+
+    @property
+    def resumes(self) -> bool:
+        """Whether a later step goes on with the session. Where not, it is told all that was said so far."""
+        return bool(self.client.resume)
+
+    async def step(self, request: Request, interrupt: asyncio.Event) -> Turn:
+        request = request._replace(model=request.model or self.model)
+        if request.session and self.resumes:
+            try:
+                return await self._take(request, Session.read(request.session))
+            except SessionLost:
+                pass
+        return await self._take(request, None)
+
+    async def count(self, request: Request) -> int | None:
+        return None
+
+    async def close(self) -> None:
+        return None
+
+    async def _take(self, request: Request, session: Session | None) -> Turn:
+        place = request.place or Place(os.getcwd())
+        with tempfile.TemporaryDirectory(prefix="synapse-") as aside, Output(place.output) as output:
+            code = await self._last(self._start(request, session, place, aside, output), output)
+            said = await asyncio.to_thread(output.understood, self.client)
+            trouble = said.error or (output.tail() if code else "")
+        if session and self.client.lost and self.client.lost in trouble:
+            raise SessionLost(trouble)
+        if trouble or not said.understood:
+            raise self._problem(code, trouble)
+        return self._turn(said, request, session or Session(""))
+
+    def _start(self, request: Request, session: Session | None, place: Place, aside: str, output: Output) -> Child:
+        env = self._environment(place)
+        if shutil.which(self.command[0], path=env["PATH"]) is None:
+            raise Rejected(f"{self.command[0]} is not there to be run. {self.client.install}".strip())
+        prompt = prompt_of(request, resumed=session is not None, with_system=not self.client.system)
+        values = values_for(request, session, prompt, aside, env.get("SYNAPSE_ROOT", place.folder))
+        words = self._words(request, session)
+        told = any(name in word for word in words for name in ("{prompt}", "{prompt_file}"))
+        with open(os.devnull if told else values["prompt_file"], "rb") as given:
+            files = (given, output.said, output.errors)
+            try:
+                return Child(fill(words, values), folder=place.folder, env=env, files=files, grace=self.grace)
+            except OSError as error:
+                raise Rejected(f"{self.name} cannot be started in {place.folder}: {error}") from error
+
+    def _words(self, request: Request, session: Session | None) -> list[str]:
+        client = self.client
+        return [
+            *self.command,
+            *(client.resume if session else client.start),
+            *(client.model if request.model else ()),
+            *(client.system if request.system else ()),
+            *(client.report if self.report else ()),
+            *client.permissions[self.permissions],
+            *self.extra,
+        ]
+
+    async def _last(self, child: Child, output: Output) -> int:
+        """Until the client ends, or is ended: it takes too long, says too much, or nobody waits any more."""
+        told = f"{self.name} said over {self.limit} bytes"
+        code: int | None = None
+        try:
+            async with asyncio.timeout(self.timeout):
+                while code is None and output.size <= self.limit:
+                    code = await child.wait(LOOK_EVERY)
+        except TimeoutError:
+            told = f"{self.name} did not end within {self.timeout:g} s"
+        finally:
+            await child.end()
+        if code is None:
+            raise Broken(told, output=output.tail())
+        return code
+
+    def _environment(self, place: Place) -> dict[str, str]:
+        """What every program needs, what this one's provider needs, and what the place says; nothing else. The
+        shell of the memory is the first to be found."""
+        kept = {name: value for name, value in os.environ.items() if any(fnmatchcase(name, each) for each in self.keep)}
+        env = kept | dict(self.client.sets) | self.env | dict(place.env)
+        return env | {"PATH": os.pathsep.join((sysconfig.get_path("scripts"), env.get("PATH", os.defpath)))}
+
+    def _problem(self, code: int, trouble: str) -> EngineError:
+        kind = next((kind for kind, told in TROUBLES if re.search(told, trouble, re.IGNORECASE)), Broken)
+        told = trouble.strip() or "it said nothing that can be read"
+        return kind(f"{self.name} failed with exit code {code}: {told[-300:]}", output=trouble)
+
+    def _turn(self, said: Said, request: Request, session: Session) -> Turn:
+        text, blocked = said.text, said.blocked
+        if self.report:
+            text, blocked = reading.reported(said)
+        usage = said.usage or Usage(estimated=True)
+        used = usage if self.client.totals else Usage()
+        return Turn(
+            text=text,
+            stop=STOPS.get(said.stop, "done") if text else "empty",
+            usage=session.since(usage) if self.client.totals else usage,
+            model=said.model or request.model or "",
+            session=Session(said.session, used).text if said.session and self.resumes else None,
+            blocked=blocked,
+        )
+
+
+ClaudeCode = partial(Process, client=clients.CLAUDE_CODE)
+Codex = partial(Process, client=clients.CODEX)
+Gemini = partial(Process, client=clients.GEMINI)
+OpenClaw = partial(Process, client=clients.OPENCLAW)
