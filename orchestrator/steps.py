@@ -14,6 +14,7 @@ attempt  another process took the run over
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -41,6 +42,11 @@ class Conversation(NamedTuple):
     begun: frozenset[str] = frozenset()  # those of them that were in flight
     session: str | None = None
     next: int = 0
+    last: str = ""  # the kind of the last line: what is due follows from it
+    said: Mapping[str, int] = {}  # how often something was said to the model, by reason
+    heard: frozenset[str] = frozenset()  # entries that were rendered for it after its prompt
+    read: frozenset[str] = frozenset()  # child runs whose results it was given
+    blockers: tuple[str, ...] = ()  # entries in which it said what keeps it
 
 
 def dump(step: Step) -> str:
@@ -68,43 +74,90 @@ def turn(reply: Turn, label: str, ledger: str) -> dict[str, Any]:
     return {"turn": fields, "label": label, "ledger": ledger}
 
 
-def result(call: Call, text: str, label: str, failed: bool = False) -> dict[str, Any]:
-    return {"call": call.id, "text": text, "label": label, "failed": failed}
+def result(call: Call, text: str, label: str, failed: bool = False, **about: Any) -> dict[str, Any]:
+    """`about`: `read` names the child runs whose results these are, `blocker` the entry that was written."""
+    return {"call": call.id, "text": text, "label": label, "failed": failed, **about}
 
 
-def message(text: str, label: str, **about: Any) -> dict[str, Any]:
-    return {"text": text, "label": label, **about}
+def message(text: str, label: str, why: str, **about: Any) -> dict[str, Any]:
+    """`about`: `ids` names the entries that are told of, `read` the child runs."""
+    return {"text": text, "label": label, "why": why, **about}
 
 
 def conversation(steps: Iterable[Step]) -> Conversation:
     """The conversation that these steps are."""
-    system, session, last = "", None, -1
-    messages: list[Message] = []
-    turns: list[Turn] = []
-    pending: dict[str, Call] = {}
-    begun: set[str] = set()
-    for last, _, kind, fields in steps:  # noqa: B007
-        if kind == "prompt":
-            system = fields["system"]
-            messages = [Message("user", fields["memory"], "view"), Message("user", fields["task"], "task")]
-            messages = [message for message in messages if message.text]
-        elif kind == "turn":
-            reply = turn_of(fields["turn"])
-            turns.append(reply)
-            session = reply.session or session
-            pending, begun = {call.id: call for call in reply.calls}, set()
-            messages.append(Message("assistant", reply.text, fields["label"], reply.calls, native=reply.native))
-        elif kind == "call":
-            begun.add(fields["call"])
-        elif kind == "result":
-            pending.pop(fields["call"], None)
-            said = Message("tool", fields["text"], fields["label"], answers=fields["call"], failed=fields["failed"])
-            messages.append(said)
-        elif kind == "message":
-            messages.append(Message("user", fields["text"], fields["label"]))
-    calls = tuple(pending.values())
-    in_flight = frozenset(call.id for call in calls if call.id in begun)
-    return Conversation(system, tuple(messages), tuple(turns), calls, in_flight, session, last + 1)
+    adding = Adding()
+    for step in steps:
+        adding.take(step)
+    return adding.sum()
+
+
+class Adding:
+    """Steps on their way to a conversation."""
+
+    def __init__(self) -> None:
+        self.now = Conversation()
+        self.messages: list[Message] = []
+        self.turns: list[Turn] = []
+        self.pending: dict[str, Call] = {}
+        self.begun: set[str] = set()
+        self.said: Counter[str] = Counter()
+        self.heard: set[str] = set()
+        self.read: set[str] = set()
+        self.blockers: list[str] = []
+
+    def take(self, step: Step) -> None:
+        fields = step.fields
+        self.now = self.now._replace(next=step.n + 1)
+        if step.kind == "attempt":
+            return
+        self.now = self.now._replace(last=step.kind)
+        self.read.update(fields.get("read", ()))
+        if step.kind == "prompt":
+            self._prompt(fields)
+        elif step.kind == "turn":
+            self._turn(fields)
+        elif step.kind == "call":
+            self.begun.add(fields["call"])
+        elif step.kind == "result":
+            self._result(fields)
+        elif step.kind == "message":
+            self.said[fields["why"]] += 1
+            self.heard.update(fields.get("ids", ()))
+            self.messages.append(Message("user", fields["text"], fields["label"]))
+
+    def sum(self) -> Conversation:
+        return self.now._replace(
+            messages=tuple(self.messages),
+            turns=tuple(self.turns),
+            pending=tuple(self.pending.values()),
+            begun=frozenset(id for id in self.pending if id in self.begun),
+            said=dict(self.said),
+            heard=frozenset(self.heard),
+            read=frozenset(self.read),
+            blockers=tuple(self.blockers),
+        )
+
+    def _prompt(self, fields: Mapping[str, Any]) -> None:
+        self.now = self.now._replace(system=fields["system"])
+        beginning = (Message("user", fields["memory"], "view"), Message("user", fields["task"], "task"))
+        self.messages = [message for message in beginning if message.text]
+
+    def _turn(self, fields: Mapping[str, Any]) -> None:
+        reply = turn_of(fields["turn"])
+        self.turns.append(reply)
+        self.now = self.now._replace(session=reply.session or self.now.session)
+        self.pending, self.begun = {call.id: call for call in reply.calls}, set()
+        if reply.text or reply.calls:  # providers refuse a message of nothing
+            said = Message("assistant", reply.text, fields["label"], reply.calls, native=reply.native)
+            self.messages.append(said)
+
+    def _result(self, fields: Mapping[str, Any]) -> None:
+        self.pending.pop(fields["call"], None)
+        if fields.get("blocker"):
+            self.blockers.append(fields["blocker"])
+        said = Message("tool", fields["text"], fields["label"], answers=fields["call"], failed=fields["failed"])
+        self.messages.append(said)
 
 
 def turn_of(fields: Mapping[str, Any]) -> Turn:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
 
 from orchestrator.engine import Call, Message, Request, Tool, Turn, Usage
+from synapse.tokens import Tokens
 
 
 class Seen(NamedTuple):
@@ -61,7 +63,7 @@ class Scripted:
 
     def __init__(self, script: Script = echo, *, count: Counter | None = None) -> None:
         self.script = script
-        self._count = count or _words
+        self._count = count or _tokens()
 
     async def step(self, request: Request, interrupt: asyncio.Event) -> Turn:
         moved = self.script(Seen(request.system, request.messages, request.tools))
@@ -94,5 +96,6 @@ async def _rung(interrupt: asyncio.Event, seconds: float) -> bool:
     return True
 
 
-def _words(text: str) -> int:
-    return len(text.split())
+def _tokens() -> Counter:
+    """Exact counts, each text counted once."""
+    return lru_cache(4_096)(Tokens().count)

@@ -1,0 +1,74 @@
+"""What one call of a model is billed as: which of its tokens are for what. Pure, but for the counting."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+
+from orchestrator.counting import schema_text
+from orchestrator.engine import Call, Message, Request, Turn
+from orchestrator.ledger import Segment
+
+Count = Callable[[str], int]
+
+# What a call of these tools is for; the user's own tools are work.
+TOOL_LABELS = {
+    "read": "capsule",
+    "memory_search": "capsule",
+    "claim": "capsule",
+    "append": "writeback",
+    "report_blocker": "writeback",
+    "ack": "wake",
+    "spawn_agent": "plan",
+    "wait": "plan",
+}
+COORDINATORS = ("cto", "project-lead")  # what these say is planning
+
+
+def said_label(role: str) -> str:
+    """What the words of an agent of this role are for."""
+    return "plan" if role in COORDINATORS else "work_out"
+
+
+def tool_label(name: str) -> str:
+    """What the result of a tool is for."""
+    return TOOL_LABELS.get(name, "work_obs")
+
+
+def sent(request: Request, known: int, count: Count) -> tuple[Segment, ...]:
+    """The segments of a prompt; the first `known` messages, and with them the system text and the tools, were sent
+    before. Without any known, everything is new."""
+    again = known > 0
+    segments = [Segment("system", count(request.system), not again)]
+    segments += [Segment("tool_schema", count(schema_text(tool)), not again) for tool in request.tools]
+    for place, message in enumerate(request.messages):
+        segments += _message(message, place >= known, count)
+    return tuple(_merged(segments))
+
+
+def got(turn: Turn, label: str, count: Count) -> tuple[Segment, ...]:
+    """The segments of a reply."""
+    segments = [Segment(label, count(turn.text))]
+    return tuple(_merged([*segments, *(_call(call, True, count) for call in turn.calls)]))
+
+
+def _message(message: Message, first: bool, count: Count) -> list[Segment]:
+    """An earlier reply is history, but for what planned; it was counted as new when it was given."""
+    if message.role != "assistant":
+        return [Segment(message.label, count(message.text), first)]
+    label = message.label if message.label == "plan" else "history"
+    return [Segment(label, count(message.text), False), *(_call(call, False, count) for call in message.calls)]
+
+
+def _call(call: Call, first: bool, count: Count) -> Segment:
+    label = TOOL_LABELS.get(call.name, "work_out" if first else "history")
+    return Segment(label, count(f"{call.name} {json.dumps(dict(call.arguments), ensure_ascii=False)}"), first)
+
+
+def _merged(segments: Iterable[Segment]) -> list[Segment]:
+    """One segment for each label and newness, in the order in which they came up."""
+    sums: dict[tuple[str, bool], int] = {}
+    for segment in segments:
+        key = (segment.label, segment.first)
+        sums[key] = sums.get(key, 0) + segment.tokens
+    return [Segment(label, tokens, first) for (label, first), tokens in sums.items() if tokens]

@@ -1,0 +1,397 @@
+"""The supervisor's books: everything about runs that touches the memory or the disk. Synchronous, on one thread.
+
+Begins runs and ends them, asks the limits, notes deliveries, writes back. What a run leaves is stored before anybody
+is told of it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from orchestrator import budget, ledger, prompt, steps, wake, writeback
+from orchestrator.bill import COORDINATORS, said_label
+from orchestrator.costs import Costs
+from orchestrator.engine import Engine, Place, Tool, Turn
+from orchestrator.fence import secret
+from orchestrator.folder import Folder
+from orchestrator.holder import LEASE, Holder
+from orchestrator.intent import intent_of
+from orchestrator.limits import Limits
+from orchestrator.opening import Opened, Policy, Proposal, by_default, opened
+from orchestrator.prompt import Report, unread
+from orchestrator.prompt import wake as told
+from orchestrator.runs import ATTEMPTS, Run, Runs
+from orchestrator.session import LEDGER, OUTPUT, STEPS, Session, Terms
+from orchestrator.spending import Reservation
+from orchestrator.task import Outcome, Result, Task, result_of
+from orchestrator.templates import Templates
+from orchestrator.tools import SPAWN, WAIT, schema_tokens
+from orchestrator.wake import News
+from synapse import tools as memory_tools
+from synapse.authority import wakes
+from synapse.core import Memory
+from synapse.entry import SECOND, Entry
+from synapse.errors import Conflict, NotFound
+from synapse.notify import Follower
+from synapse.records import Guard, Pending
+from synapse.seat import Seat
+from synapse.workspace import Agent
+
+RECENT = 600 * SECOND  # so long a result answers the same task again
+MAX_OUTPUT = 8_192  # tokens of one reply
+HISTORY = 200  # ended runs that are looked at for what a role takes
+HISTORY_KEPT = 30 * SECOND
+
+
+class Heard(NamedTuple):
+    """What came since the last look: who is woken by what, and which runs somebody stopped."""
+
+    news: list[tuple[str, Entry]]
+    stops: list[tuple[str, str]]
+
+
+class Furniture(NamedTuple):
+    """What a session is made of."""
+
+    seat: Seat
+    tools: list[memory_tools.Tool]
+    terms: Terms
+    folder: Folder
+    recorded: list[steps.Step]
+
+
+class Books:
+    """One supervisor's."""
+
+    def __init__(
+        self,
+        memory: Memory,
+        name: str,
+        *,
+        context: Policy = by_default,
+        memory_tools: str = "auto",
+        limits: Limits | None = None,
+        lease: float = LEASE,
+        attempts: int = ATTEMPTS,
+        seed: int | None = None,
+    ) -> None:
+        self.attempts = attempts
+        self.memory, self.store, self.context, self.memory_tools = memory, memory.store, context, memory_tools
+        self._temporary = None if memory.store.root else tempfile.mkdtemp(prefix="synapse-runs-")
+        self.root = memory.store.root or self._temporary or ""
+        self.runs = Runs(memory.store)
+        self.holder = Holder(self.root, name, lease)
+        self.costs = Costs(self.runs, self.root, not self._temporary, name, limits)
+        self.templates = Templates(memory.store.root)
+        self.secret = secret(self.root) if seed is None else sha256(f"seed {seed}".encode()).digest()
+        self._history: tuple[int, dict[str, list[budget.Past]]] = (0, {})
+        self.ear = wake.Ear(memory.store)
+        self._looked = memory.store.log.mark()
+
+    def close(self) -> None:
+        self.holder.close()
+        self.costs.close()
+        if self._temporary:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+
+    # -- what there is -----------------------------------------------------------------------------
+
+    def now(self) -> int:
+        return self.store.clock()
+
+    def agent(self, id: str) -> Agent:
+        found = self.store.agents().get(id)
+        if found is None:
+            raise NotFound(f"agent {id} is not registered; `synapse agents` lists those that are", id=id)
+        return found
+
+    def known(self, id: str) -> Run:
+        found = self.runs.get(id)
+        if found is None:
+            raise NotFound(f"there is no run {id}; `orchestrator ps --all` lists those there are", id=id)
+        return found
+
+    def seat(self, run: Run) -> Seat:
+        """The memory as the agent has it in this incarnation of the run."""
+        return self.memory.as_agent(run.agent, run.id, run.epoch)
+
+    def folder(self, run: Run) -> Folder:
+        return Folder(self.root, run.id)
+
+    def result(self, run: Run) -> Result:
+        """What came of a run that has ended."""
+        folder = self.folder(run)
+        return result_of(run.id, run.fields, folder.read(OUTPUT) if folder.has(OUTPUT) else "")
+
+    def reserve(self, session: Session, tokens: int) -> Reservation:
+        return self.costs.reserve(session, tokens)
+
+    def settle(self, session: Session, reservation: Reservation, turn: Turn | None, counted: int) -> float | None:
+        return self.costs.settle(session, reservation, turn, counted)
+
+    # -- beginning ---------------------------------------------------------------------------------
+
+    def admit(self, task: Task, parent: Run | None, id: str, engine: Engine, model: str | None) -> tuple[Run, bool]:
+        """Begin a run, within the limits; or the run that does this work already, or did it a moment ago."""
+        agent = self.agent(task.agent)
+        known = self.runs.get(id)
+        if known is not None:
+            return known, known.holder != self.holder.name
+        earlier = None if task.force else self._claimed(task, id)
+        if earlier is not None:
+            return earlier, True
+        self.costs.admit(id, task, agent, parent)
+        more = {"engine": engine.name, "model": task.model or agent.model or model}
+        return self.runs.begin(id, task, agent, self.holder.name, parent, **more), False
+
+    def furnish(self, run: Run, engine: Engine) -> Furniture:
+        """What a session needs: its prompt, made and receipted, or all that an earlier incarnation recorded."""
+        folder = self.folder(run).make()
+        recorded = steps.read(folder.lines(STEPS))
+        if recorded:
+            fields: Mapping[str, Any] = {"attempts": run.attempts}
+            step = steps.Step(recorded[-1].n + 1, run.epoch, "attempt", fields)
+        else:
+            step = steps.Step(0, run.epoch, "prompt", self._opened(run, engine, folder))
+        folder.record(STEPS, steps.dump(step), sync=False)
+        first = (recorded or [step])[0].fields
+        tools = [tool for tool in memory_tools.TOOLS if tool.name in first["tools"]]
+        return Furniture(self.seat(run), tools, self._terms(run, engine, folder), folder, [*recorded, step])
+
+    def _terms(self, run: Run, engine: Engine, folder: Folder) -> Terms:
+        left = self.costs.seconds_left(run)
+        place = None if engine.takes_tools else Place(folder.path, self._environment(run), "transcript.log")
+        label = said_label(run.fields["role"])
+        model = run.fields["model"]
+        return Terms(self.costs.counter(model), model, MAX_OUTPUT, left, place, label)
+
+    def _opened(self, run: Run, engine: Engine, folder: Folder) -> dict[str, Any]:
+        """Make the prompt, keep its receipt, note what was shown."""
+        seat, agent = self.seat(run), self.agent(run.agent)
+        given_by = self.known(run.parent).agent if run.parent else None
+        made = opened(
+            agent,
+            run.task,
+            given_by,
+            seat,
+            self.context,
+            self._proposal(run, agent, not engine.takes_tools),
+            not engine.takes_tools,
+            self.secret,
+            self.templates,
+        )
+        self._receipted(run, made, folder)
+        tools = [tool.name for tool in made.context.tools]
+        return steps.prompt(*made.prompt) | {"tools": tools, "ids": made.shown, "cursor": made.cursor}
+
+    def _receipted(self, run: Run, made: Opened, folder: Folder) -> None:
+        view = made.context.view
+        shown = {
+            "cursor": made.cursor,
+            "how": "spawn",
+            "run": run.id,
+            "epoch": run.epoch,
+            "ids": made.shown,
+            "tokens": view.tokens if view else 0,
+            "budget": view.budget if view else None,
+            "prompt": made.prompt.sha256,
+        }
+        self.seat(run).pen.act("shown", **shown)
+
+    def _proposal(self, run: Run, agent: Agent, shell: bool) -> Proposal:
+        """What pays, after what runs of this role took before."""
+        role, counter = run.fields["role"], self.costs.counter(run.fields["model"])
+        own = [Tool(tool.name, tool.description, tool.schema) for tool in memory_tools.offered(role)]
+        fixed = (SPAWN, WAIT) if role in COORDINATORS and not shell else ()
+        plan = budget.plan(
+            budget.expected(role, self._past_of(role)),
+            schema_tokens(own, counter.count),
+            fixed=schema_tokens(fixed, counter.count),
+            tools="never" if shell else run.task.memory_tools or self.memory_tools,
+            view=run.task.view_budget,
+        )
+        frame = sum(map(counter.count, prompt.frame(agent, self.secret, self.templates)))
+        room = max(counter.ours(plan.view) - frame, 0)
+        return Proposal(room, plan.only_critical, plan.tools, counter.encoding, plan.why)
+
+    def _past_of(self, role: str) -> list[budget.Past]:
+        """The newest runs of a role, looked up now and then."""
+        at, known = self._history
+        if self.now() - at >= HISTORY_KEPT:
+            known = {}
+            for run in reversed(self.runs.all(state="ended", limit=HISTORY)):
+                if run.fields.get("past"):
+                    known.setdefault(run.fields["role"], []).append(budget.Past(*run.fields["past"]))
+            self._history = (self.now(), known)
+        return known.get(role, [])
+
+    def missed(self, session: Session) -> list[News]:
+        """What is critical and came after the prompt was made, before the session could hear."""
+        agent = self.agent(session.run.agent)
+        cursor = session.first["cursor"]
+        follower = Follower(self.store.log, lambda: agent, self.store.current, cursor)
+        now = self.now()
+        return [News(event.entry, now) for event in follower.poll() if wakes(event.entry, agent)]
+
+    def _environment(self, run: Run) -> dict[str, str]:
+        """What binds the shell commands of a client to this run."""
+        bound = {"SYNAPSE_AGENT": run.agent, "SYNAPSE_RUN": f"{run.id}:{run.epoch}"}
+        return bound | ({"SYNAPSE_ROOT": self.store.root} if self.store.root else {})
+
+    def _claimed(self, task: Task, id: str) -> Run | None:
+        """The run that does this work or did it a moment ago. Otherwise the work is this one's from now on."""
+        key = f"intent:{intent_of(task.text, project=task.project, agent=task.agent, intent=task.intent)}"
+        while True:
+            self.store.index.catch_up()
+            claims = self.store.index.keyed(key)
+            found = self.runs.get(str(claims[-1].fields["run"])) if claims else None
+            if found is not None and self._answers(found):
+                return found
+            try:
+                pending = Pending("claim", task.agent, {"work": key, "agent": task.agent, "run": id}, key=key)
+                self.store.log.append(pending, unless=_still(key, len(claims)))
+                return None
+            except Conflict:
+                continue  # somebody else claimed it in this moment: look again
+
+    def _answers(self, run: Run) -> bool:
+        ended = run.fields.get("ended_at")
+        return run.running or (run.status == "done" and ended is not None and self.now() - ended < RECENT)
+
+    # -- while it runs -----------------------------------------------------------------------------
+
+    def heard(self, running: Iterable[Run]) -> Heard:
+        """News for these runs' agents, and ends that somebody asked for."""
+        running, mark = list(running), self.store.log.mark()
+        agents = self.store.index.query.declared
+        listeners = {run.agent: agents[run.agent] for run in running if run.agent in agents}
+        news = self.ear.news(listeners.values())
+        if mark == self._looked:
+            return Heard(news, [])
+        self._looked = mark
+        self.store.index.catch_up()
+        stops = [(run.id, reason) for run in running if (reason := self.runs.stopped(run))]
+        return Heard(news, stops)
+
+    def delivered(self, session: Session, ids: list[str], state: str, offered: Mapping[str, int]) -> None:
+        run = session.run
+        fields = {"agent": run.agent, "run": run.id, "epoch": run.epoch, "state": state, "ids": ids}
+        more = {"offered": dict(offered)} if offered else {}
+        self.seat(run).pen.write(Pending("delivery", run.agent, fields | more))
+
+    def wake_text(self, session: Session, news: list[News]) -> str:
+        entries = [each.entry for each in news]
+        return told(entries, self.agent(session.run.agent), self.secret, self.templates)
+
+    def results_text(self, reader: Run, results: list[Result]) -> str:
+        """What children left, as their parent is told."""
+        reports = [Report(each.run, _agent_of(each.run), each.status, _whole(each)) for each in results]
+        return unread(reports, self.agent(reader.agent), self.secret, self.templates)
+
+    def open_blocker(self, session: Session) -> str | None:
+        """An entry in which the run says what keeps it, and that still stands."""
+        run, own = session.run, session.conversation.blockers
+        if not own and session.engine.takes_tools:
+            return None
+        page = self.seat(run).read(namespace=f"blockers/{run.project}", priority="critical", author=run.agent)
+        standing = [entry.id for entry in page if entry.id in own or (not own and entry.at >= run.at)]
+        return standing[0] if standing else None
+
+    # -- ending ------------------------------------------------------------------------------------
+
+    def close_run(self, session: Session, outcome: Outcome) -> Result:
+        """Store what came of it, write it into the memory, then say that it has ended."""
+        run, folder = session.run, session.folder
+        folder.write(OUTPUT, outcome.text)
+        lines = ledger.read(folder.lines(LEDGER))
+        usage, cost = ledger.spent(lines)
+        over = ledger.overhead(lines)
+        notes = writeback.settle(run.id, run.project, outcome)
+        more = {
+            "summary": writeback.summary(outcome.text),
+            "why": outcome.why,
+            "debt": list(outcome.debt),
+            "usage": usage._asdict(),
+            "cost": cost,
+            "overhead": list(over),
+            "turns": len(session.conversation.turns),
+            "past": list(budget.past(lines, _capsules(session))),
+        }
+        try:
+            entry = self._written(run, notes) or outcome.blocker
+            ended = self.runs.end(run, outcome.status, entry=entry, **more)
+        except Conflict as stale:
+            self.costs.leave(run)
+            why = f"another incarnation has taken it over: {stale}"
+            return Result("stopped", outcome.text, run.id, usage, cost, over, why=why)
+        self.costs.leave(run)
+        return result_of(run.id, ended.fields, outcome.text)
+
+    def _written(self, run: Run, notes: list[writeback.Note]) -> str | None:
+        """Write the entries, each once; the id of the last."""
+        id = None
+        for note in notes:
+            key = f"{run.id}/{note.key}"
+            entry = self.seat(run).append(note.body, note.namespace, priority=note.priority, tags=note.tags, once=key)
+            id = entry.id
+        return id
+
+    # -- taking over -------------------------------------------------------------------------------
+
+    def take_over(self) -> list[Run]:
+        """Every run whose holder is gone is this supervisor's from now on; one that died too often ends."""
+        taken = []
+        for run in reversed(self.runs.all(state="running")):
+            if run.holder and self.holder.lives(run.holder):
+                continue
+            try:
+                mine = self.runs.take(run, self.holder.name, self._progress(run))
+            except Conflict:
+                continue  # another supervisor was faster
+            self.costs.take_over(mine)
+            if mine.attempts > self.attempts:
+                self._bury(mine)
+            else:
+                taken.append(mine)
+        return taken
+
+    def _progress(self, run: Run) -> int:
+        """How many replies and results it and all below it have recorded."""
+        recorded = steps.read(self.folder(run).lines(STEPS))
+        own = sum(step.kind in ("turn", "result") for step in recorded)
+        return own + sum(map(self._progress, self.runs.children(run.id)))
+
+    def _bury(self, run: Run) -> None:
+        """A run that died again and again: a dead letter, and a blocker that says so."""
+        note = writeback.dead_letter(run.id, run.project, run.attempts - 1)
+        entry = self._written(run, [note])
+        self.runs.end(run, "failed", entry=entry, why=f"it died {run.attempts - 1} times without moving", summary="")
+        self.costs.leave(run)
+
+
+def _still(key: str, seen: int) -> Guard:
+    """Nobody has added a record of this key since these were seen."""
+    return Guard(key, f"still({seen})", lambda records: len(list(records)) == seen)
+
+
+def _capsules(session: Session) -> int | None:
+    """How often a memory tool gave something back; None where there was none to ask."""
+    if not session.first["tools"]:
+        return None
+    return sum(message.label == "capsule" and message.role == "tool" for message in session.conversation.messages)
+
+
+def _agent_of(run: str) -> str:
+    return run.rpartition("-")[0]
+
+
+def _whole(result: Result) -> str:
+    """As much of a result as a parent is given; the rest lies in the run's folder."""
+    text = result.text if result.done else f"{result.why}\n\n{result.text}".strip()
+    if len(text) <= 4_000:
+        return text
+    return f"{text[:4_000]}\n… (all of it: runs/{result.run}/output.md)"

@@ -1,0 +1,135 @@
+"""What runs may take and what they took: the limits asked before each call, each call priced after it. On the
+memory's thread."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from orchestrator import limits, prices
+from orchestrator.counting import Counter, Ratios
+from orchestrator.engine import Turn
+from orchestrator.limits import Amount, Limits, Scope
+from orchestrator.runs import Run, Runs
+from orchestrator.session import Session
+from orchestrator.spending import Budget, Past, Reservation, ledgers
+from orchestrator.task import Task
+from synapse.workspace import Agent
+
+
+class Costs:
+    """One supervisor's part in the budget that all of a workspace share. `root` is None where nothing is shared."""
+
+    def __init__(self, runs: Runs, root: str, shared: bool, holder: str, own: Limits | None) -> None:
+        self.runs, self.holder = runs, holder
+        found = limits.policy(self._settings())
+        self.policy = found if own is None else found._replace(run=limits.overridden(found.run, own))
+        path = os.path.join(root, "runs", "spend.db") if shared else ":memory:"
+        self.budget = Budget(path, policy=self.policy, refill=lambda: ledgers(root, map(_past, runs.all())))
+        self.ratios = Ratios(root)
+        self._counters: dict[str | None, Counter] = {}
+
+    def close(self) -> None:
+        self.budget.close()
+
+    def counter(self, model: str | None) -> Counter:
+        """Counts for this model; what was counted once is looked up."""
+        if model not in self._counters:
+            self._counters[model] = Counter(model, ratio=self.ratios.of(model))
+        return self._counters[model]
+
+    # -- runs --------------------------------------------------------------------------------------
+
+    def admit(self, id: str, task: Task, agent: Agent, parent: Run | None) -> None:
+        """Count a spawn, or LimitReached."""
+        limits.check_depth(id, parent.depth + 1 if parent else 0, limits.tightened(self.policy.run, asked(task)))
+        root = parent.root if parent else id
+        where = limits.scopes(
+            self.policy,
+            run=parent.id if parent else None,
+            root=root,
+            department=agent.department,
+            at=self.runs.store.clock(),
+            own=asked(parent.task) if parent else Limits(),
+            top=self._top(root, task),
+        )
+        self.budget.admit(id, self.holder, where)
+
+    def take_over(self, run: Run) -> None:
+        self.budget.take_over(run.id, self.holder, self._where(run))
+
+    def leave(self, run: Run) -> None:
+        self.budget.leave(run.id)
+
+    def seconds_left(self, run: Run) -> float | None:
+        bound = limits.overridden(self.policy.run, asked(run.task))
+        return limits.time_left(run.id, bound, run.at, self.runs.store.clock())
+
+    # -- calls -------------------------------------------------------------------------------------
+
+    def reserve(self, session: Session, tokens: int) -> Reservation:
+        """Ask for the most that the next call can take, in every scope."""
+        run, terms = session.run, session.terms
+        where, most = self._where(run), terms.counter.theirs(tokens)
+        price = self.price(session, terms.model)
+        worst = None if price is None else prices.worst(price, most, terms.max_output)
+        if session.engine.name == "scripted":
+            worst = 0.0
+        usd = limits.check_price(where, terms.model or session.engine.name, worst)
+        return self.budget.reserve(run.id, self.holder, where, Amount(1, most + terms.max_output, usd))
+
+    def settle(self, session: Session, reservation: Reservation, turn: Turn | None, counted: int) -> float | None:
+        """Book what a call took. Without a turn it failed: nothing, or what had been sent when it was cut off."""
+        if turn is None:
+            if counted:
+                self.budget.settle(reservation, Amount(1, counted))
+            else:
+                self.budget.release(reservation)
+            return None
+        price, cost = self.price(session, turn.model or session.terms.model), turn.usage.cost
+        if cost is None and price is not None:
+            cost = prices.cost(price, turn.usage)
+        tokens = turn.usage.input_tokens + turn.usage.output_tokens
+        self.budget.settle(reservation, Amount(1, tokens or counted, cost or 0.0))
+        if session.engine.takes_tools and session.engine.name != "scripted" and not turn.usage.estimated:
+            self.ratios.learn(session.terms.model, turn.usage.input_tokens, counted)
+        return cost
+
+    def price(self, session: Session, model: str | None) -> prices.Price | None:
+        """The price of a model; None where none is known."""
+        if not model or session.engine.name == "scripted":
+            return None
+        given = self._settings().get("prices")
+        return prices.price(model, at=self.runs.store.clock(), given=given if isinstance(given, Mapping) else None)
+
+    # -- below -------------------------------------------------------------------------------------
+
+    def _where(self, run: Run) -> tuple[Scope, ...]:
+        return limits.scopes(
+            self.policy,
+            run=run.id,
+            root=run.root,
+            department=run.fields.get("department"),
+            at=self.runs.store.clock(),
+            own=asked(run.task),
+            top=self._top(run.root, run.task),
+        )
+
+    def _top(self, root: str, task: Task) -> Limits:
+        """The limits of the task at the root: they hold for all below it."""
+        found = self.runs.get(root)
+        return asked(found.task if found else task)
+
+    def _settings(self) -> dict[str, Any]:
+        return dict(self.runs.store.settings.other)
+
+
+def asked(task: Task) -> Limits:
+    """The limits that a task sets itself."""
+    return Limits(turns=task.max_turns, tokens=task.max_tokens, usd=task.max_usd, seconds=task.timeout)
+
+
+def _past(run: Run) -> Past:
+    holder = run.holder if run.running else None
+    return Past(run.id, run.parent, run.root, run.fields.get("department"), run.at, holder)

@@ -1,0 +1,95 @@
+"""What carries out the calls of a session's tools: the memory's, the user's, and those that spawn and wait."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Protocol
+
+from orchestrator import schema
+from orchestrator.engine import Call, Tool
+from orchestrator.runs import Run, name
+from orchestrator.session import Handler, Said, Session
+from orchestrator.task import Result, Task
+from orchestrator.tools import SPAWN, WAIT, ToolProblem, UserTool, carry_out
+from synapse import tools as memory_tools
+from synapse.seat import Seat
+
+OnDesk = Callable[..., Awaitable[Any]]
+Carrying = Callable[[Call, str], Awaitable[Said]]
+
+
+class Boss(Protocol):
+    """What the tools of a coordinating agent ask of the supervisor."""
+
+    async def start(self, task: Task, *, parent: Run | None = None, id: str | None = None) -> Run: ...
+
+    async def gather(self, session: Session, wanted: Iterable[str]) -> list[Result]: ...
+
+    async def told(self, reader: Run, results: list[Result]) -> str: ...
+
+
+def of_memory(tools: Iterable[memory_tools.Tool], seat: Seat, desk: OnDesk) -> dict[str, Handler]:
+    """The memory's own tools, as this agent has them. Asked twice with one key, they write once."""
+
+    def made(tool: memory_tools.Tool) -> Handler:
+        async def call(call: Call, once: str) -> Said:
+            told = await desk(memory_tools.call, tool, seat, call.arguments, once)
+            failed = isinstance(told, memory_tools.ToolProblem)
+            blocker = tool.name == "report_blocker" and not failed
+            return Said(str(told), {"blocker": await desk(_written, seat, once)} if blocker else {}, failed)
+
+        return Handler(Tool(tool.name, tool.description, tool.schema), call)
+
+    return {tool.name: made(tool) for tool in tools}
+
+
+def of_user(tools: Iterable[UserTool]) -> dict[str, Handler]:
+    """The user's tools: each call has a key of its own; one in flight at a crash is repeated only if that is safe."""
+
+    def made(tool: UserTool) -> Handler:
+        async def call(call: Call, once: str) -> Said:
+            return Said(await carry_out(tool, call.arguments, key=once))
+
+        return Handler(tool.tool, call, tool.idempotent)
+
+    return {tool.tool.name: made(tool) for tool in tools}
+
+
+def of_coordination(boss: Boss, session: Callable[[], Session]) -> dict[str, Handler]:
+    """Spawning and waiting. A spawn is named by the call that asked for it, so that it happens once."""
+
+    async def spawn(call: Call, once: str) -> Said:
+        run, asked = session().run, call.arguments
+        agent = str(asked["agent"])
+        task = Task(str(asked["task"]), agent, str(asked.get("project") or run.project))
+        child = await boss.start(task, parent=run, id=name(agent, run.id, once))
+        return Said(f"Started {child.id}. It works on its own; `wait` gives you what came of it.")
+
+    async def wait(call: Call, once: str) -> Said:
+        wanted = call.arguments.get("runs") or ()
+        results = await boss.gather(session(), [str(id) for id in wanted])
+        if results:
+            return Said(await boss.told(session().run, results), {"read": [result.run for result in results]})
+        if session().inbox:
+            return Said("Nothing has ended yet, but there is news for you. Wait again after it.")
+        return Said("There is nothing to wait for.")
+
+    return {SPAWN.name: Handler(SPAWN, checked(SPAWN, spawn)), WAIT.name: Handler(WAIT, checked(WAIT, wait))}
+
+
+def checked(tool: Tool, call: Carrying) -> Carrying:
+    """The same, for arguments that fit alone."""
+
+    async def carried(asked: Call, once: str) -> Said:
+        if found := schema.problems(tool.schema, asked.arguments):
+            raise ToolProblem("; ".join(found))
+        return await call(asked, once)
+
+    return carried
+
+
+def _written(seat: Seat, once: str) -> str | None:
+    """The entry that was written under this key."""
+    seat.store.index.catch_up()
+    seq = seat.store.index.first(seat.id, once)
+    return None if seq is None else seat.store.log.at(seq).id

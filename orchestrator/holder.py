@@ -1,0 +1,86 @@
+"""Who holds runs: a supervisor, known by a file that it has locked and touches while it lives.
+
+The lock tells a crash at once, the touch a hang after the lease. Neither is a record: a heartbeat is not news.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+
+from synapse.errors import StoreError
+
+LEASE = 15.0  # seconds without a touch after which a holder counts as hung
+BEAT = 1.0
+
+
+class Holder:
+    """This supervisor, as the others see it."""
+
+    def __init__(self, root: str, name: str, lease: float = LEASE) -> None:
+        self.name = name
+        self.lease = lease
+        self.folder = os.path.join(root, "runs", ".holders")
+        self.path = os.path.join(self.folder, name)
+        try:
+            os.makedirs(self.folder, mode=0o700, exist_ok=True)
+            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.pwrite(self._fd, b"%d\n" % os.getpid(), 0)
+        except OSError as error:
+            raise StoreError(f"{self.path} cannot be held: {error}") from error
+
+    def beat(self) -> None:
+        os.utime(self._fd)
+
+    def lives(self, name: str) -> bool:
+        """Whether another holder does: its file is locked, and touched within the lease."""
+        if name == self.name:
+            return True
+        try:
+            fd = os.open(os.path.join(self.folder, name), os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise StoreError(f"{self.folder}/{name} cannot be looked at: {error}") from error
+        try:
+            if not _locked(fd):
+                return False
+            return time.time() - os.fstat(fd).st_mtime < self.lease
+        finally:
+            os.close(fd)
+
+    def pid(self, name: str) -> int | None:
+        try:
+            with open(os.path.join(self.folder, name), encoding="ascii") as file:
+                return int(file.read().strip())
+        except (OSError, ValueError):
+            return None
+
+    def sweep(self) -> None:
+        """Remove the files of the dead, once nobody's runs name them."""
+        for name in os.listdir(self.folder):
+            if not self.lives(name):
+                try:
+                    os.unlink(os.path.join(self.folder, name))
+                except FileNotFoundError:
+                    pass
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+            try:
+                os.unlink(self.path)
+            except OSError:
+                pass
+
+
+def _locked(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    fcntl.flock(fd, fcntl.LOCK_UN)
+    return False

@@ -1,0 +1,346 @@
+"""A session: one incarnation of a run, turn after turn. What is due next follows from the recorded conversation
+alone, so that another process can go on where this one ended.
+
+It records before it acts, hears what is critical before every turn, and asks for every token before it is spent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple, Protocol
+
+from orchestrator import bill, steps
+from orchestrator.counting import Counter
+from orchestrator.engine import Call, ContextTooLong, Engine, EngineError, Place, Request, Tool, Turn
+from orchestrator.folder import Folder
+from orchestrator.ledger import Line, dump
+from orchestrator.limits import LimitReached
+from orchestrator.runs import Run
+from orchestrator.task import Outcome, Result
+from orchestrator.wake import News
+from synapse.errors import SynapseError
+
+REMINDERS = 2  # times that a parent is given the results which it left unread
+SECOND_TRIES = 2  # times that a model is asked again after an empty reply, or one that was cut
+
+STEPS, LEDGER, OUTPUT = "steps.jsonl", "ledger.jsonl", "output.md"
+
+
+class Said(NamedTuple):
+    """What a tool gave: the text for the model, and what the run has to remember of it."""
+
+    text: str
+    about: Mapping[str, Any] = {}
+    failed: bool = False
+
+
+class Handler(NamedTuple):
+    """A tool with what carries it out. `repeatable`: carried out twice it does what it does once."""
+
+    tool: Tool
+    call: Callable[[Call, str], Awaitable[Said]]
+    repeatable: bool = True
+
+
+class Terms(NamedTuple):
+    """What this session works under."""
+
+    counter: Counter
+    model: str | None = None
+    max_output: int = 8_192
+    seconds: float | None = None  # that are left
+    place: Place | None = None
+    label: str = "work_out"
+
+
+class Ground(Protocol):
+    """What a session asks of its supervisor, on the event loop."""
+
+    async def desk(self, act: Callable[..., Any], *args: Any) -> Any: ...
+
+    async def hear(self) -> None: ...
+
+    async def ended_children(self, run: str, read: frozenset[str]) -> list[Result]: ...
+
+
+class Books(Protocol):
+    """What it asks of the supervisor's books. All of it may touch the disk: `Ground.desk` takes it there."""
+
+    def reserve(self, session: Session, tokens: int) -> Any: ...
+
+    def settle(self, session: Session, reservation: Any, turn: Turn | None, counted: int) -> float | None: ...
+
+    def delivered(self, session: Session, ids: list[str], state: str, offered: Mapping[str, int]) -> None: ...
+
+    def open_blocker(self, session: Session) -> str | None: ...
+
+    def wake_text(self, session: Session, news: list[News]) -> str: ...
+
+    def results_text(self, reader: Run, results: list[Result]) -> str: ...
+
+
+class Session:
+    """A run that is being lived. `seen` holds the entries that its prompt showed."""
+
+    def __init__(
+        self,
+        ground: Ground,
+        books: Books,
+        run: Run,
+        engine: Engine,
+        handlers: Mapping[str, Handler],
+        folder: Folder,
+        terms: Terms,
+        recorded: list[steps.Step],
+    ) -> None:
+        self.ground, self.books, self.run, self.engine = ground, books, run, engine
+        self.handlers, self.folder, self.terms = handlers, folder, terms
+        self.inbox: dict[str, News] = {}
+        self.interrupt = asyncio.Event()
+        self.ended = asyncio.Event()  # a child has, or something was heard: who waits looks again
+        self.stop_reason: str | None = None
+        self._living: asyncio.Task[Any] | None = None
+        self.first = recorded[0].fields  # what its prompt was made of
+        self._adding = steps.Adding()
+        for step in recorded:
+            self._adding.take(step)
+        self.conversation = self._adding.sum()
+        self.seen = {*self.first["ids"], *self.conversation.heard}
+        self._sent = 0  # messages that were in the last prompt
+        self._rendered: list[tuple[int, list[str]]] = []  # (turns so far, entries told of before the next)
+
+    # -- from outside ------------------------------------------------------------------------------
+
+    def offer(self, news: News) -> None:
+        """Something critical for its next prompt; in mid-turn where the engine can be interrupted."""
+        if news.entry.id not in self.seen:
+            self.seen.add(news.entry.id)
+            self.inbox[news.entry.id] = news
+            self.ended.set()
+            if self.engine.interrupt == "now":
+                self.interrupt.set()
+
+    def stop(self, reason: str) -> None:
+        """End it as soon as may be; what is known so far is its outcome."""
+        if self.stop_reason is None:
+            self.stop_reason = reason
+            if self._living is not None and self._living is not asyncio.current_task():
+                self._living.cancel()
+
+    async def live(self) -> Outcome:
+        """All of it, whatever happens on the way. Cancelled without a reason given, it stays to be gone on with."""
+        limit, self._living = asyncio.timeout(self.terms.seconds), asyncio.current_task()
+        try:
+            async with limit:
+                while True:
+                    outcome = await self._next()
+                    if outcome is not None:
+                        return outcome
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            return self._cut("timeout", "its time was up")
+        except asyncio.CancelledError:
+            if self.stop_reason is None:
+                raise
+            if self._living is not None:
+                self._living.uncancel()
+            return self._cut("stopped", self.stop_reason)
+        except LimitReached as limit:
+            return self._cut("stopped", str(limit))
+        except EngineError as error:
+            return self._cut("failed", f"{type(error).__name__}: {error}")
+        finally:
+            self._living = None
+
+    # -- what is due -------------------------------------------------------------------------------
+
+    async def _next(self) -> Outcome | None:
+        """Do what is due; the outcome when nothing is."""
+        if self.stop_reason is not None:
+            return self._cut("stopped", self.stop_reason)
+        conversation = self.conversation
+        if conversation.pending:
+            for call in conversation.pending:
+                await self._answer(call, call.id in conversation.begun)
+        elif conversation.last == "turn":
+            return await self._concluded(conversation.turns[-1])
+        else:
+            await self._take_turn()
+        return None
+
+    async def _concluded(self, turn: Turn) -> Outcome | None:
+        """After a reply that asks for nothing: is it the end?"""
+        if turn.stop == "refusal":
+            return self._cut("refused", f"the model refused: {turn.text or 'it gave no reason'}"[:500])
+        if await self._told_news():
+            return None
+        if turn.stop == "interrupted":
+            await self._say("You were interrupted. Go on with your task.", "retry", "interrupted")
+            return None
+        if turn.stop in ("empty", "length"):
+            return await self._second_try(turn)
+        if await self._told_results():
+            return None
+        return await self._outcome(turn)
+
+    async def _second_try(self, turn: Turn) -> Outcome | None:
+        """A reply of nothing, or one that was cut."""
+        if self.conversation.said.get(turn.stop, 0) >= SECOND_TRIES:
+            why = "the model replied with nothing" if turn.stop == "empty" else "its reply was cut at its limit"
+            return self._cut("failed", f"{why}, {SECOND_TRIES + 1} times")
+        ask = {
+            "empty": "Your reply was empty. Say what came of your task, or go on with it.",
+            "length": "Your reply was cut at the limit of one message. Go on where it stopped; be brief.",
+        }
+        await self._say(ask[turn.stop], "retry", turn.stop)
+        return None
+
+    async def _outcome(self, turn: Turn) -> Outcome:
+        """How it ended, by what was recorded: a blocker that stands, results that nobody read, or all is well."""
+        if turn.blocked:
+            return Outcome("blocked", turn.text, turn.blocked)
+        blocker = await self.ground.desk(self.books.open_blocker, self)
+        if blocker:
+            return Outcome("blocked", turn.text, "it reported a blocker", blocker)
+        unread = await self.ground.ended_children(self.run.id, self.conversation.read)
+        if unread:
+            debt = tuple(result.run for result in unread)
+            return Outcome("blocked", turn.text, f"it left results unread: {', '.join(debt)}", debt=debt)
+        return Outcome("done", turn.text)
+
+    def _cut(self, status: str, why: str) -> Outcome:
+        """It ended in the middle: what is known so far."""
+        said = [turn.text for turn in self.conversation.turns if turn.text]
+        return Outcome(status, said[-1] if said else "", why)
+
+    # -- a turn ------------------------------------------------------------------------------------
+
+    async def _take_turn(self) -> None:
+        self.interrupt.clear()
+        await self._told_news()
+        if self.stop_reason is not None:
+            return
+        request = self._request()
+        sent = bill.sent(request, self._sent, self.terms.counter.count)
+        counted = sum(segment.tokens for segment in sent)
+        reservation = await self.ground.desk(self.books.reserve, self, counted)
+        try:
+            turn = await self.engine.step(request, self.interrupt)
+        except BaseException as error:
+            lost = counted if isinstance(error, asyncio.CancelledError) else 0
+            await _whatever_happens(self.ground.desk(self.books.settle, self, reservation, None, lost))
+            if isinstance(error, ContextTooLong):
+                raise ContextTooLong(f"its conversation no longer fits the model: {error}") from error
+            raise
+        self._sent = len(request.messages)
+        await _whatever_happens(self.ground.desk(self._keep, turn, sent, reservation, counted))
+        await self._acknowledge()
+
+    def _request(self) -> Request:
+        conversation = self.conversation
+        return Request(
+            system=conversation.system,
+            messages=conversation.messages,
+            tools=tuple(handler.tool for handler in self.handlers.values()) if self.engine.takes_tools else (),
+            model=self.terms.model,
+            max_tokens=self.terms.max_output,
+            key=f"{self.run.id}/{conversation.next}",
+            session=conversation.session,
+            place=self.terms.place,
+        )
+
+    def _keep(self, turn: Turn, sent: Any, reservation: Any, counted: int) -> None:
+        """What was paid for is recorded before anything is done with it."""
+        cost = self.books.settle(self, reservation, turn, counted)
+        got = bill.got(turn, self.terms.label, self.terms.counter.count)
+        n, terms = self.conversation.next, self.terms
+        model = turn.model or terms.model or self.engine.name
+        usage = None if turn.usage.estimated else turn.usage
+        who = (self.run.id, n, self.run.agent, model, terms.counter.encoding, terms.counter.counting)
+        line = dump(Line(*who, sent, got, usage, cost, turn.stop))
+        self._record("turn", steps.turn(turn, terms.label, line), sync=True)
+        self.folder.record(LEDGER, line, sync=False)
+
+    # -- what it is told ---------------------------------------------------------------------------
+
+    async def _told_news(self) -> bool:
+        """Put what is critical into the next prompt, all at once."""
+        await self.ground.hear()
+        news, self.inbox = list(self.inbox.values()), {}
+        if not news:
+            return False
+        ids = [each.entry.id for each in news]
+        text = await self.ground.desk(self.books.wake_text, self, news)
+        await self._say(text, "wake", "wake", ids=ids)
+        offered = {each.entry.id: each.offered for each in news}
+        await self.ground.desk(self.books.delivered, self, ids, "rendered", offered)
+        self._rendered.append((len(self.conversation.turns), ids))
+        return True
+
+    async def _acknowledge(self) -> None:
+        """A turn after the one in which it was rendered, what was told counts as taken in."""
+        turns = len(self.conversation.turns)
+        taken = [id for at, ids in self._rendered if turns >= at + 2 for id in ids]
+        if taken:
+            self._rendered = [(at, ids) for at, ids in self._rendered if turns < at + 2]
+            await self.ground.desk(self.books.delivered, self, taken, "acked", {})
+
+    async def _told_results(self) -> bool:
+        """Give it the results of its children that it has not read, twice at most."""
+        unread = await self.ground.ended_children(self.run.id, self.conversation.read)
+        if not unread or self.conversation.said.get("unread", 0) >= REMINDERS:
+            return False
+        read = [result.run for result in unread]
+        await self._say(await self.ground.desk(self.books.results_text, self.run, unread), "plan", "unread", read=read)
+        return True
+
+    async def _say(self, text: str, label: str, why: str, **about: Any) -> None:
+        fields = steps.message(text, label, why, **about)
+        await self.ground.desk(self._record, "message", fields)
+
+    # -- calls -------------------------------------------------------------------------------------
+
+    async def _answer(self, call: Call, begun: bool) -> None:
+        """Carry out a call, or say why not; one that was in flight at a crash only if that does no harm."""
+        handler = self.handlers.get(call.name)
+        if handler is None:
+            said = Said(f"Error: there is no tool {call.name}; there are {', '.join(self.handlers)}", failed=True)
+        elif call.problem:
+            said = Said(f"Error: the arguments cannot be read: {call.problem}", failed=True)
+        elif begun and not handler.repeatable:
+            text = "Error: the process died while this was being carried out. Whether it took effect is not known;"
+            said = Said(f"{text} it was not repeated.", failed=True)
+        else:
+            if not handler.repeatable:
+                await self.ground.desk(self._record, "call", {"call": call.id}, True)
+            said = await self._carried_out(handler, call)
+        fields = steps.result(call, said.text, bill.tool_label(call.name), said.failed, **said.about)
+        await self.ground.desk(self._record, "result", fields, True)
+
+    async def _carried_out(self, handler: Handler, call: Call) -> Said:
+        try:
+            return await handler.call(call, f"{self.run.id}/{len(self.conversation.turns)}/{call.id}")
+        except SynapseError as error:
+            return Said(f"Error: {error}", failed=True)
+
+    # -- the record --------------------------------------------------------------------------------
+
+    def _record(self, kind: str, fields: Mapping[str, Any], sync: bool = False) -> None:
+        step = steps.Step(self.conversation.next, self.run.epoch, kind, fields)
+        self.folder.record(STEPS, steps.dump(step), sync=sync)
+        self._adding.take(step)
+        self.conversation = self._adding.sum()
+
+
+async def _whatever_happens(act: Awaitable[Any]) -> Any:
+    """See it through, even if this task is cancelled meanwhile: it books what was spent."""
+    task = asyncio.ensure_future(act)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        with contextlib.suppress(SynapseError):
+            await task
+        raise

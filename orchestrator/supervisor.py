@@ -1,0 +1,295 @@
+"""The supervisor: starts runs, keeps them alive, lets them hear of each other, and settles what came of them.
+
+Any number of supervisors share a workspace; each holds its own runs. Whatever touches the memory runs on one
+thread of its own, in order, and never on the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import Any
+
+from orchestrator import engine as engines
+from orchestrator.bill import COORDINATORS
+from orchestrator.books import Books
+from orchestrator.engine import Engine
+from orchestrator.handlers import of_coordination, of_memory, of_user
+from orchestrator.holder import BEAT, LEASE
+from orchestrator.limits import Limits
+from orchestrator.opening import Policy, by_default
+from orchestrator.runs import ATTEMPTS, Run, name
+from orchestrator.session import Handler, Session
+from orchestrator.task import Result, Task
+from orchestrator.tools import UserTool, tool_of
+from orchestrator.wake import Listener, News
+from synapse.core import Memory
+from synapse.workspace import Agent
+
+
+class Supervisor:
+    """Runs agents on engines, with the memory in their prompts.
+
+    `engine` and `model` are for agents whose file names none. `engines` gives engines by name, made already.
+    `context` decides what of the memory goes into a prompt, and which of its tools are offered. With `seed`, the
+    ids of runs follow from it. `inline` keeps everything on the event loop's thread: for virtual time.
+    """
+
+    def __init__(
+        self,
+        memory: Memory,
+        *,
+        engine: str | Engine = "scripted",
+        model: str | None = None,
+        engines: Mapping[str, Engine] | None = None,
+        memory_tools: str = "auto",
+        tools: Iterable[Callable[..., Any] | UserTool] = (),
+        context: Policy = by_default,
+        limits: Limits | None = None,
+        seed: int | None = None,
+        inline: bool = False,
+        lease: float = LEASE,
+        attempts: int = ATTEMPTS,
+    ) -> None:
+        self.engines: dict[str, Engine] = dict(engines or {})
+        self.default_engine = engine if isinstance(engine, str) else engine.name
+        if not isinstance(engine, str):
+            self.engines[engine.name] = engine
+        self.default_model = model
+        self.user_tools = [each if isinstance(each, UserTool) else tool_of(each) for each in tools]
+        self.seed = seed
+        self.sessions: dict[str, Session] = {}
+        self._lives: dict[str, asyncio.Task[Result]] = {}
+        self._begun = 0
+        self._open = 0
+        self._hearing: asyncio.Task[None] | None = None
+        self._background: list[asyncio.Task[None]] = []
+        self._listener: Listener | None = None
+        self._worker = None if inline else ThreadPoolExecutor(1, "synapse-memory")
+        name = f"{os.getpid()}-{os.urandom(4).hex()}"
+        self.books = Books(
+            memory,
+            name,
+            context=context,
+            memory_tools=memory_tools,
+            limits=limits,
+            lease=lease,
+            attempts=attempts,
+            seed=seed,
+        )
+
+    # -- for people --------------------------------------------------------------------------------
+
+    def run(self, task: Task) -> Result:
+        """Do a task and wait for what comes of it. In a coroutine, `await spawn(...)` instead."""
+        return asyncio.run(self._alone(task))
+
+    async def _alone(self, task: Task) -> Result:
+        async with self:
+            return await self.spawn(task)
+
+    async def spawn(self, task: Task, *, parent: str | None = None) -> Result:
+        """Do a task, for a run that is its parent or for nobody, and wait for what comes of it."""
+        async with self:
+            begun = self.books.now()
+            above = None if parent is None else await self.desk(self.books.known, parent)
+            run = await self.start(task, parent=above)
+            life = self._lives.get(run.id)
+            if life is not None and run.at >= begun:
+                return await asyncio.shield(life)
+            return (await self.result(run))._replace(repeated=True)
+
+    async def start(self, task: Task, *, parent: Run | None = None, id: str | None = None) -> Run:
+        """Begin a task; `result` waits for it. Asked for the same work again, the run that does it or did."""
+        id = id or self._named(task.agent, parent)
+        engine = await self._engine_for(task)
+        run: Run
+        run, repeated = await self.desk(self.books.admit, task, parent, id, engine, self.default_model)
+        if not repeated and run.id not in self._lives:
+            self._begin(run)
+        return run
+
+    async def result(self, run: Run) -> Result:
+        """What came of a run, once it has ended, whoever holds it."""
+        life = self._lives.get(run.id)
+        if life is not None:
+            return await asyncio.shield(life)
+        while (found := await self.desk(self.books.known, run.id)).running:
+            await asyncio.sleep(0.1)
+        result: Result = await self.desk(self.books.result, found)
+        return result
+
+    async def resume(self) -> list[Run]:
+        """Go on with every run whose supervisor is gone."""
+        taken: list[Run] = await self.desk(self.books.take_over)
+        for run in taken:
+            self._begin(run)
+        return taken
+
+    async def stop(self, run: str, reason: str = "stopped by the operator") -> None:
+        """End a run and all below it."""
+        await self.desk(self.books.runs.stop, run, "operator", reason)
+        await self.hear()
+
+    # -- being open --------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Supervisor:
+        self._open += 1
+        if self._open == 1:
+            self._background = [asyncio.create_task(self._beat())]
+            if self._worker is not None:
+                loop = asyncio.get_running_loop()
+                self._listener = Listener(self.books.store, lambda: _soon(loop, self._rung))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open -= 1
+        if self._open:
+            return
+        await self._end_all("its supervisor ended")
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+        for task in (*self._background, *([self._hearing] if self._hearing else ())):
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+        for each in self.engines.values():
+            await each.close()
+
+    def close(self) -> None:
+        """Let go of the workspace; the memory stays open."""
+        if self._worker is not None:
+            self._worker.submit(self.books.close).result()
+            self._worker.shutdown()
+        else:
+            self.books.close()
+
+    def __enter__(self) -> Supervisor:
+        return self
+
+    def __exit__(self, *about: object) -> None:
+        self.close()
+
+    async def _end_all(self, reason: str) -> None:
+        for session in list(self.sessions.values()):
+            session.stop(reason)
+        await asyncio.gather(*list(self._lives.values()), return_exceptions=True)
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(BEAT)
+            self.books.holder.beat()
+            if self._listener is None:
+                await self.hear()
+
+    # -- a life ------------------------------------------------------------------------------------
+
+    def _begin(self, run: Run) -> None:
+        life = asyncio.create_task(self._live(run), name=run.id)
+        self._lives[run.id] = life
+        life.add_done_callback(lambda _: self._lives.pop(run.id, None))
+
+    async def _live(self, run: Run) -> Result:
+        """A run from its prompt, or from where another process left it, to its result."""
+        session = await self._session(run)
+        self.sessions[run.id] = session
+        try:
+            for news in await self.desk(self.books.missed, session):
+                session.offer(news)
+            outcome = await session.live()
+            result: Result = await self.desk(self.books.close_run, session, outcome)
+        finally:
+            del self.sessions[run.id]
+            for other in self.sessions.values():
+                other.ended.set()
+        return result
+
+    async def _session(self, run: Run) -> Session:
+        engine = self._engine(str(run.fields["engine"]))
+        found = await self.desk(self.books.furnish, run, engine)
+        handlers: dict[str, Handler] = {}
+        if engine.takes_tools:
+            handlers = of_user(self.user_tools) | of_memory(found.tools, found.seat, self.desk)
+            if run.fields["role"] in COORDINATORS:
+                handlers |= of_coordination(self, lambda: session)
+        session = Session(self, self.books, run, engine, handlers, found.folder, found.terms, found.recorded)
+        return session
+
+    async def _engine_for(self, task: Task) -> Engine:
+        agent: Agent = await self.desk(self.books.agent, task.agent)
+        return self._engine(task.engine or agent.engine or self.default_engine)
+
+    def _engine(self, name: str) -> Engine:
+        if name not in self.engines:
+            self.engines[name] = engines.load(name)
+        return self.engines[name]
+
+    def _named(self, agent: str, parent: Run | None) -> str:
+        if self.seed is None:
+            return name(agent, os.urandom(16))
+        self._begun += 1
+        return name(agent, self.seed, parent.id if parent else None, self._begun)
+
+    # -- what a session asks -----------------------------------------------------------------------
+
+    async def desk(self, act: Callable[..., Any], *args: Any) -> Any:
+        """Do something with the memory, on its thread, after all that was asked before."""
+        if self._worker is None:
+            return act(*args)
+        return await asyncio.get_running_loop().run_in_executor(self._worker, act, *args)
+
+    async def hear(self) -> None:
+        """What is critical into the inboxes of those it is for; an end to what somebody stopped."""
+        heard = await self.desk(self.books.heard, [session.run for session in self.sessions.values()])
+        now = self.books.now()
+        for agent, entry in heard.news:
+            for session in list(self.sessions.values()):
+                if session.run.agent == agent:
+                    session.offer(News(entry, now))
+        for id, reason in heard.stops:
+            if id in self.sessions:
+                self.sessions[id].stop(reason)
+
+    def _rung(self) -> None:
+        """On the event loop, by a bell: look, unless somebody is looking."""
+        if self._hearing is None or self._hearing.done():
+            self._hearing = asyncio.create_task(self.hear())
+
+    async def gather(self, session: Session, wanted: Iterable[str]) -> list[Result]:
+        """The results of a session's children that it has not read: those wanted, or all; once they have ended.
+        Nothing, if there is news in the meantime, which comes first."""
+        while True:
+            session.ended.clear()
+            children = await self._unread(session.run.id, session.conversation.read)
+            asked = [child for child in children if not wanted or child.id in wanted]
+            if not any(child.running for child in asked):
+                return [await self.result(child) for child in asked]
+            if session.inbox:
+                return []
+            await session.ended.wait()
+
+    async def told(self, reader: Run, results: list[Result]) -> str:
+        """What children left, as their parent is told."""
+        text: str = await self.desk(self.books.results_text, reader, results)
+        return text
+
+    async def ended_children(self, run: str, read: frozenset[str]) -> list[Result]:
+        """What a run's children left that it has not read, after all of them have ended."""
+        return [await self.result(child) for child in await self._unread(run, read)]
+
+    async def _unread(self, run: str, read: frozenset[str]) -> list[Run]:
+        children: list[Run] = await self.desk(self.books.runs.children, run)
+        return [child for child in reversed(children) if child.id not in read]
+
+
+def _soon(loop: asyncio.AbstractEventLoop, act: Callable[[], None]) -> None:
+    """From another thread. A loop that has ended hears nothing any more."""
+    try:
+        loop.call_soon_threadsafe(act)
+    except RuntimeError:
+        pass

@@ -1,0 +1,90 @@
+"""What is asked of an agent, and what came of it. Values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from orchestrator.engine import Usage
+from orchestrator.ledger import Overhead
+
+STATUSES = ("done", "blocked", "failed", "timeout", "stopped", "refused")
+
+
+class Task(NamedTuple):
+    """One piece of work for one agent. What is left at None comes from the agent's file, then from the supervisor.
+
+    `timeout` is in seconds. `intent` names the work: a second task of the same intent is the same work, whatever
+    its text says; without one, the project, the agent and the text decide. `force` spawns it all the same.
+    """
+
+    text: str
+    agent: str
+    project: str = "general"
+    view_budget: int | str = "auto"
+    max_tokens: int | None = None
+    max_usd: float | None = None
+    max_turns: int | None = None
+    timeout: float | None = None
+    engine: str | None = None
+    model: str | None = None
+    role: str | None = None
+    memory_tools: str | None = None
+    intent: str | None = None
+    force: bool = False
+
+
+class Outcome(NamedTuple):
+    """How a run ended, before anybody is told. `blocker` is the entry that says so, where the agent wrote it."""
+
+    status: str
+    text: str
+    why: str = ""
+    blocker: str | None = None
+    debt: tuple[str, ...] = ()
+
+
+class Result(NamedTuple):
+    """What came of a task. `repeated`: this work had been done, or is being done, by that run already."""
+
+    status: str
+    text: str
+    run: str
+    usage: Usage = Usage()
+    cost: float | None = None
+    overhead: Overhead = Overhead(0, 0, 0, 0, 0, 0)
+    summary: str = ""
+    why: str = ""
+    entry: str | None = None
+    debt: tuple[str, ...] = ()
+    repeated: bool = False
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def done(self) -> bool:
+        return self.status == "done"
+
+    def fields(self) -> dict[str, object]:
+        """As JSON has it."""
+        return self._asdict() | {
+            "usage": self.usage._asdict(),
+            "overhead": {**self.overhead._asdict(), "billed": self.overhead.billed, "unique": self.overhead.unique},
+        }
+
+
+def result_of(run: str, fields: Mapping[str, object], text: str) -> Result:
+    """The result of a run that has ended, from its record."""
+    usage, overhead = fields.get("usage"), fields.get("overhead")
+    debt, cost = fields.get("debt"), fields.get("cost")
+    return Result(
+        status=str(fields.get("status", "failed")),
+        text=text,
+        run=run,
+        usage=Usage(**usage) if isinstance(usage, dict) else Usage(),
+        cost=float(cost) if isinstance(cost, int | float) else None,
+        overhead=Overhead(*overhead) if isinstance(overhead, list | tuple) else Overhead(0, 0, 0, 0, 0, 0),
+        summary=str(fields.get("summary", "")),
+        why=str(fields.get("why", "")),
+        entry=str(fields["entry"]) if fields.get("entry") else None,
+        debt=tuple(str(id) for id in debt) if isinstance(debt, list | tuple) else (),
+    )

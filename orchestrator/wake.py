@@ -1,0 +1,102 @@
+"""Waking: what is critical, from the log to the sessions that run now. The cursor is the truth, a bell only hurries.
+
+Whoever has no session gets it at the start of the next one: it is in that view. Nothing here calls an engine.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from synapse.bell import Bell
+from synapse.entry import SECOND, Entry
+from synapse.notify import Follower, route
+from synapse.store import Store
+from synapse.workspace import Agent
+
+QUOTA = 10  # wakes that one author causes in a minute; what is over waits for the next session
+LOOK_EVERY = 0.25
+_MINUTE = 60 * SECOND
+
+
+class News(NamedTuple):
+    """An entry for a live session, and when it was put in its inbox."""
+
+    entry: Entry
+    offered: int
+
+
+class Ear:
+    """A supervisor's ear at the log. `news` looks once, on the thread that owns the memory."""
+
+    def __init__(self, store: Store, quota: int = QUOTA) -> None:
+        store.index.catch_up()
+        self.store = store
+        self.quota = quota
+        self.held: list[str] = []  # entries whose author had used up its wakes
+        self._woken: dict[str, deque[int]] = defaultdict(deque)
+        self._follower = Follower(store.log, lambda: None, store.current, store.index.cursor())
+        self._mark = store.log.mark()
+
+    def news(self, listeners: Iterable[Agent]) -> list[tuple[str, Entry]]:
+        """What has come that wakes one of these agents: (agent, entry), in the order of the log."""
+        mark = self.store.log.mark()
+        if mark == self._mark:
+            return []
+        self._mark = mark
+        listeners, found = list(listeners), []
+        for event in self._follower.poll():
+            to = [each.agent for each in route(event.entry, listeners) if each.tier == "now"]
+            if to and not self._may_wake(event.entry):
+                self.held.append(event.entry.id)
+            else:
+                found += [(agent, event.entry) for agent in to]
+        return found
+
+    def _may_wake(self, entry: Entry) -> bool:
+        """Whether its author has wakes left in this minute."""
+        woken = self._woken[entry.author]
+        while woken and woken[0] <= entry.at - _MINUTE:
+            woken.popleft()
+        if len(woken) >= self.quota:
+            return False
+        woken.append(entry.at)
+        return True
+
+
+class Listener:
+    """A thread that calls back when the log may have grown. It reads nothing itself."""
+
+    def __init__(self, store: Store, called: Callable[[], None]) -> None:
+        self._store = store
+        self._called = called
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._listen, name="synapse-ear", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._over.set()
+        self._thread.join(2.0)
+
+    def _listen(self) -> None:
+        if self._store.bells is None:
+            self._watch()
+            return
+        bell = Bell(self._store.bells)
+        try:
+            while not self._over.is_set():
+                bell.wait(LOOK_EVERY)
+                self._called()
+        finally:
+            bell.close()
+
+    def _watch(self) -> None:
+        """In memory nothing rings: look at the mark."""
+        mark = self._store.log.mark()
+        while not self._over.wait(0.005):
+            now = self._store.log.mark()
+            if now != mark:
+                mark = now
+                self._called()

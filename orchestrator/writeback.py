@@ -1,0 +1,73 @@
+"""What a run that has ended leaves in the memory: entries, from its outcome. Pure.
+
+The entry carries a summary and a pointer; the whole text lies in the run's folder. Whatever the outcome, something
+is written: a run that failed, ran out of time or was stopped says so, with what is known.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from orchestrator.task import Outcome
+
+LONGEST = 600  # characters of an entry, pointer included
+FIRST_WORDS = {
+    "done": "Done",
+    "blocked": "Blocked",
+    "failed": "Failed",
+    "timeout": "Out of time",
+    "stopped": "Stopped",
+    "refused": "Refused",
+}
+
+
+class Note(NamedTuple):
+    """An entry to be written for the run's agent; `key` makes it once."""
+
+    body: str
+    namespace: str
+    priority: str
+    key: str
+    tags: tuple[str, ...] = ("run",)
+
+
+def settle(run: str, project: str, outcome: Outcome) -> list[Note]:
+    """The entries of an outcome. A blocker that the agent has written itself is not written again."""
+    if outcome.status == "blocked":
+        if outcome.blocker:
+            return []
+        body = _body("Blocked", outcome.why or summary(outcome.text), run)
+        return [Note(body, f"blockers/{project}", "critical", "blocked")]
+    said = summary(outcome.text)
+    if outcome.status != "done":
+        said = "; so far: ".join(part for part in (outcome.why, said) if part)
+    priority = "info" if outcome.status == "done" else "important"
+    return [Note(_body(FIRST_WORDS[outcome.status], said, run), f"status/{project}", priority, "ended")]
+
+
+def dead_letter(run: str, project: str, attempts: int) -> Note:
+    """A run that ended none of its attempts: somebody has to look."""
+    said = f"the run died {attempts} times without moving, and is not tried again"
+    return Note(_body("Blocked", said, run), f"blockers/{project}", "critical", "dead")
+
+
+def summary(text: str) -> str:
+    """The first paragraph that says something."""
+    for paragraph in text.replace("\r\n", "\n").split("\n\n"):
+        said = " ".join(line.strip() for line in paragraph.splitlines() if not _decoration(line))
+        if said:
+            return said
+    return ""
+
+
+def _decoration(line: str) -> bool:
+    """A heading, a rule or a fence is no summary."""
+    stripped = line.strip()
+    return not stripped or stripped.startswith(("#", "```", "~~~")) or set(stripped) <= set("-=*_ ")
+
+
+def _body(first: str, said: str, run: str) -> str:
+    pointer = f" (all of it: runs/{run}/output.md)"
+    room = LONGEST - len(first) - 2 - len(pointer)
+    cut = said if len(said) <= room else f"{said[: room - 1].rstrip()}…"
+    return f"{first}: {cut or 'nothing was said'}{pointer}"

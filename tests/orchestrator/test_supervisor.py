@@ -1,0 +1,391 @@
+"""The supervisor with scripted agents: what a run is, from its prompt to its entry."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+import synapse
+from orchestrator import Supervisor, Task
+from orchestrator.engines.scripted import Move, Scripted
+from orchestrator.testing.virtual import VirtualTime
+
+
+@pytest.fixture
+def mem(tmp_path):
+    with synapse.init(str(tmp_path / "ws")) as memory:
+        for agent in TEAM:
+            memory.register(agent)
+        yield memory
+
+
+TEAM = (
+    synapse.Agent("boss", role="cto"),
+    synapse.Agent("lead", role="project-lead", department="web"),
+    synapse.Agent("eng-a", department="web"),
+    synapse.Agent("eng-b", department="web"),
+)
+
+
+def cast(**scripts):
+    """One engine that plays each agent by its own script; it finds out whom from the prompt."""
+
+    def script(seen):
+        for name, play in scripts.items():
+            agent = name.replace("_", "-")
+            if f"`{agent}`" in seen.system or f"{agent}" in seen.system.split("\n")[0]:
+                return play(seen)
+        return "Nothing to say."
+
+    return Scripted(script)
+
+
+def test_a_run_writes_back_what_came_of_it(mem):
+    with Supervisor(mem, engine=Scripted(lambda seen: "The page is fixed.\n\nDetails follow.")) as boss:
+        result = boss.run(Task("Fix the page", "eng-a", project="web"))
+    assert (result.status, result.text) == ("done", "The page is fixed.\n\nDetails follow.")
+    entry = mem.as_agent("boss").get(result.entry)
+    assert entry.namespace == "status/web"
+    assert entry.body.startswith("Done: The page is fixed.")
+    assert result.run in entry.body
+    assert result.usage.input_tokens > 0
+    assert Path(mem.store.root, "runs", result.run, "output.md").read_text() == result.text
+
+
+def test_the_view_is_in_the_prompt(mem):
+    mem.as_agent("boss").append("Use /v2/users", "decisions/api", priority="critical")
+    seen = []
+    with Supervisor(mem, engine=Scripted(lambda found: seen.append(found) or "ok")) as boss:
+        boss.run(Task("Call the API", "eng-a"))
+    assert "Use /v2/users" in seen[0].messages[0].text
+    assert "## Your Task\n" in seen[0].messages[-1].text
+    assert "Call the API" in seen[0].messages[-1].text
+
+
+def test_an_agent_that_nobody_registered_is_refused(mem):
+    with Supervisor(mem) as boss, pytest.raises(synapse.NotFound, match="nobody"):
+        boss.run(Task("x", "nobody"))
+
+
+def test_a_team_under_virtual_time_is_the_same_twice(tmp_path):
+    def play(root):
+        time = VirtualTime()
+        with synapse.init(root, clock=time) as memory:
+            for agent in TEAM:
+                memory.register(agent)
+            engine = cast(lead=lead, eng_a=lambda seen: Move("A is done.", takes=0), eng_b=lambda seen: "B is done.")
+            with Supervisor(memory, engine=engine, seed=7, inline=True, memory_tools="always") as boss:
+                result = time.run(boss.spawn(Task("Do both", "lead", project="web")))
+            folder = Path(root) / "runs"
+            return result, {path.parent.name: path.read_text() for path in sorted(folder.glob("*/ledger.jsonl"))}
+
+    def lead(seen):
+        if seen.turn == 0:
+            asked = [("spawn_agent", {"agent": name, "task": f"Part of {name}"}) for name in ("eng-a", "eng-b")]
+            return Move("Two parts.", tuple(asked))
+        if seen.turn == 1:
+            return Move("", (("wait", {}),))
+        return "Both are done."
+
+    first, ledgers = play(str(tmp_path / "one"))
+    again, others = play(str(tmp_path / "two"))
+    assert first.status == "done", first
+    assert len(ledgers) == 3
+    assert ledgers == others
+    assert first == again
+    for text in ledgers.values():
+        assert all(json.loads(line) for line in text.splitlines())
+
+
+# -- what happens to a run -----------------------------------------------------------------------------------
+
+
+class World:
+    """A workspace under virtual time, and a supervisor in it."""
+
+    def __init__(self, root, engine, **options):
+        self.time = VirtualTime()
+        self.mem = synapse.init(str(root), clock=self.time)
+        for agent in TEAM:
+            self.mem.register(agent)
+        options = {"seed": 7, "inline": True, "memory_tools": "always"} | options
+        self.boss = Supervisor(self.mem, engine=engine, **options)
+
+    def spawn(self, *args, also=(), **more):
+        """The result of a task, with other things going on beside it."""
+
+        async def all_of_it():
+            async with self.boss:
+                beside = [asyncio.create_task(each) for each in also]
+                result = await self.boss.spawn(Task(*args, **more))
+                await asyncio.gather(*beside)
+                return result
+
+        return self.time.run(all_of_it())
+
+    async def later(self, seconds, act):
+        await asyncio.sleep(seconds)
+        act()
+
+    def says(self, body, namespace="decisions/api", priority="critical", **more):
+        return self.mem.as_agent("boss").append(body, namespace, priority=priority, **more)
+
+    def run(self, result):
+        return self.boss.books.known(result.run)
+
+    def labels(self, result):
+        lines = (self.boss.books.folder(self.run(result))).lines("ledger.jsonl")
+        return [segment[0] for line in lines for segment in json.loads(line)["in"]]
+
+
+@pytest.fixture
+def world(tmp_path):
+    made = []
+
+    def make(engine, **options):
+        made.append(
+            World(tmp_path / f"ws{len(made)}", engine if hasattr(engine, "step") else Scripted(engine), **options)
+        )
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.boss.close()
+        each.mem.close()
+
+
+def test_what_is_critical_interrupts_a_running_agent(world):
+    def script(seen):
+        if any(message.label == "wake" for message in seen.messages):
+            return "I use v2 now."
+        return Move("I use v1.", takes=600)
+
+    here = world(script)
+    result = here.spawn("Call the API", "eng-a", also=[here.later(10, lambda: here.says("Use /v2/users"))])
+    assert result.text == "I use v2 now."
+    assert here.time.elapsed < 20
+    entry = here.mem.as_agent("boss").read(namespace="decisions/api")[0]
+    states = [each["state"] for each in here.mem.store.index.query.deliveries(entry=entry.id)]
+    assert states == ["rendered"]
+    assert here.labels(result).count("wake") == 1
+
+
+def test_news_that_comes_while_it_finishes_is_still_heard(world):
+    engine = Scripted(lambda seen: Move(f"Turn {seen.turn}", takes=30 if seen.turn == 0 else 0))
+    engine.interrupt = "turn"
+    here = world(engine)
+    result = here.spawn("Work", "eng-a", also=[here.later(10, lambda: here.says("Stop using v1"))])
+    assert (result.status, result.text) == ("done", "Turn 1")
+
+
+def test_what_the_prompt_showed_wakes_nobody(world):
+    here = world(lambda seen: Move(f"Turn {seen.turn}", takes=5))
+    here.says("Use /v2/users")
+    result = here.spawn("Work", "eng-a")
+    assert result.text == "Turn 0"
+    assert "wake" not in here.labels(result)
+
+
+def test_news_is_acknowledged_a_turn_later(world):
+    def script(seen):
+        if seen.turn < 3:
+            return Move("", (("read", {}),), takes=10)
+        return "done"
+
+    here = world(script)
+    here.spawn("Work", "eng-a", also=[here.later(5, lambda: here.says("Use /v2/users"))])
+    entry = here.mem.as_agent("boss").read(namespace="decisions/api")[0]
+    states = {each["state"] for each in here.mem.store.index.query.deliveries(entry=entry.id)}
+    assert states == {"rendered", "acked"}
+
+
+def test_one_author_cannot_wake_everybody_for_ever(world):
+    def script(seen):
+        return Move("", (("read", {}),), takes=1) if seen.turn < 30 else "done"
+
+    async def flood():
+        for n in range(40):
+            await asyncio.sleep(0.5)
+            here.says(f"Critical {n}")
+
+    here = world(script)
+    result = here.spawn("Work", "eng-a", also=[flood()])
+    woken = here.mem.store.index.query.deliveries(run=result.run)
+    assert len({each["entry"] for each in woken}) == 10
+    assert len(here.boss.books.ear.held) == 30
+
+
+def test_a_run_that_takes_too_long_is_written_as_such(world):
+    here = world(lambda seen: Move("never", takes=10_000))
+    result = here.spawn("Work", "eng-a", timeout=60)
+    assert result.status == "timeout"
+    assert here.mem.as_agent("boss").get(result.entry).body.startswith("Out of time: ")
+
+
+def test_a_run_can_be_stopped_by_anybody(world):
+    here = world(lambda seen: Move("never", takes=10_000))
+    stop = here.later(5, lambda: [here.boss.books.runs.stop(run.id, "operator", "enough") for run in running()])
+
+    def running():
+        return here.boss.books.runs.all(state="running")
+
+    result = here.spawn("Work", "eng-a", also=[stop])
+    assert (result.status, result.why) == ("stopped", "enough")
+    assert here.mem.as_agent("boss").get(result.entry).body.startswith("Stopped: enough")
+
+
+@pytest.mark.parametrize(
+    ("move", "status", "why"),
+    [
+        (Move("I will not", stop="refusal"), "refused", "the model refused"),
+        (Move(""), "failed", "replied with nothing"),
+        (Move("half", stop="length"), "failed", "cut at its limit"),
+    ],
+)
+def test_a_model_that_does_not_answer(world, move, status, why):
+    here = world(lambda seen: move)
+    result = here.spawn("Work", "eng-a")
+    assert result.status == status
+    assert why in result.why
+    assert here.mem.as_agent("boss").get(result.entry).namespace == "status/general"
+
+
+def test_a_reported_blocker_blocks_until_it_is_resolved(world):
+    def script(seen):
+        if seen.turn == 0:
+            return Move("", (("report_blocker", {"text": "The API key is missing"}),))
+        return "I cannot go on."
+
+    here = world(script)
+    result = here.spawn("Work", "eng-a", project="web")
+    assert result.status == "blocked"
+    entry = here.mem.as_agent("boss").get(result.entry)
+    assert (entry.namespace, entry.priority, entry.author) == ("blockers/web", "critical", "eng-a")
+    assert len(here.mem.as_agent("operator").read(namespace="blockers/*")) == 1
+
+
+def test_prose_about_blockers_blocks_nothing(world):
+    assert world(lambda seen: "Blocked: not really.").spawn("Work", "eng-a").status == "done"
+
+
+def test_the_same_work_is_not_done_twice(world):
+    calls = []
+    here = world(lambda seen: calls.append(1) or "Done once.")
+    first = here.spawn("Fix  the page", "eng-a", project="web")
+    again = here.spawn("fix the page", "eng-a", project="web")
+    assert (again.run, again.text, again.repeated) == (first.run, "Done once.", True)
+    assert len(calls) == 1
+    other = here.spawn("fix the page", "eng-a", project="web", force=True)
+    assert other.run != first.run
+    here.time.elapsed += 3_600
+    assert here.spawn("fix the page", "eng-a", project="web").run not in (first.run,)
+
+
+def test_what_failed_may_be_tried_again(world):
+    replies = iter(["", "", "", "Fine."])
+    here = world(lambda seen: next(replies))
+    assert here.spawn("Work", "eng-a").status == "failed"
+    assert here.spawn("Work", "eng-a").status == "done"
+
+
+# -- parents and children ------------------------------------------------------------------------------------
+
+
+def spawning(*agents, then="All done.", waits=False):
+    """A lead that spawns these agents, waits for them or not, and says that all is done."""
+
+    def script(seen):
+        if seen.turn == 0:
+            return Move("", tuple(("spawn_agent", {"agent": name, "task": f"Part {name}"}) for name in agents))
+        if seen.turn == 1 and waits:
+            return Move("", (("wait", {}),))
+        return then
+
+    return script
+
+
+def test_results_that_nobody_waited_for_are_told(world):
+    seen = []
+
+    def lead(found):
+        seen.append(found)
+        return spawning("eng-a")(found)
+
+    here = world(cast(lead=lead, eng_a=lambda found: "A is done."))
+    result = here.spawn("Both", "lead", project="web")
+    assert result.status == "done"
+    assert "A is done." in seen[-1].messages[-1].text
+    assert seen[-1].messages[-1].label == "plan"
+
+
+def test_a_lead_hears_its_children_once(world):
+    seen = []
+
+    def lead(found):
+        seen.append(found)
+        return spawning("eng-a", "eng-b", waits=True)(found)
+
+    here = world(cast(lead=lead, eng_a=lambda found: "A is done.", eng_b=lambda found: Move("B is done.", takes=60)))
+    result = here.spawn("Both", "lead", project="web")
+    assert result.status == "done"
+    assert seen[-1].text.count("A is done.") == 1
+    assert seen[-1].text.count("B is done.") == 1
+    children = here.boss.books.runs.children(result.run)
+    assert {child.agent for child in children} == {"eng-a", "eng-b"}
+
+
+def test_a_spawn_beyond_its_limit_is_told_to_the_model(world):
+    from orchestrator.limits import Limits
+
+    seen = []
+
+    def lead(found):
+        seen.append(found)
+        return spawning("eng-a", "eng-b")(found)
+
+    here = world(cast(lead=lead, eng_a=lambda found: "A is done."), limits=Limits(children=1))
+    assert here.spawn("Both", "lead").status == "done"
+    assert "at its limit of children" in seen[-1].text
+
+
+# -- another process goes on -----------------------------------------------------------------------------------
+
+
+def test_what_was_running_is_gone_on_with(tmp_path, world):
+    def script(seen):
+        if seen.turn == 0:
+            return Move("", (("append", {"namespace": "status/web", "body": "step one"}),))
+        return Move("All done.", takes=100)
+
+    here = world(script)
+
+    async def dies():
+        async with here.boss:
+            run = await here.boss.start(Task("Work", "eng-a", project="web"))
+            await asyncio.sleep(10)
+            lives = list(here.boss._lives.values())
+            for life in lives:
+                life.cancel()
+            await asyncio.gather(*lives, return_exceptions=True)
+            return run
+
+    run = here.time.run(dies())
+    here.boss.books.holder.close()
+    assert here.boss.books.known(run.id).running
+
+    other = Supervisor(here.mem, engine=Scripted(script), seed=8, inline=True)
+
+    async def goes_on():
+        async with other:
+            taken = await other.resume()
+            return taken, await other.result(taken[0])
+
+    taken, result = here.time.run(goes_on())
+    other.close()
+    assert [each.id for each in taken] == [run.id]
+    assert (result.status, result.text) == ("done", "All done.")
+    bodies = [entry.body for entry in here.mem.as_agent("operator").read(namespace="status/web")]
+    assert bodies.count("step one") == 1
+    assert sum(body.startswith("Done:") for body in bodies) == 1
+    assert other.books.known(run.id).epoch == 2
