@@ -184,7 +184,7 @@ ENGINES = {
     "scripted": "orchestrator.engines.scripted:Scripted",
     "anthropic": "orchestrator.engines.anthropic:Anthropic",
     "openai": "orchestrator.engines.openai:OpenAI",
-    "openai-chat": "orchestrator.engines.openai:OpenAIChat",
+    "openai-chat": "orchestrator.engines.openai_chat:OpenAIChat",
     "process": "orchestrator.engines.process:Process",
     "claude-code": "orchestrator.engines.process:ClaudeCode",
     "codex": "orchestrator.engines.process:Codex",

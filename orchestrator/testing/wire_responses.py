@@ -38,6 +38,8 @@ Names = Mapping[str, tuple[str, str]]
 def read(body: Mapping[str, Any]) -> Asked:
     if not body.get("model"):
         raise Invalid("Missing required parameter: 'model'.")
+    if ENCRYPTED in (body.get("include") or ()) and body["model"].startswith("gpt-4"):
+        raise Invalid("Encrypted content is not supported with this model.")
     tools, names = _tools(body)
     system = body.get("instructions") or ""
     blocks = [tool_block(tool) for tool in tools] + ([Block("system", system)] if system else [])

@@ -1,0 +1,224 @@
+"""OpenAI's Responses through the official SDK. Knows how a conversation looks there, and nothing of memory.
+
+Nothing is kept at the provider (`store` is off): reasoning comes encrypted, is kept as it came and sent back so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from orchestrator.engine import Call, EngineError, Message, Rejected, Request, Turn, Usage
+from orchestrator.engines.stream import Dropped, Reading, call_of, ending, guess, problem, take
+
+ENCRYPTED = "reasoning.encrypted_content"
+Item = dict[str, Any]
+
+
+class OpenAI:
+    """Where the address and the key are not given, they are the SDK's own business (OPENAI_BASE_URL,
+    OPENAI_API_KEY). `parameters` go into each request as they are (reasoning, say)."""
+
+    name = "openai"
+    interrupt = "now"
+    takes_tools = True
+
+    def __init__(
+        self,
+        *,
+        model: str | None = None,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        max_retries: int = 4,
+        timeout: float | None = None,
+        parameters: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.model = model
+        self.parameters = dict(parameters or {})
+        self._client = connect(base_url, api_key, max_retries, timeout)
+        self._unreasoned: set[str] = set()
+
+    async def step(self, request: Request, interrupt: asyncio.Event) -> Turn:
+        asked = {**self._asked(request), "max_output_tokens": request.max_tokens, "store": False}
+        headers = {"Idempotency-Key": request.key} if request.key else {}
+        extra = {"extra_headers": headers, "extra_body": self.parameters}
+
+        def begin() -> Reading:
+            return _Reading(self._client, asked, extra, self._unreasoned)
+
+        return await take(begin, interrupt)
+
+    async def count(self, request: Request) -> int | None:
+        """None from a server that has no such address."""
+        import openai
+
+        try:
+            counted = await self._client.responses.input_tokens.count(**self._asked(request))
+        except openai.NotFoundError:
+            return None
+        except openai.APIError as error:
+            raise problem(error) from error
+        found: int = counted.input_tokens
+        return found
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    def _asked(self, request: Request) -> dict[str, Any]:
+        model = model_of(self, request)
+        items = [item for message in request.messages for item in _items(message)]
+        tools = [
+            {
+                "type": "function",
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": dict(tool.schema),
+                "strict": False,
+            }
+            for tool in request.tools
+        ]
+        asked = {"model": model, "instructions": request.system, "input": items}
+        return asked | ({"tools": tools} if tools else {})
+
+
+def connect(base_url: str | None, api_key: str | None, max_retries: int, timeout: float | None) -> Any:
+    """The SDK's client; Rejected where it misses its key."""
+    import openai
+
+    given = {"base_url": base_url, "api_key": api_key, "timeout": timeout}
+    given = {key: value for key, value in given.items() if value is not None}
+    try:
+        return openai.AsyncOpenAI(max_retries=max_retries, **given)  # type: ignore[arg-type]
+    except openai.OpenAIError as error:
+        raise Rejected(str(error)) from error
+
+
+def model_of(engine: Any, request: Request) -> str:
+    model: str | None = request.model or engine.model
+    if not model:
+        raise Rejected(f"which model? The engine {engine.name} has none by itself")
+    return model
+
+
+def _items(message: Message) -> Iterator[Item]:
+    if message.role == "tool":
+        yield {"type": "function_call_output", "call_id": message.answers, "output": message.text}
+    elif isinstance(message.native, Mapping) and "openai" in message.native:
+        yield from message.native["openai"]
+    else:
+        if message.text.strip():
+            yield {"role": message.role, "content": message.text}
+        for call in message.calls:
+            arguments = json.dumps(call.arguments, ensure_ascii=False)
+            yield {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": arguments}
+
+
+class _Reading:
+    """One reply: its items, as far as they have come."""
+
+    def __init__(self, client: Any, asked: dict[str, Any], extra: dict[str, Any], unreasoned: set[str]) -> None:
+        self._client, self._asked, self._extra, self._unreasoned = client, asked, extra, unreasoned
+        self._items: list[Item] = []
+        self._text = ""  # of the item that has not ended
+        self._arguments = ""
+        self._ended: Any = None
+
+    async def read(self) -> None:
+        import openai
+
+        try:
+            stream = await self._begin()
+        except openai.APIError as error:
+            raise problem(error) from error
+        try:
+            async with stream:
+                async for event in stream:
+                    self._take(event)
+        except openai.APIError as error:
+            raise problem(error, streaming=True) from error
+        if self._ended is None:
+            raise Dropped("the stream ended before the response")
+        if self._ended.status == "failed":
+            raise _failed(self._ended.error)
+
+    async def _begin(self) -> Any:
+        """Models that do not reason refuse to be asked for their reasoning: they are asked again without."""
+        import openai
+
+        model, create = self._asked["model"], self._client.responses.create
+        if model not in self._unreasoned:
+            try:
+                return await create(**self._asked, **self._extra, include=[ENCRYPTED], stream=True)
+            except openai.BadRequestError as error:
+                if "encrypted content is not supported" not in str(error).lower():
+                    raise
+                self._unreasoned.add(model)
+        return await create(**self._asked, **self._extra, stream=True)
+
+    def _take(self, event: Any) -> None:
+        match event.type:
+            case "response.output_text.delta" | "response.refusal.delta":
+                self._text += event.delta
+            case "response.function_call_arguments.delta":
+                self._arguments += event.delta
+            case "response.output_item.done":
+                self._items.append(event.item.to_dict())
+                self._text = self._arguments = ""
+            case "response.completed" | "response.incomplete" | "response.failed":
+                self._ended = event.response
+            case "error":
+                raise _failed(event)
+
+    def turn(self, *, whole: bool) -> Turn:
+        texts: list[str] = []
+        calls: list[Call] = []
+        stop = self._stop() if whole else "interrupted"
+        for item in self._items:
+            if item["type"] == "message":
+                texts.append("".join(part.get("text") or part.get("refusal") or "" for part in item["content"]))
+            elif item["type"] == "function_call" and item.get("status") != "incomplete" and stop != "refusal":
+                calls.append(call_of(item["call_id"], item["name"], item["arguments"]))
+        text = "\n\n".join(text for text in (*texts, self._text) if text)
+        said = tuple(calls)
+        return Turn(text, said, ending(stop, text, said), self._spent(), self._model(), self._native(stop, said))
+
+    def _stop(self) -> str:
+        parts = [part["type"] for item in self._items if item["type"] == "message" for part in item["content"]]
+        reason = self._ended.incomplete_details.reason if self._ended.incomplete_details else None
+        if "refusal" in parts or reason == "content_filter":
+            return "refusal"
+        return "length" if reason else "done"
+
+    def _model(self) -> str:
+        model: str = self._ended.model if self._ended else self._asked["model"]
+        return model
+
+    def _native(self, stop: str, calls: Sequence[Call]) -> Any:
+        """The items as they came, where they say more than text and calls do. Reasoning goes back whole or not at
+        all: the provider refuses it without what came of it."""
+        special = [item for item in self._items if item["type"] == "reasoning" or item.get("phase")]
+        unsealed = [item for item in special if item["type"] == "reasoning" and not item.get("encrypted_content")]
+        if stop != "done" or not special or unsealed:
+            return None
+        bad = {call.id for call in calls if call.problem}
+        return {"openai": [item | {"arguments": "{}"} if item.get("call_id") in bad else item for item in self._items]}
+
+    def _spent(self) -> Usage:
+        usage = self._ended.usage if self._ended else None
+        if usage is None:
+            said = [json.dumps(item) for item in self._items]
+            asked, out = guess(json.dumps(self._asked)), guess(*said, self._text, self._arguments)
+            return Usage(asked, out, estimated=True)
+        details = usage.input_tokens_details.to_dict() if usage.input_tokens_details else {}
+        read, written = details.get("cached_tokens") or 0, details.get("cache_write_tokens") or 0
+        return Usage(usage.input_tokens, usage.output_tokens, read, written)
+
+
+def _failed(error: Any) -> EngineError | Dropped:
+    """What the provider says in the stream instead of a reply."""
+    code, message = getattr(error, "code", None), getattr(error, "message", None)
+    found = RuntimeError(message)
+    found.body = {"code": code, "message": message}  # type: ignore[attr-defined]
+    return problem(found, streaming=True)

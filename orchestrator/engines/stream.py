@@ -1,0 +1,127 @@
+"""A step over a provider's stream: until its end, an interruption or a break. What both SDKs' engines share; the
+formats are theirs, and no SDK is imported here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, Protocol
+
+from orchestrator.engine import Call, ContextTooLong, EngineError, Rejected, Turn, Unavailable, Usage
+
+# A stream that breaks off is asked for again so often, by us: the SDKs only repeat what has not begun to answer.
+REPEATS = 2
+PAUSE = 0.2
+
+_TOO_LONG = re.compile(
+    r"prompt is too long|context[ _](?:length|window|limit|size)|maximum context|too many (?:input )?tokens"
+)
+# What an error in the middle of a stream is called where asking again would not help.
+_FINAL = (
+    "invalid_request_error",
+    "authentication_error",
+    "permission_error",
+    "not_found_error",
+    "billing_error",
+    "request_too_large",
+    "insufficient_quota",
+    "400",
+    "401",
+    "402",
+    "403",
+    "404",
+)
+
+
+class Dropped(Exception):
+    """The stream ended, and the reply had not."""
+
+
+class Reading(Protocol):
+    """A reply that is being read."""
+
+    async def read(self) -> None:
+        """To its end; Dropped where it breaks off, EngineError where the provider will not."""
+        ...
+
+    def turn(self, *, whole: bool) -> Turn:
+        """What has come of it; `whole` where it was read to its end."""
+        ...
+
+
+async def take(begin: Callable[[], Reading], interrupt: asyncio.Event) -> Turn:
+    """A step. What broken attempts took is part of its usage."""
+    wasted = Usage()
+    for attempt in range(REPEATS + 1):
+        if interrupt.is_set():
+            break
+        reading = begin()
+        try:
+            whole = await until(interrupt, reading.read)
+        except Dropped as error:
+            wasted += reading.turn(whole=False).usage
+            if attempt == REPEATS:
+                raise Unavailable(f"the reply broke off {attempt + 1} times: {error}", usage=wasted) from error
+            await until(interrupt, partial(asyncio.sleep, PAUSE * 2**attempt))
+            continue
+        turn = reading.turn(whole=whole)
+        return turn._replace(usage=turn.usage + wasted)
+    return Turn("", stop="interrupted", usage=wasted)
+
+
+async def until(interrupt: asyncio.Event, work: Callable[[], Coroutine[Any, Any, None]]) -> bool:
+    """Whether the work came to its end before somebody interrupted. Nothing of it goes on afterwards."""
+    task, bell = asyncio.ensure_future(work()), asyncio.ensure_future(interrupt.wait())
+    try:
+        await asyncio.wait((task, bell), return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            task.result()
+        return task.done()
+    finally:
+        task.cancel()
+        bell.cancel()
+        await asyncio.gather(task, bell, return_exceptions=True)
+
+
+def problem(error: Exception, *, streaming: bool = False) -> EngineError | Dropped:
+    """What an SDK's error means. Both SDKs' have a status, where there was an answer, and its body; `streaming`:
+    the answer had begun."""
+    status, body = getattr(error, "status_code", None), getattr(error, "body", None)
+    inner = body.get("error", body) if isinstance(body, dict) else {}
+    inner = inner if isinstance(inner, dict) else {"message": inner}
+    kinds = {str(inner.get("type")), str(inner.get("code"))}
+    text = f"{type(error).__name__}: {inner.get('message') or error}"
+    if (streaming or status in (400, 413, 422)) and _TOO_LONG.search(f"{text} {kinds}".lower()):
+        return ContextTooLong(text)
+    if streaming:
+        return Rejected(text) if kinds & {*_FINAL} else Dropped(text)
+    if status is None or status in (408, 409, 429) or status >= 500:
+        return Rejected(text) if "insufficient_quota" in kinds else Unavailable(text)
+    return Rejected(text)
+
+
+def call_of(id: str, name: str, arguments: str) -> Call:
+    """A call, whatever its arguments are."""
+    try:
+        found = json.loads(arguments or "{}")
+    except ValueError as error:
+        return Call(id, name, {}, f"the arguments are no JSON: {error}")
+    if not isinstance(found, dict):
+        return Call(id, name, {}, f"the arguments are no object but {type(found).__name__}")
+    return Call(id, name, found)
+
+
+def ending(stop: str, text: str, calls: tuple[Call, ...]) -> str:
+    """How a step ended, where the provider's word alone does not say."""
+    if stop in ("length", "refusal", "interrupted"):
+        return stop
+    return "tools" if calls else "done" if text.strip() else "empty"
+
+
+def guess(*texts: str) -> int:
+    """About how many tokens, where the provider did not come to say: four bytes each."""
+    return -(-sum(len(text.encode("utf-8", "surrogatepass")) for text in texts) // 4)
