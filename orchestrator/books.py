@@ -12,16 +12,16 @@ from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from orchestrator import budget, ledger, prompt, steps, wake, writeback
-from orchestrator.bill import COORDINATORS, said_label
+from orchestrator import budget, ledger, steps, wake, writeback
+from orchestrator.bill import said_label
 from orchestrator.costs import Costs
-from orchestrator.engine import Engine, Place, Tool, Turn
+from orchestrator.engine import Engine, Place, Turn
 from orchestrator.fence import secret
 from orchestrator.folder import Folder
 from orchestrator.holder import LEASE, Holder
 from orchestrator.intent import intent_of
 from orchestrator.limits import Limits
-from orchestrator.opening import Opened, Policy, Proposal, by_default, opened
+from orchestrator.opening import Means, Policy, by_default, opened
 from orchestrator.prompt import Report, unread
 from orchestrator.prompt import wake as told
 from orchestrator.runs import ATTEMPTS, Run, Runs
@@ -29,7 +29,6 @@ from orchestrator.session import LEDGER, OUTPUT, STEPS, Session, Terms
 from orchestrator.spending import Reservation
 from orchestrator.task import Outcome, Result, Task, result_of
 from orchestrator.templates import Templates
-from orchestrator.tools import SPAWN, WAIT, schema_tokens
 from orchestrator.wake import News
 from synapse import tools as memory_tools
 from synapse.authority import wakes
@@ -43,6 +42,7 @@ from synapse.workspace import Agent
 
 RECENT = 600 * SECOND  # so long a result answers the same task again
 MAX_OUTPUT = 8_192  # tokens of one reply
+RECEIPT = "receipt.json"
 HISTORY = 200  # ended runs that are looked at for what a role takes
 HISTORY_KEPT = 30 * SECOND
 
@@ -171,52 +171,15 @@ class Books:
 
     def _opened(self, run: Run, engine: Engine, folder: Folder) -> dict[str, Any]:
         """Make the prompt, keep its receipt, note what was shown."""
-        seat, agent = self.seat(run), self.agent(run.agent)
+        seat, counter = self.seat(run), self.costs.counter(run.fields["model"])
+        past = self._past_of(run.fields["role"])
+        means = Means(self.context, self.memory_tools, self.secret, self.templates, counter, past)
         given_by = self.known(run.parent).agent if run.parent else None
-        made = opened(
-            agent,
-            run.task,
-            given_by,
-            seat,
-            self.context,
-            self._proposal(run, agent, not engine.takes_tools),
-            not engine.takes_tools,
-            self.secret,
-            self.templates,
-        )
-        self._receipted(run, made, folder)
-        tools = [tool.name for tool in made.context.tools]
-        return steps.prompt(*made.prompt) | {"tools": tools, "ids": made.shown, "cursor": made.cursor}
-
-    def _receipted(self, run: Run, made: Opened, folder: Folder) -> None:
-        view = made.context.view
-        shown = {
-            "cursor": made.cursor,
-            "how": "spawn",
-            "run": run.id,
-            "epoch": run.epoch,
-            "ids": made.shown,
-            "tokens": view.tokens if view else 0,
-            "budget": view.budget if view else None,
-            "prompt": made.prompt.sha256,
-        }
-        self.seat(run).pen.act("shown", **shown)
-
-    def _proposal(self, run: Run, agent: Agent, shell: bool) -> Proposal:
-        """What pays, after what runs of this role took before."""
-        role, counter = run.fields["role"], self.costs.counter(run.fields["model"])
-        own = [Tool(tool.name, tool.description, tool.schema) for tool in memory_tools.offered(role)]
-        fixed = (SPAWN, WAIT) if role in COORDINATORS and not shell else ()
-        plan = budget.plan(
-            budget.expected(role, self._past_of(role)),
-            schema_tokens(own, counter.count),
-            fixed=schema_tokens(fixed, counter.count),
-            tools="never" if shell else run.task.memory_tools or self.memory_tools,
-            view=run.task.view_budget,
-        )
-        frame = sum(map(counter.count, prompt.frame(agent, self.secret, self.templates)))
-        room = max(counter.ours(plan.view) - frame, 0)
-        return Proposal(room, plan.only_critical, plan.tools, counter.encoding, plan.why)
+        prompt, receipt = opened(run, self.agent(run.agent), given_by, seat, means, not engine.takes_tools)
+        folder.write(RECEIPT, receipt.dump())
+        seat.pen.act("shown", **receipt.shown())
+        ids = [id for id, _, _ in receipt.included]
+        return steps.prompt(*prompt) | {"tools": list(receipt.tools), "ids": ids, "cursor": receipt.cursor}
 
     def _past_of(self, role: str) -> list[budget.Past]:
         """The newest runs of a role, looked up now and then."""

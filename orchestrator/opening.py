@@ -1,4 +1,4 @@
-"""How a run begins: what of the memory goes into its prompt, and the prompt.
+"""How a run begins: what of the memory goes into its prompt, the prompt, and the receipt that says so.
 
 On the memory's thread. What is decided here is recorded before any engine sees it, and never decided again.
 """
@@ -8,9 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from orchestrator.prompt import Assignment, Prompt, Reach, render
+from orchestrator.bill import COORDINATORS
+from orchestrator.budget import Past, Plan, expected, plan
+from orchestrator.counting import Counter
+from orchestrator.engine import Tool as Told
+from orchestrator.prompt import Assignment, Prompt, Reach
+from orchestrator.receipt import Order, Receipt, fit
+from orchestrator.runs import Run
 from orchestrator.task import Task
 from orchestrator.templates import Templates
+from orchestrator.tools import SPAWN, WAIT, schema_tokens
 from synapse import tools as memory_tools
 from synapse.errors import OverBudget
 from synapse.seat import Seat
@@ -20,69 +27,69 @@ from synapse.workspace import Agent
 
 
 class Context(NamedTuple):
-    """What an agent is given of the memory: a view for its prompt, and tools to reach the rest."""
+    """What an agent is given of the memory: tools to reach it, and a view for its prompt; None for the one that
+    the planned budget allows."""
 
-    view: View | None
     tools: Sequence[Tool] = ()
+    view: View | None = None
 
 
-class Proposal(NamedTuple):
-    """What the supervisor would give: tokens for the view, of nothing but what is critical where more would not
-    pay, and whether tools would."""
-
-    budget: int
-    only_critical: bool
-    tools: bool
-    encoding: str
-    why: str
+# From the agent, its task, the memory as the agent has it, and what the supervisor's plan allows.
+Policy = Callable[[Agent, Task, Seat, Plan], Context]
 
 
-# From the agent, its task, the memory as the agent has it, and the supervisor's proposal.
-Policy = Callable[[Agent, Task, Seat, Proposal], Context]
+def by_default(agent: Agent, task: Task, seat: Seat, plan: Plan) -> Context:
+    """The view within the budget; the role's tools where they pay."""
+    return Context(memory_tools.offered(task.role or agent.role) if plan.tools else ())
 
 
-def by_default(agent: Agent, task: Task, seat: Seat, proposal: Proposal) -> Context:
-    """The view within the proposed budget, if any fits; the role's tools where they pay."""
-    only = "critical" if proposal.only_critical else None
-    try:
-        view = seat.briefing(budget=proposal.budget, encoding=proposal.encoding, priority=only)
-    except OverBudget:
-        view = None
-    return Context(view, memory_tools.offered(task.role or agent.role) if proposal.tools else ())
+class Means(NamedTuple):
+    """By what prompts are made in a workspace, and what runs of the role took before."""
 
-
-class Opened(NamedTuple):
-    """A run's beginning, and where in the log its view was made."""
-
-    prompt: Prompt
-    fence: str
-    context: Context
-    cursor: int
-
-    @property
-    def shown(self) -> list[str]:
-        """The entries that stand in the prompt."""
-        return [each.id for each in self.context.view.included] if self.context.view else []
+    policy: Policy
+    memory_tools: str
+    secret: bytes
+    templates: Templates
+    counter: Counter
+    past: Sequence[Past]
 
 
 def opened(
-    agent: Agent,
-    task: Task,
-    given_by: str | None,
-    seat: Seat,
-    policy: Policy,
-    proposal: Proposal,
-    shell: bool,
-    secret: bytes,
-    templates: Templates,
-) -> Opened:
-    """The beginning of a run of this agent, now."""
-    cursor = seat.store.index.horizon
-    context = policy(agent, task, seat, proposal)
-    if shell:
-        context = context._replace(tools=())
-    reach = Reach(tuple(tool.name for tool in context.tools), shell)
-    asked = Assignment(task.text, task.project, given_by, task.role)
-    view = context.view.markdown() if context.view else ""
-    prompt, fence = render(agent, asked, view, secret, templates, reach)
-    return Opened(prompt, fence, context, cursor)
+    run: Run, agent: Agent, given_by: str | None, seat: Seat, means: Means, shell: bool
+) -> tuple[Prompt, Receipt]:
+    """The beginning of a run, as of now. An agent with a shell has no tools."""
+    task, role, count = run.task, run.fields["role"], means.counter.count
+    fixed = schema_tokens((SPAWN, WAIT), count) if role in COORDINATORS and not shell else 0
+    planned = plan(
+        expected(role, means.past),
+        schema_tokens(map(_told, memory_tools.offered(role)), count),
+        fixed=fixed,
+        tools="never" if shell else task.memory_tools or means.memory_tools,
+        view=task.view_budget,
+    )
+    context = means.policy(agent, task, seat, planned)
+    tools = () if shell else context.tools
+    order = Order(
+        run.id,
+        run.epoch,
+        agent,
+        assignment(task, given_by),
+        planned.view,
+        planned.only_critical,
+        Reach(tuple(tool.name for tool in tools), shell),
+        fixed + schema_tokens(map(_told, tools), count),
+        planned.why,
+    )
+    try:
+        return fit(seat, order, means.secret, means.templates, means.counter, context.view)
+    except OverBudget as error:
+        without = order._replace(budget=0, why=f"no view: {error}")
+        return fit(seat, without, means.secret, means.templates, means.counter)
+
+
+def assignment(task: Task, given_by: str | None) -> Assignment:
+    return Assignment(task.text, task.project, given_by, task.role)
+
+
+def _told(tool: Tool) -> Told:
+    return Told(tool.name, tool.description, tool.schema)

@@ -99,15 +99,18 @@ class Order(NamedTuple):
     why: str = ""
 
 
-def fit(seat: Seat, order: Order, secret: bytes, templates: Templates, counter: Counter) -> tuple[Prompt, Receipt]:
-    """The prompt with the view that the budget allows, and its receipt.
+def fit(
+    seat: Seat, order: Order, secret: bytes, templates: Templates, counter: Counter, view: View | None = None
+) -> tuple[Prompt, Receipt]:
+    """The prompt with the view that the budget allows, or with one that was made elsewhere; and its receipt.
 
     OverBudget where not even one counted line fits. A budget of 0 asks for no view at all, and one for what is
     critical alone shows none where nothing is: then nothing is what it costs.
     """
     before, behind = frame(order.agent, secret, templates)
     framed = sum(counter.measure((before, behind))[0])
-    view = _view(seat, order, counter, framed)
+    if view is None:
+        view = _view(seat, order, counter, framed)
     prompt, fence = render(order.agent, order.task, view.text, secret, templates, order.reach)
     tokens = {
         "system": counter.count(prompt.system),
