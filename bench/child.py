@@ -32,6 +32,12 @@ def await_ready(child: subprocess.Popen[str]) -> None:
         raise RuntimeError(f"a child of the bench did not start: {child.args!r}")
 
 
+def tell(child: subprocess.Popen[str], line: str) -> None:
+    assert child.stdin is not None
+    child.stdin.write(f"{line}\n")
+    child.stdin.flush()
+
+
 def answer(child: subprocess.Popen[str]) -> Any:
     """What a child found out; it prints it as its last line."""
     try:

@@ -16,7 +16,7 @@ from bench.workload import DAYS, NAMESPACES
 PAUSE = 3.0
 
 
-def write(root: str, agent: str, count: str, start: str) -> dict[str, object]:
+def write(root: str, agent: str, count: str) -> dict[str, object]:
     """Append entries as one of several writers; all begin at the same moment."""
     import synapse
 
@@ -33,10 +33,10 @@ def write(root: str, agent: str, count: str, start: str) -> dict[str, object]:
             except synapse.SynapseError as error:
                 errors.append(str(error))
 
-        return _together(append, int(count), float(start)) | {"ids": ids, "errors": errors}
+        return _together(append, int(count)) | {"ids": ids, "errors": errors}
 
 
-def lines(path: str, count: str, start: str) -> dict[str, object]:
+def lines(path: str, count: str) -> dict[str, object]:
     """The least that eight writers could do: a synced line each."""
     from bench.limits import LINE
 
@@ -46,11 +46,13 @@ def lines(path: str, count: str, start: str) -> dict[str, object]:
         os.write(fd, LINE)
         os.fdatasync(fd)
 
-    return _together(append, int(count), float(start))
+    return _together(append, int(count))
 
 
-def _together(act: Callable[[int], None], count: int, start: float) -> dict[str, object]:
-    time.sleep(max(0.0, start - time.monotonic()))
+def _together(act: Callable[[int], None], count: int) -> dict[str, object]:
+    """Say that all is open, and begin when told to: whoever still starts up would slow the others."""
+    print(READY, flush=True)
+    time.sleep(max(0.0, float(sys.stdin.readline()) - time.monotonic()))
     began = time.monotonic()
     seconds = [once(lambda place=place: act(place)) for place in range(count)]  # type: ignore[misc]
     return {"seconds": seconds, "began": began, "ended": time.monotonic()}

@@ -22,7 +22,7 @@ GENERATIONS = ("A", "B", "C")
 def lines_out(store: Store) -> Iterator[str]:
     """Every line of the log, in order."""
     if isinstance(store.log, FilesLog):
-        for raw in store.log.journal.lines(0):
+        for raw in store.log.journal.lines():
             if decode(raw) is not None:
                 yield raw.decode()
         return

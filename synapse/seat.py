@@ -273,6 +273,7 @@ class Seat:
         agent = self._me()
         if agent is None:
             raise Forbidden("the operator declares agents and reads everything; entries and rulings are agents' acts")
+        self.store.tidy()
         return agent
 
     def _known(self, id: str) -> Entry:

@@ -33,7 +33,7 @@ from synapse.workspace import OPERATOR, Agent, Settings, authority_in, settled
 LOOK_EVERY = 0.2
 LOOK_AT_LEAST_EVERY = 1.0
 FINISHED_IN_A_LOOK = 400
-FINISHED_IN_A_GLANCE = 100
+FINISHED_BY_A_WRITER = 50
 
 Signatures = dict[str, tuple[int, int, int]]
 
@@ -50,7 +50,7 @@ class Store:
         self.index = Index(log, path)
         log.state = self.index
         self.mutex = allocate_lock()
-        self.looked = self.glanced = -LOOK_EVERY
+        self.looked = self.glanced = self.tidied = -LOOK_EVERY
         self.pause = LOOK_EVERY
         self.signed: Signatures | None = None
         self.declared_settings = None if files else log.settings()
@@ -68,13 +68,18 @@ class Store:
         start = time.monotonic()
         due = force or start - self.looked >= self.pause
         if due and self._alone(self._look):
-            self.looked = self.glanced = time.monotonic()
+            self.looked = self.glanced = self.tidied = time.monotonic()
             self.pause = min(max(LOOK_EVERY, 5 * (self.looked - start)), LOOK_AT_LEAST_EVERY)
 
     def glance(self) -> None:
-        """What a writer needs to see: the operator's files, and now and then what dead writers left undone."""
-        if time.monotonic() - self.glanced >= LOOK_EVERY and self._alone(self._glance):
+        """What every agent acts by: the operator's files."""
+        if time.monotonic() - self.glanced >= LOOK_EVERY and self._alone(lambda log: self.notice()):
             self.glanced = time.monotonic()
+
+    def tidy(self) -> None:
+        """What writers do for each other, a little at a time: finish what dead ones left undone."""
+        if time.monotonic() - self.tidied >= LOOK_EVERY and self._alone(lambda log: log.finish(FINISHED_BY_A_WRITER)):
+            self.tidied = time.monotonic()
 
     def _alone(self, section: Callable[[FilesLog], object]) -> bool:
         """Run it unless another thread is at it. A look that cannot write leaves things as they are."""
@@ -94,10 +99,6 @@ class Store:
         self.notice()
         log.finish(None if self.looked < 0 else FINISHED_IN_A_LOOK)
         log.look(self.admit_drop)
-
-    def _glance(self, log: FilesLog) -> None:
-        self.notice()
-        log.finish(FINISHED_IN_A_GLANCE)
 
     def notice(self) -> None:
         """Journal what changed in the operator's files since they were last read."""

@@ -43,14 +43,15 @@ def line_before(fd: int, end: int) -> tuple[int, bytes]:
         step *= 4
 
 
-def whole_lines(fd: int, offset: int, chunk: int = 1 << 20) -> Iterator[bytes]:
-    """The lines from here on that have their newline, read in large pieces."""
-    rest = b""
+def whole_lines(fd: int, offset: int) -> Iterator[bytes]:
+    """The lines from here on that have their newline, read in pieces: small at first, for most who ask are at the
+    end, or stop soon."""
+    rest, chunk = b"", 1 << 15
     while True:
         block = os.pread(fd, chunk, offset)
         if not block:
             return
-        offset += len(block)
+        offset, chunk = offset + len(block), min(2 * chunk, 1 << 20)
         lines = (rest + block).split(b"\n")
         rest = lines.pop()
         for line in lines:

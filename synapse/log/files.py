@@ -17,7 +17,7 @@ from synapse.errors import InvalidEntry, NotFound, QueueFull, StoreError, Synaps
 from synapse.log import settle
 from synapse.log.adopt import Admit, Drop, Rejected, Scanner
 from synapse.log.journal import Journal, Tail
-from synapse.log.line import Line, act_line, agent_pending, entry_line
+from synapse.log.line import Line, act_line, agent_pending, entry_line, prepare
 from synapse.log.mirror import Mirror
 from synapse.ports import State
 from synapse.records import Guard, Pending, Record, demand
@@ -46,6 +46,7 @@ class FilesLog:
                 demand(unless, self._derived().keyed)
             return self._line(pending, tail, at, once)
 
+        prepare(pending)
         record, written = self.journal.append(make)
         if written:
             self._follow(record)
@@ -277,12 +278,13 @@ class FilesLog:
         return self.state
 
     def _follow(self, record: Record) -> None:
-        """After the commit: the files that people see, then the bell. Neither can undo the commit."""
+        """After the commit: the bell, for listeners read the journal, then the files that people see. Neither can
+        undo the commit."""
+        bell.ring(self.bells)
         try:
             settle.follow(self.mirror, record, self.get)
         except (OSError, StoreError, NotFound):
             pass  # the journal holds the text; `finish` puts the file there later
-        bell.ring(self.bells)
 
 
 def _uid(user: str) -> int:

@@ -11,7 +11,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Collection, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from synapse import clock
 from synapse.digest import sha256
@@ -21,11 +21,13 @@ from synapse.log.disk import line_before, sync, sync_directory, whole_lines, wri
 from synapse.log.line import Line
 from synapse.records import Record
 
+T = TypeVar("T")
 GENESIS = "0" * 64
 SEGMENT_BYTES = 64 << 20
 _HEAD = len('{"chain":"') + 64 + len('",')
 _TEXT = b',"text":'
 _NOT_TEXT = b',"\\u0074ext":'  # the same key, of a mapping within the fields
+_READERS = 16
 _TORN = b"~\n"  # ends a torn line; without the sign, one that lacks its end alone would read as whole
 _dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
@@ -55,7 +57,7 @@ class Journal:
         self.fds: dict[int, int] = {}
         self.segment = self.starts[-1]  # the one written to: touched under the lock alone
         self.tail: Tail | None = None
-        self.resume: tuple[int, int, int] = (0, self.starts[0], 0)
+        self.resume: dict[int, tuple[int, int]] = {}
 
     # -- writing -----------------------------------------------------------------------------------
 
@@ -188,10 +190,7 @@ class Journal:
 
     def mark(self) -> tuple[int, int]:
         """Segment and size: a mark that grows whenever the journal does, for two system calls."""
-        try:
-            return self._mark()
-        except OSError as error:
-            raise _unreadable(error) from error
+        return self._readable(self._mark)
 
     def _mark(self) -> tuple[int, int]:
         changed, starts = os.stat(self.directory).st_mtime_ns, self.starts
@@ -201,56 +200,54 @@ class Journal:
             self.listed = changed if time.time_ns() - changed > 50_000_000 else 0
         return starts[-1], os.fstat(self._fd(starts[-1])).st_size
 
-    def since(self, cursor: int) -> Iterator[Record]:
+    def since(self, cursor: int, texts: bool = True) -> Iterator[Record]:
         """Every whole record after the cursor. Torn and sealed lines are passed over, and doubled ones."""
-        for raw in self.lines(cursor):
-            record = decode(raw)
-            if record is not None and record.seq > cursor:
-                cursor = record.seq
-                yield record
-
-    def lines(self, cursor: int) -> Iterator[bytes]:
+        place = self.resume.get(cursor) or self._readable(lambda: self._locate(cursor))
+        before = now = (cursor, place)
         try:
-            yield from self._lines(cursor)
+            for raw, behind in self._lines(*place):
+                record = decode(raw) if texts else decode_head(raw)
+                if record is not None and record.seq > now[0]:
+                    before, now = now, (record.seq, behind)
+                    yield record
+        finally:  # whoever stops at a record comes back for it, or for the next
+            self._remember(before, now)
+
+    def lines(self) -> Iterator[bytes]:
+        return (raw for raw, _ in self._lines(*self._readable(lambda: self._locate(0))))
+
+    def _lines(self, segment: int, offset: int) -> Iterator[tuple[bytes, tuple[int, int]]]:
+        """The whole lines from a place on, each with the place behind it."""
+        try:
+            while True:
+                following = self._after(segment)  # asked first: only a segment with a successor is complete
+                for raw in whole_lines(self._fd(segment), offset):
+                    offset += len(raw)
+                    yield raw, (segment, offset)
+                if following is None:
+                    return
+                segment, offset = following, 0
         except OSError as error:
             raise _unreadable(error) from error
 
-    def _lines(self, cursor: int) -> Iterator[bytes]:
-        seq, segment, offset = self.resume
-        if seq != cursor or cursor == 0:
-            segment, offset = self._locate(cursor)
-        while True:
-            following = self._after(segment)  # asked first: only a segment with a successor is complete
-            for raw in whole_lines(self._fd(segment), offset):
-                offset += len(raw)
-                yield raw
-            if following is None:
-                break
-            segment, offset = following, 0
-        last = self._seq_before(segment, offset)
-        if last is not None:
-            self.resume = (last, segment, offset)
+    def _remember(self, *places: tuple[int, tuple[int, int]]) -> None:
+        """Where the records after these begin: an index, a follower, who finishes: each comes back to its own."""
+        for seq, place in places:
+            self.resume.pop(seq, None)
+            self.resume[seq] = place
+        while len(self.resume) > _READERS:
+            self.resume.pop(next(iter(self.resume)), None)
 
     def at(self, seq: int) -> Record | None:
-        try:
-            return self._at(seq)
-        except OSError as error:
-            raise _unreadable(error) from error
+        return self._readable(lambda: self._at(seq))
 
     def _at(self, seq: int) -> Record | None:
         segment, offset = self._locate(seq - 1)
-        for raw in whole_lines(self._fd(segment), offset, chunk=1 << 16):
+        for raw in whole_lines(self._fd(segment), offset):
             record = decode(raw)
             if record is not None and record.seq >= seq:
                 return record if record.seq == seq else None
         return None
-
-    def _seq_before(self, segment: int, offset: int) -> int | None:
-        if offset == 0:
-            return None
-        _, raw = line_before(self._fd(segment), offset)
-        found = _tail_of(raw, 0)
-        return found.seq if found else None
 
     def _after(self, segment: int) -> int | None:
         starts = self.starts
@@ -271,12 +268,18 @@ class Journal:
                 high = middle
             else:
                 low = found[0]
-        for raw in whole_lines(fd, low, chunk=1 << 16):
+        for raw in whole_lines(fd, low):
             found_tail = _tail_of(raw, 0)
             if found_tail and found_tail.seq > cursor:
                 break
             low += len(raw)
         return segment, low
+
+    def _readable(self, look: Callable[[], T]) -> T:
+        try:
+            return look()
+        except OSError as error:
+            raise _unreadable(error) from error
 
     def _list(self) -> list[int]:
         names = os.listdir(self.directory)
@@ -314,15 +317,7 @@ def encode(tail: Tail, at: int, line: Line) -> tuple[bytes, Record, Tail]:
     seq = tail.seq + 1
     text = None if line.text is None else line.text.encode()
     sha = None if text is None else sha256(text)
-    pairs = {
-        "seq": seq,
-        "at": clock.iso(at),
-        "day": day,
-        "n": n,
-        "kind": line.kind,
-        "by": line.by,
-        "id": line.id,
-    }
+    pairs = {"seq": seq, "at": clock.iso(at), "day": day, "n": n, "kind": line.kind, "by": line.by, "id": line.id}
     pairs |= {"path": line.path, "once": line.once, "key": line.key, "f": line.fields or None, "sha": sha}
     head = _dumps({name: value for name, value in pairs.items() if value is not None})[1:-1].encode()
     head = head.replace(_TEXT, _NOT_TEXT)
@@ -360,6 +355,12 @@ def decode(raw: bytes) -> Record | None:
         )
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
+
+
+def decode_head(raw: bytes) -> Record | None:
+    """The record without its text: most of a line, for who only asks what it is about."""
+    head, mark, _ = raw.partition(_TEXT)
+    return decode(head + b"}" if mark else raw)
 
 
 def _is_whole(raw: bytes) -> bool:

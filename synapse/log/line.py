@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 from synapse import clock
+from synapse.digest import sha256
 from synapse.entry import is_id
 from synapse.records import Pending, fields_of
 from synapse.workspace import Agent
@@ -20,6 +21,13 @@ class Line(NamedTuple):
     once: str | None = None
     key: str | None = None
     n: int | None = None
+
+
+def prepare(pending: Pending) -> None:
+    """Load what the line will need. Under the log's lock everybody else would wait for a writer's first import."""
+    sha256()
+    if pending.entry is not None:
+        from synapse import codec as codec
 
 
 def act_line(pending: Pending, once: str | None) -> Line:

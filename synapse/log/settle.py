@@ -128,7 +128,7 @@ def _finish(root: str, journal: Journal, mirror: Mirror, get: Get, place: Place,
     now, here = journal.clock(), _boot()
     start = at - _UNSYNCED if boot != here else at
     checked, limit = 0, limit if boot == here else None
-    for record in journal.since(seq if boot == here else max(0, seq - 200_000)):
+    for record in journal.since(seq if boot == here else max(0, seq - 200_000), texts=False):
         if record.at > now - _GRACE or checked == limit:
             break
         if record.at >= start:
@@ -143,10 +143,13 @@ def _finish(root: str, journal: Journal, mirror: Mirror, get: Get, place: Place,
 
 def _stands(mirror: Mirror, record: Record, rebooted: bool) -> bool:
     """Whether an entry's file is where its record put it: so it is with nearly all, and that is seen at once."""
-    if record.kind != "entry" or record.text is None:
+    if record.kind != "entry" or record.sha is None:
         return False
     path = path_of(record)
-    return mirror.read(path) == record.text.encode() if rebooted else mirror.exists(path)
+    if not rebooted:
+        return mirror.exists(path)
+    raw = mirror.read(path)
+    return raw is not None and sha256(raw) == record.sha
 
 
 def _ids(record: Record) -> Collection[str]:
