@@ -9,7 +9,7 @@ from synapse import notify
 from synapse.authority import admit, may_close, may_replace, may_rule, visible
 from synapse.clock import parse_since
 from synapse.entry import NEVER, TRUST, Draft, Entry, addressees, check_priority, words
-from synapse.errors import Conflict, Forbidden, InvalidEntry, InvalidQuery, NotFound, QueueFull
+from synapse.errors import Conflict, Forbidden, InvalidEntry, InvalidQuery, NotFound, QueueFull, StoreError
 from synapse.index.query import Filter
 from synapse.namespace import check_glob
 from synapse.page import Event, Fate, Hits, Page
@@ -94,13 +94,14 @@ class Seat:
         may_rule(agent, entry, self.store.settings, "vouch for")
         authority, priority = self.store.vouched(entry)
         self.pen.act("vouch", entry=id, authority=authority, trust="reviewed", priority=priority)
-        return self._known(id)
+        vouched = entry._replace(authority=authority, trust="reviewed", priority=priority)
+        return self._after(lambda: self._known(id), vouched)
 
     def approve(self, id: str) -> Entry:
         """Let a staged entry take effect, here and now."""
-        self._waiting(id, "approve")
+        entry = self._waiting(id, "approve")
         self.pen.act("approve", entry=id)
-        return self.store.current(id, self._me())
+        return self._after(lambda: self.store.current(id, self._me()), entry._replace(staged=False))
 
     def reject(self, id: str, reason: str | None = None) -> Entry:
         """Turn a staged entry away. It is never shown; its record stays."""
@@ -318,7 +319,14 @@ class Seat:
         agent, entry = self._writer(), self._known(id)
         may(agent, entry, self.store.settings, kind)
         self.pen.act(kind, entry=id, **{name: value for name, value in fields.items() if value})
-        return self._known(id)
+        return self._after(lambda: self._known(id), entry)
+
+    def _after(self, look: Callable[[], Entry], otherwise: Entry) -> Entry:
+        """The entry after an act on it. That is durable: no error where the index has no room to take it in."""
+        try:
+            return look()
+        except StoreError:
+            return otherwise
 
     def _file(self, ids: Sequence[str], kind: str, reason: str) -> list[Entry]:
         agent = self._me()
@@ -332,7 +340,8 @@ class Seat:
         if not left:
             raise Conflict(f"nothing to {kind}: {', '.join(ids)} {'is' if len(ids) == 1 else 'are'} there already")
         self.pen.file(kind, left, reason)
-        return [self._known(id) for id in ids]
+        filed = [entry._replace(archived=kind == "archive") for entry in entries]
+        return [self._after(lambda id=id: self._known(id), entry) for id, entry in zip(ids, filed, strict=True)]
 
     def _page(
         self,

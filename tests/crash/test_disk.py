@@ -104,7 +104,7 @@ def warm(memory):
     """Open all that a writer has open."""
     append(memory, who="eng", namespace="warm")
     memory.as_agent("eng").read()
-    memory.store.looked = memory.store.glanced = time.monotonic() + 3600
+    memory.store.looked = memory.store.glanced = memory.store.tidied = time.monotonic() + 3600
 
 
 def ids(memory):
@@ -129,7 +129,7 @@ def attempt(root, act, at, code, **how):
         except SynapseError as error:
             result = error
     if memory:
-        memory.store.looked = memory.store.glanced = -1
+        memory.store.looked = memory.store.glanced = memory.store.tidied = -1
     return memory, before, result, faults
 
 
@@ -316,6 +316,61 @@ def test_no_more_files_may_be_open(template, tmp_path, spare):
     ids, error = written_until_it_fails(root, "RLIMIT_NOFILE", 12 + spare, count=150)
     assert ids or "open files" in error
     check_all_there(root, ids)
+
+
+ACT_WHERE_THE_INDEX_MAY_NOT_GROW = """
+import os, resource, sys, synapse
+memory = synapse.open(sys.argv[1])
+eng, lead, junior = map(memory.as_agent, ("eng", "lead", "junior"))
+mine, filed = eng.append("mine", "api/x"), eng.append("filed", "api/x")
+waits = junior.append("waits", "api/x")
+dropped = [entry.id for entry in memory.as_agent("operator").read(namespace="api/drop")]
+eng.archive(filed.id)
+for n in range(40):
+    eng.append("x", "api/x")
+    eng.read()
+wal = os.path.getsize(os.path.join(sys.argv[1], ".index", "brain.db-wal"))
+resource.setrlimit(resource.RLIMIT_FSIZE, (wal, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+print(mine.id, filed.id, waits.id)
+act = {
+    "resolve": lambda: eng.resolve(mine.id), "archive": lambda: eng.archive(mine.id)[0].archived,
+    "restore": lambda: not eng.restore(filed.id)[0].archived, "approve": lambda: not lead.approve(waits.id).staged,
+    "vouch": lambda: lead.vouch(*dropped).trust == "reviewed",
+    "register": lambda: memory.register(synapse.Agent("new", read=["*"], write=["*"])),
+}[sys.argv[2]]
+assert act()
+try:
+    eng.read()
+except synapse.StoreError:
+    print("full")
+"""
+
+
+def dropped_by_a_stranger(root):
+    drop = root / "entries" / "api" / "drop" / "dropped.md"
+    drop.parent.mkdir(parents=True)
+    drop.write_text("---\nfrom: drop\ntimestamp: 2026-02-01T01:00:00Z\npriority: info\n---\n\nold\n")
+    os.chown(drop, 65534, -1)
+    time.sleep(0.25)
+
+
+@pytest.mark.parametrize("act", ["resolve", "archive", "restore", "approve", "vouch", "register"])
+def test_an_act_is_no_error_once_it_is_durable(template, tmp_path, act):
+    """The journal took it; that the index has no room to take it in, the next read says."""
+    if act == "vouch" and os.geteuid() != 0:
+        pytest.skip("only root may give a file away")
+    root = shutil.copytree(template, tmp_path / "memory")
+    with synapse.open(str(root)) as memory:
+        memory.register(synapse.Agent("lead", role="project-lead", authority=80, read=["*"], write=["*"]))
+    if act == "vouch":
+        dropped_by_a_stranger(root)
+    command = [sys.executable, "-c", ACT_WHERE_THE_INDEX_MAY_NOT_GROW, str(root), act]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("full\n")
+    with synapse.open(str(root), clock=lambda: now() + 10_000_000) as memory:
+        assert [record.kind for record in memory.audit(limit=1)] == ["agent" if act == "register" else act]
+        assert memory.verify().problems == ()
 
 
 def mounted():
