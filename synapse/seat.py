@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from synapse import notify
@@ -95,13 +96,13 @@ class Seat:
         authority, priority = self.store.vouched(entry)
         self.pen.act("vouch", entry=id, authority=authority, trust="reviewed", priority=priority)
         vouched = entry._replace(authority=authority, trust="reviewed", priority=priority)
-        return self._after(lambda: self._known(id), vouched)
+        return self._after(partial(self._known, id), vouched)
 
     def approve(self, id: str) -> Entry:
         """Let a staged entry take effect, here and now."""
-        entry = self._waiting(id, "approve")
+        agent, entry = self._me(), self._waiting(id, "approve")
         self.pen.act("approve", entry=id)
-        return self._after(lambda: self.store.current(id, self._me()), entry._replace(staged=False))
+        return self._after(partial(self.store.current, id, agent), entry._replace(staged=False))
 
     def reject(self, id: str, reason: str | None = None) -> Entry:
         """Turn a staged entry away. It is never shown; its record stays."""
@@ -319,7 +320,7 @@ class Seat:
         agent, entry = self._writer(), self._known(id)
         may(agent, entry, self.store.settings, kind)
         self.pen.act(kind, entry=id, **{name: value for name, value in fields.items() if value})
-        return self._after(lambda: self._known(id), entry)
+        return self._after(partial(self._known, id), entry)
 
     def _after(self, look: Callable[[], Entry], otherwise: Entry) -> Entry:
         """The entry after an act on it. That is durable: no error where the index has no room to take it in."""
@@ -340,8 +341,9 @@ class Seat:
         if not left:
             raise Conflict(f"nothing to {kind}: {', '.join(ids)} {'is' if len(ids) == 1 else 'are'} there already")
         self.pen.file(kind, left, reason)
-        filed = [entry._replace(archived=kind == "archive") for entry in entries]
-        return [self._after(lambda id=id: self._known(id), entry) for id, entry in zip(ids, filed, strict=True)]
+        return [
+            self._after(partial(self._known, entry.id), entry._replace(archived=kind == "archive")) for entry in entries
+        ]
 
     def _page(
         self,

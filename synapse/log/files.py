@@ -30,9 +30,9 @@ class FilesLog:
     def __init__(self, root: str, clock: Callable[[], int] = clock.now) -> None:
         self.root = os.path.abspath(root)
         self._refuse_newer()
-        self.mirror = Mirror(self.root)
         self.scanner = Scanner(self.root)
         self.journal = Journal(os.path.join(self.root, "journal"), clock)
+        self.mirror = Mirror(self.root, self.journal.lock.run)
         self.bells = os.path.join(self.root, ".index", "bells")
         self.state: State | None = None
 

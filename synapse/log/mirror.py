@@ -6,7 +6,7 @@ Every path is opened component by component and no symbolic link is followed, so
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from synapse.digest import sha256
@@ -31,8 +31,9 @@ class Page(NamedTuple):
 class Mirror:
     """Files below one root. Directories stay open, so that a later symbolic link in their place changes nothing."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, alone: Callable[[Callable[[], None]], None]) -> None:
         self.root = root
+        self.alone = alone  # runs what reads a page and then writes it, when nobody else does
         self.open: dict[str, int] = {}
 
     def place(self, path: str, text: bytes, *, replace: bool = False, mode: int = 0o644) -> bool:
@@ -86,7 +87,10 @@ class Mirror:
             os.chmod(new, mode, dir_fd=there)
 
     def file_away(self, page: str, texts: Mapping[str, bytes]) -> None:
-        """Add entries to an archive page, each once; the page is only ever appended to."""
+        """Add entries to an archive page, each once; only `repair` writes one anew."""
+        self.alone(lambda: self._add(page, texts))
+
+    def _add(self, page: str, texts: Mapping[str, bytes]) -> None:
         folder, name = os.path.split(page)
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
         fd = os.open(name, flags, 0o644, dir_fd=self._directory(folder))

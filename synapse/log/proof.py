@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from functools import partial
 
 from synapse.digest import sha256
 from synapse.log.journal import GENESIS, Journal, decode, link, split
@@ -173,14 +174,19 @@ def mend(proof: Proof) -> tuple[list[str], list[str]]:
             if proof.mirror.read(path) != text:
                 _replace(proof.mirror, path, text, id, put, lost)
     for path, records in archived.items():
-        text = b"".join(block(record.id or "", (record.text or "").encode()) for record in records)
-        raw = proof.mirror.read(path, limit=1 << 40)
-        old, ids = {page.id: page for page in pages(raw or b"")}, {record.id for record in records}
-        kept = [page for page in old.values() if page.whole and page.id not in ids]
-        text = b"".join(block(page.id, page.text) for page in kept) + text
-        if raw != text and (raw or text):
-            _replace(proof.mirror, path, text, path, put, lost)
+        proof.mirror.alone(partial(_mend_page, proof.mirror, path, records, put, lost))
     return put, lost
+
+
+def _mend_page(mirror: Mirror, path: str, records: list[Record], put: list[str], lost: list[str]) -> None:
+    """Write a page anew, with what came to it since it was proven. Whoever files entries away waits."""
+    text = b"".join(block(record.id or "", (record.text or "").encode()) for record in records)
+    raw = mirror.read(path, limit=1 << 40)
+    old, ids = {page.id: page for page in pages(raw or b"")}, {record.id for record in records}
+    kept = [page for page in old.values() if page.whole and page.id not in ids]
+    text = b"".join(block(page.id, page.text) for page in kept) + text
+    if raw != text and (raw or text):
+        _replace(mirror, path, text, path, put, lost)
 
 
 def _replace(mirror: Mirror, path: str, text: bytes, name: str, put: list[str], lost: list[str]) -> None:

@@ -3,10 +3,14 @@ the files, and never the journal."""
 
 import os
 import shutil
+import threading
+import time
 
 import pytest
 
 import synapse
+from synapse.lock import Lock
+from synapse.log.mirror import block
 from synapse.testing import FrozenClock
 
 FLIPS = (0x01, 0x20, 0x80, 0xFF)
@@ -255,6 +259,30 @@ def test_what_cannot_be_put_back_is_recorded_as_lost(memory, root):
     memory.repair()
     act = memory.audit(limit=1)[0]
     assert (act.kind, act.fields["lost"]) == ("repair", [path.stem])
+
+
+def test_repair_waits_for_who_adds_to_a_page(memory, root):
+    """An archive page is written anew with what others filed away meanwhile, not with what was proven before."""
+    memory.store.fresh(force=True)  # so that nothing else waits for the lock
+    page = next((root / "archive").iterdir())
+    page.write_bytes(page.read_bytes().replace(b"body", b"b0dy"))
+    opened, late = threading.Event(), block("syn-2026-02-01-99", b"filed away meanwhile")
+
+    def add():
+        with page.open("ab") as file:
+            opened.set()
+            time.sleep(0.3)
+            file.write(late)
+
+    lock = Lock(str(root / "journal" / "lock"))
+    other = threading.Thread(target=lock.run, args=(add,))
+    other.start()
+    assert opened.wait(5)
+    assert memory.repair().ok
+    other.join(5)
+    lock.close()
+    assert late in page.read_bytes()
+    assert b"b0dy" not in page.read_bytes()
 
 
 def test_repair_does_not_touch_the_journal(memory, root):
