@@ -83,6 +83,7 @@ def _measured(parent: str, args: argparse.Namespace, rows: list[Row]) -> Iterato
         print(f"\n{size:,} entries, loaded in {duration(ground.loaded)}\n{_header()}", flush=True)
         for name, operation in OPERATIONS.items():
             if name in wanted:
+                os.sync()  # what was made before is not on its way to the disk beside what is measured
                 yield from operation(ground)
         if LANGGRAPH in wanted:
             yield from comparing.langgraph(ground, args.langgraph)

@@ -69,7 +69,8 @@ class Ground:
     def _load(self) -> None:
         synapse.init(self.root).close()
         load(self.root, team(), items(self.size, self.now), self.now - DAYS * DAY, files=self.files)
-        os.sync()  # or a hundred thousand files are on their way to the disk beside what is measured
+        with self.open() as mem:
+            mem.as_agent(READER).read(limit=1)
 
 
 def team() -> list[Agent]:

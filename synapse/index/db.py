@@ -121,7 +121,7 @@ class Database:
             if self.path != ":memory:":
                 connection.execute("pragma journal_mode = wal")
                 # Folding the WAL back syncs twice: at SQLite's own 1,000 pages that is one small commit in eighty.
-                connection.execute("pragma wal_autocheckpoint = 4000")
+                connection.execute("pragma wal_autocheckpoint = 3000")
             connection.execute("pragma synchronous = normal")
             connection.execute("pragma temp_store = memory")
             connection.execute("pragma cache_size = -16000")
