@@ -426,13 +426,16 @@ PUBLIC = {
 }
 # Statements that pick entries for a reader carry the gate in themselves. The others say why they need none.
 SEEN = "the fragment `seen`"
+HEARD = "the fragment `heard`: as `seen`, without what the reader wrote itself"
 GATED = {
     **dict.fromkeys(
-        "page_all page_weighty page_critical page_filtered lane count_visible count_seen unread search peers".split(),
+        "page_all page_weighty page_critical page_filtered lane count count_since search peers".split(),
         SEEN,
     ),
     "lane_own": "e.aid = :me",
-    "lane_addressed": "a.tid in ({tids})",
+    "lane_addressed": "e.audience in ({audiences})",
+    "unread": HEARD,
+    "census": HEARD,
 }
 PICKED = "the text at places that a gated statement picked, or that passed `visible` one by one"
 NUMBER = "a number, of no entry in particular"
@@ -440,21 +443,20 @@ OWN = "what the log and the projection ask of themselves"
 UNGATED = {
     "rows": PICKED,
     "texts": PICKED,
-    **dict.fromkeys(("disputed", "disputed_between"), PICKED),
+    **dict.fromkeys(("in_dispute", "disputed_between"), PICKED),
     "row": PICKED,
     "fate": PICKED,
     "id_of": PICKED,
     "every": "for export, the operator's",
     "acts": "for audit, the operator's; `log` asks the seat for each entry",
     "staged": "asked of the seat one by one",
-    **dict.fromkeys(("count_matched", "count_live"), "how many there are in all, which an empty page owes its reader"),
     **dict.fromkeys("floor_of version next_release act_at hidden shown lane_counts last_active".split(), NUMBER),
     **dict.fromkeys(
         "run runs runs_by_state runs_by_root runs_by_parent deliveries deliveries_by_entry deliveries_by_run"
         " deliveries_by_agent".split(),
         "runs, and ids, for whoever runs the team; no text of an entry",
     ),
-    **dict.fromkeys("namespaces aid_of tids_of agents get_meta token_counts".split(), "names, not entries"),
+    **dict.fromkeys("namespaces aid_of audiences agents get_meta token_counts".split(), "names, not entries"),
     **dict.fromkeys(
         "names first_once keyed unworded all_voids is_void refiled place_of rivals_by_topic rivals_by_heirs".split(),
         OWN,
@@ -485,7 +487,8 @@ def unwalked(kind):
 def ungated(statements):
     """Statements that read without having a row, or that should carry the gate and do not."""
     readers = {name: text for name, text in statements.items() if not text.startswith(WRITES)}
-    gates = {name: load_fragment("seen") if gate is SEEN else gate for name, gate in GATED.items()}
+    fragments = {SEEN: load_fragment("seen"), HEARD: load_fragment("heard")}
+    gates = {name: fragments.get(gate, gate) for name, gate in GATED.items()}
     missing = {name for name, gate in gates.items() if gate not in readers.get(name, "")}
     return missing | unlisted(readers, GATED, UNGATED)
 

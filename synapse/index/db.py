@@ -66,13 +66,14 @@ class Database:
             raise self.failed(error) from error
 
     def _filled(self, name: str, lists: dict[str, Iterable[int]]) -> str:
-        """The statement with its lists in it. What tuples fill is kept: an agent's reach is asked for all day."""
+        """The statement with its lists in it. What tuples fill is kept: an agent's reach is asked for all day. An empty
+        list becomes a number that nothing has: without any, SQLite knows no way through an index it is told to use."""
         key = (name, *lists.values()) if all(isinstance(numbers, tuple) for numbers in lists.values()) else None
         text = self.filled.get(key) if key else None
         if text is None:
             text = self.sql[name]
             for label, numbers in lists.items():
-                text = text.replace("{" + label + "}", ",".join(map(str, numbers)))
+                text = text.replace("{" + label + "}", ",".join(map(str, numbers)) or "-1")
             if key:
                 if len(self.filled) >= KEPT:
                     self.filled.clear()
@@ -151,7 +152,10 @@ class Database:
     def _create(self) -> None:
         with open(os.path.join(_HERE, "schema.sql"), encoding="utf-8") as file:
             lines = [line.partition("--")[0] for line in file]
-        for statement in "".join(lines).split(";"):
-            if statement.strip():
+        statement = ""
+        for line in lines:
+            statement += line
+            if sqlite3.complete_statement(statement):
                 self.connection.execute(statement)
+                statement = ""
         self.set_meta("version", VERSION)

@@ -27,7 +27,7 @@ class Projector:
         self.db = db
         self.waiting: dict[str, list[tuple[Any, ...]]] = {}
         self.active: dict[str, int] = {}
-        self.lanes: dict[tuple[int, int], int] = {}
+        self.lanes: dict[tuple[int, int, int], int] = {}
         self.numbers: dict[tuple[str, str], int] = {}
         self.restart = False
 
@@ -46,6 +46,9 @@ class Projector:
         self.db.many("put_lane", [(*lane, n) for lane, n in self.lanes.items()])
         self.active.clear()
         self.lanes.clear()
+        if last is not None:
+            self.db.run("sweep", {"at": last.at})
+            self.db.run("put_swept", {"at": last.at})
         return last
 
     def flush(self) -> None:
@@ -84,13 +87,12 @@ class Projector:
     def _place(self, entry: Entry, rec: int) -> None:
         """The entry takes effect, at its `seq`; `rec` is the record that holds its text."""
         nid, aid = self._number("namespace", entry.namespace), self._number("author", entry.author)
-        named = int(entry.addressees != ("all",))
+        everybody = entry.addressees == ("all",)
+        audience = 0 if everybody else self._number("audience", " ".join(entry.addressees))
         seq, prio = entry.seq, RANK[entry.priority]
-        self._put("put_entry", seq, rec, entry.at, nid, aid, prio, named, entry.expires)
-        self.lanes[nid, prio] = self.lanes.get((nid, prio), 0) + 1
-        if named:
-            for name in entry.addressees:
-                self._put("put_address", self._number("addressee", name), seq)
+        self._put("put_entry", seq, rec, entry.at, nid, aid, prio, audience, entry.expires)
+        lane = (nid, prio, audience)
+        self.lanes[lane] = self.lanes.get(lane, 0) + 1
         for tag in entry.tags:
             self._put("put_tag", tag, seq)
         if entry.topic:
@@ -115,7 +117,7 @@ class Projector:
         for old in olds:
             rivals.update(seq for (seq,) in self.db.run("rivals_by_heirs", at | {"old": old}))
         standing = [self.entry(seq) for seq in olds if self._hidden(seq) < NEVER]
-        disputed = {seq for (seq,) in self.db.run("disputed", seqs=[*rivals, *olds])}
+        disputed = {seq for seq in (*rivals, *olds) if self.db.run("in_dispute", {"seq": seq}).fetchone()}
         for effect in judge(new, standing, [self.entry(seq) for seq in sorted(rivals)], disputed):
             self._apply(effect)
 
@@ -130,11 +132,11 @@ class Projector:
         self._weigh(seq)
         if until == NEVER:
             self.db.run("end_disputes", {"seq": seq})
-            self._weigh(seq)
 
     def _weigh(self, seq: int) -> None:
         """Work out anew how long an entry is hidden, and those that it hides."""
-        self.db.run("weigh", {"seq": seq, "never": NEVER})
+        for name in ("weigh", "weigh_below"):
+            self.db.run(name, {"seq": seq, "never": NEVER})
 
     def _hidden(self, seq: int) -> int:
         row = self.db.run("hidden", {"seq": seq}).fetchone()
@@ -246,7 +248,7 @@ class Projector:
         key = (kind, name)
         if key not in self.numbers:
             column, table = {"namespace": ("nid", "namespaces"), "author": ("aid", "authors")}.get(
-                kind, ("tid", "addressees")
+                kind, ("num", "audiences")
             )
             self.db.run(f"put_{kind}", (name,))
             row = self.db.connection.execute(f"select {column} from {table} where name = ?", (name,)).fetchone()

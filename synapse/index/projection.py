@@ -8,7 +8,7 @@ import sqlite3
 from _thread import RLock
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from synapse.entry import Entry
 from synapse.errors import StoreCorrupt
@@ -17,12 +17,19 @@ from synapse.index.project import BATCH, Projector
 from synapse.index.query import Filter, Query
 from synapse.lock import Lock
 from synapse.page import Hits
-from synapse.ports import Log
 from synapse.records import Record
 from synapse.workspace import Agent
 
+if TYPE_CHECKING:
+    from synapse.ports import Log
+
 T = TypeVar("T")
-_DERIVED_ONLY = frozenset(("meta", "tokens", "words"))
+Watch = Callable[[Sequence[Record]], object]
+_FOR_SPEED = frozenset(("meta", "tokens", "words", "lanes", "swept"))
+
+
+def _unwatched(records: Sequence[Record]) -> None:
+    """Nobody watches."""
 
 
 class Index:
@@ -61,10 +68,11 @@ class Index:
         self.query.refresh(self.db.run("version").fetchone())
         self.horizon = horizon
 
-    def rebuild(self) -> int:
-        """Drop everything and derive it again; how many records the log holds. Others read on in the old one."""
+    def rebuild(self, watch: Watch = _unwatched) -> int:
+        """Drop everything and derive it again; how many records the log holds. Others read on in the old one. Who
+        watches is shown every batch of records on the way, all of them again where one was taken back."""
         with self.mutex:
-            self._alone(lambda: self._whole(self._anew))
+            self._alone(lambda: self._whole(lambda: self._anew(watch=watch)))
             self.fill_words()
             query = Query(self.db)
             query.refresh(self.db.run("version").fetchone())
@@ -113,26 +121,26 @@ class Index:
         run("commit")
         return value
 
-    def _batch(self, mark: tuple[int, int]) -> bool:
+    def _batch(self, mark: tuple[int, int], watch: Watch = _unwatched) -> bool:
         records = list(islice(self.log.since(self.cursor()), BATCH))
+        watch(records)
         projector = Projector(self.db)
         last = self._taken(projector, records)
         if projector.restart:
-            return self._anew()
+            return self._anew(_voids(self.log.since(0)), watch)
         if last is not None:
             self.db.set_meta("seq", str(last.seq))
         if len(records) < BATCH:
             self.db.set_meta("mark", f"{mark[0]} {mark[1]}")
         return len(records) < BATCH
 
-    def _anew(self) -> bool:
+    def _anew(self, voids: Sequence[tuple[object, ...]] = (), watch: Watch = _unwatched) -> bool:
         """Begin again; also where a record was taken back after it had its effect: now it is known not to count."""
         mark = self.log.mark()
-        voids = _voids(self.log.since(0))
         self.db.set_meta("seen", str(self.seen()))
         self.db.wipe()
-        self.db.many("put_void", voids)
-        while not self._batch(mark):
+        self.db.many("put_void", list(voids))
+        while not self._batch(mark, watch):
             pass
         return True
 
@@ -232,7 +240,7 @@ class Index:
         run, total = self.db.connection.execute, sha256()
         names = [name for (name,) in run("select name from sqlite_master where type = 'table' order by name")]
         for name in names:
-            if name.partition("_")[0] not in _DERIVED_ONLY and not name.startswith("sqlite_"):
+            if name.partition("_")[0] not in _FOR_SPEED and not name.startswith("sqlite_"):
                 columns = len(run(f'select * from "{name}" limit 0').description)
                 order = ",".join(str(i + 1) for i in range(columns))
                 cursor = run(f'select * from "{name}" order by {order}')

@@ -1,11 +1,16 @@
--- Named statements. {nids}, {tids} and {prios} are filled with lists of integers of our own, nothing else.
+-- Named statements. {nids}, {audiences}, {prios} and {within} are filled with lists of our own integers, nothing else.
 
 -- fragment: live
 e.hidden <= :now and e.expires > :now and e.archived = 0
 
 -- fragment: seen
-(e.named = 0 and e.nid in ({nids}) or e.aid = :me
- or e.named = 1 and exists (select 1 from address a where a.tid in ({tids}) and a.seq = e.seq))
+(e.audience = 0 and e.nid in ({nids}) or e.aid = :me or e.audience in ({audiences}))
+
+-- fragment: heard
+(e.audience = 0 and e.nid in ({nids}) or e.audience in ({audiences}))
+
+-- fragment: asked
+e.nid in ({within}) and e.prio in ({prios})
 
 -- fragment: asked_of_runs
 (:state is null or state = :state) and (:root is null or root = :root) and (:agent is null or agent = :agent)
@@ -43,13 +48,14 @@ where e.aid = :me and e.seq > :floor and e.seq <= :cursor and e.prio in ({prios}
 order by e.seq desc limit :limit
 
 -- name: lane_addressed
-select distinct e.seq, e.rec, e.rev from address a cross join entries e on e.seq = a.seq
-where a.tid in ({tids}) and a.seq > :floor and a.seq <= :cursor and e.prio in ({prios}) and {live}
+select e.seq, e.rec, e.rev from entries e indexed by entries_audience
+where e.audience > 0 and e.audience in ({audiences}) and e.seq > :floor and e.seq <= :cursor
+  and e.prio in ({prios}) and {live}
 order by e.seq desc limit :limit
 
 -- name: page_filtered
 select e.seq, e.rec, e.rev from entries e not indexed
-where e.seq > :floor and e.seq <= :cursor and e.prio in ({prios}) and e.nid in ({within})
+where e.seq > :floor and e.seq <= :cursor and {asked}
   and e.archived = :archived and (:archived = 1 or e.hidden <= :now and e.expires > :now)
   and (:author is null or e.aid = :author)
   and (:tag is null or exists (select 1 from tags t where t.tag = :tag and t.seq = e.seq))
@@ -59,36 +65,43 @@ order by e.seq desc limit :limit
 -- name: every
 select seq, rec, rev from entries where seq <= :cursor order by seq
 
--- name: count_live
-select count(*) from entries e not indexed where e.seq > :floor and e.seq <= :cursor and {live}
-
--- name: count_seen
-select count(*) from entries e not indexed where e.seq > :floor and e.seq <= :cursor and {live} and {seen}
-
--- name: count_matched
-select count(*) from entries e
-where e.seq > :floor and e.seq <= :cursor and e.prio in ({prios}) and e.nid in ({within})
+-- name: count
+select count(*), sum({seen}) from entries e
+where e.seq > :floor and e.seq <= :cursor and {asked}
   and e.archived = :archived and (:archived = 1 or e.hidden <= :now and e.expires > :now)
   and (:author is null or e.aid = :author)
   and (:tag is null or exists (select 1 from tags t where t.tag = :tag and t.seq = e.seq))
 
--- name: count_visible
-select count(*) from entries e
-where e.seq > :floor and e.seq <= :cursor and e.prio in ({prios}) and e.nid in ({within})
-  and e.archived = :archived and (:archived = 1 or e.hidden <= :now and e.expires > :now)
-  and (:author is null or e.aid = :author)
-  and (:tag is null or exists (select 1 from tags t where t.tag = :tag and t.seq = e.seq))
-  and {seen}
+-- name: count_since
+select count(*), sum({seen}) from entries e not indexed where e.seq > :floor and e.seq <= :cursor and {live}
+
+-- name: census
+select sum(e.live), sum(e.live * {heard}), 0, 0 from lanes e where {asked}
+union all  -- expired since
+select -count(*), -sum({heard}), 0, 0 from entries e indexed by entries_expires
+where e.hidden = 0 and e.archived = 0 and e.expires > (select at from swept) and e.expires <= :now and {asked}
+union all  -- or not yet, by a clock that was set back
+select count(*), sum({heard}), 0, 0 from entries e indexed by entries_expires
+where e.hidden = 0 and e.archived = 0 and e.expires <= (select at from swept) and e.expires > :now and {asked}
+union all  -- hidden for a time that is over
+select count(*), sum({heard}), 0, 0 from entries e indexed by entries_hidden
+where e.hidden > 0 and e.hidden < 4611686018427387904 and {live} and {asked}
+union all  -- taken in since the names were learned
+select -count(*), -sum({heard}), 0, 0 from entries e not indexed where e.seq > :cursor and {live} and {asked}
+union all
+select 0, 0, count(*), sum({heard}) from entries e indexed by entries_author
+where e.aid = :me and e.seq <= :cursor and {live} and {asked}
 
 -- name: unread
-select count(*), min(e.expires) from entries e not indexed
-where e.seq > coalesce((select cursor from shown where agent = :agent), 0) and e.aid <> :me and {live} and {seen}
+select count(*), (select min(expires) from entries where hidden = 0 and archived = 0 and expires > :now),
+  (select cursor from shown where agent = :agent) from entries e not indexed
+where e.seq > (select cursor from shown where agent = :agent) and e.aid <> :me and {live} and {heard}
 
 -- name: floor_of
 select seq - 1 from entries where at >= :at order by at limit 1
 
 -- name: version
-select (select max(nid) from namespaces), (select max(aid) from authors), (select max(tid) from addressees),
+select (select max(nid) from namespaces), (select max(aid) from authors), (select max(num) from audiences),
   (select max(seq) from agents)
 
 -- name: all_voids
@@ -109,8 +122,8 @@ select id, head, body from texts where rec = :rec
 select t.id from disputes d join entries e on e.seq = d.peer join texts t on t.rec = e.rec
 where d.seq = :seq and {live} and {seen} order by d.peer
 
--- name: disputed
-select distinct seq from disputes where seq in ({seqs})
+-- name: in_dispute
+select 1 from disputes where seq = :seq limit 1
 
 -- name: disputed_between
 select distinct seq from disputes where seq between :first and :last
@@ -137,13 +150,13 @@ from ids i left join staged s on s.rec = i.rec left join entries e on e.seq = i.
 select nid, name from namespaces
 
 -- name: lane_counts
-select nid, prio, n from lanes
+select nid, prio, sum(n) from lanes group by nid, prio
 
 -- name: aid_of
 select aid from authors where name = :name
 
--- name: tids_of
-select tid, name from addressees
+-- name: audiences
+select num, name from audiences
 
 -- name: next_release
 select hidden from entries indexed by entries_hidden
@@ -214,19 +227,25 @@ select value from meta where key = :key
 insert into meta(key, value) values(:key, :value) on conflict(key) do update set value = excluded.value
 
 -- name: put_entry
-insert into entries(seq, rec, at, nid, aid, prio, named, expires, hidden) values(?, ?, ?, ?, ?, ?, ?, ?, 0)
+insert into entries(seq, rec, at, nid, aid, prio, audience, expires, hidden) values(?, ?, ?, ?, ?, ?, ?, ?, 0)
 
 -- name: put_lane
-insert into lanes(nid, prio, n) values(?, ?, ?) on conflict(nid, prio) do update set n = n + excluded.n
+insert into lanes(nid, prio, audience, n, live) values(?, ?, ?, ?4, ?4)
+on conflict do update set n = n + excluded.n, live = live + excluded.live
+
+-- name: sweep
+insert into lanes select e.nid, e.prio, e.audience, 0, -count(*) from entries e indexed by entries_expires
+where e.hidden = 0 and e.archived = 0 and e.expires > (select at from swept) and e.expires <= :at group by 1, 2, 3
+on conflict do update set live = live + excluded.live
+
+-- name: put_swept
+update swept set at = :at
 
 -- name: put_text
 insert into texts(rec, id, path, head, body) values(?, ?, ?, ?, ?)
 
 -- name: put_id
 insert or ignore into ids(id, rec, seq) values(?, ?, ?)
-
--- name: put_address
-insert or ignore into address(tid, seq) values(?, ?)
 
 -- name: put_tag
 insert or ignore into tags(tag, seq) values(?, ?)
@@ -324,7 +343,12 @@ delete from fates where seq = :seq and until < :never
 -- name: weigh
 update entries set hidden = coalesce((select max(f.until) from fates f left join entries h on h.seq = f.hider
   where f.seq = entries.seq and {stands}), 0)
-where seq = :seq or seq in (select seq from fates where hider = :seq)
+where seq = :seq
+
+-- name: weigh_below
+update entries set hidden = coalesce((select max(f.until) from fates f left join entries h on h.seq = f.hider
+  where f.seq = entries.seq and {stands}), 0)
+where seq in (select seq from fates where hider = :seq)
 
 -- name: put_dispute
 insert or ignore into disputes(seq, peer) values(?, ?)
@@ -355,5 +379,5 @@ insert or ignore into namespaces(name) values(?)
 -- name: put_author
 insert or ignore into authors(name) values(?)
 
--- name: put_addressee
-insert or ignore into addressees(name) values(?)
+-- name: put_audience
+insert or ignore into audiences(name) values(?)

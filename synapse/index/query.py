@@ -35,10 +35,10 @@ class Filter(NamedTuple):
 
 
 class Reach(NamedTuple):
-    """What one agent may see, in the numbers of the index: namespaces, the names it answers to, itself."""
+    """What one agent may see, in the numbers of the index: namespaces, the lists that name it, itself."""
 
     nids: tuple[int, ...]
-    tids: tuple[int, ...]
+    audiences: tuple[int, ...]
     me: int
 
 
@@ -112,9 +112,9 @@ class Query:
         if reach.me != _OPERATOR and mine < total * _SPARSE:
             rows = self._lanes(reach, reach.nids, prios, values)
             rows |= set(self.db.run("lane_own", values, prios=prios))
-            rows |= set(self.db.run("lane_addressed", values, prios=prios, tids=reach.tids))
+            rows |= set(self.db.run("lane_addressed", values, prios=prios, audiences=reach.audiences))
             return _newest(rows, values["limit"])
-        lists = {"nids": reach.nids, "tids": reach.tids}
+        lists = {"nids": reach.nids, "audiences": reach.audiences}
         if prios == (0,):
             return self.db.run("page_critical", values, **lists).fetchall()
         if prios == (0, 1):
@@ -142,7 +142,7 @@ class Query:
         limit, floor = values["limit"], values["floor"]
         for prio, nid in product(reversed(prios), within):
             lane = values | {"nid": nid, "prio": prio, "floor": floor}
-            rows.update(self.db.run("lane", lane, nids=reach.nids, tids=reach.tids))
+            rows.update(self.db.run("lane", lane, nids=reach.nids, audiences=reach.audiences))
             if len(rows) >= limit > 0:
                 rows = set(_newest(rows, limit))
                 floor = min(rows)[0]
@@ -156,33 +156,49 @@ class Query:
             "within": self._within(wanted.namespaces),
             "prios": prios,
             "nids": reach.nids,
-            "tids": reach.tids,
+            "audiences": reach.audiences,
         }
         return self.db.run("page_filtered", values, **lists).fetchall()
 
     def count(self, agent: Agent | None, wanted: Filter, now: int, cursor: int) -> tuple[int, int]:
         """How many entries match the filter, and how many of those this agent may see."""
         reach = self.reach(agent)
+        plain = not (wanted.author or wanted.tag or wanted.archived)
+        if plain and wanted.since is None:
+            matched, heard, own, own_heard = self._census(reach, wanted, now, cursor)
+            return matched, heard + own - own_heard
         values = {"floor": self.floor(wanted.since), "cursor": cursor, "now": now, "me": reach.me}
-        if wanted == Filter(since=wanted.since, limit=wanted.limit):  # all there is: best read in one go
-            live = self.db.run("count_live", values).fetchone()[0]
-            return live, self.db.run("count_seen", values, nids=reach.nids, tids=reach.tids).fetchone()[0]
-        values |= self._values(wanted)
+        lists = {"nids": reach.nids, "audiences": reach.audiences}
+        if plain and not wanted.priorities and not wanted.namespaces:  # all there is: best read in one go
+            counts = self.db.run("count_since", values, **lists)
+        else:
+            lists |= {"within": self._within(wanted.namespaces), "prios": _prios(wanted.priorities)}
+            counts = self.db.run("count", values | self._values(wanted), **lists)
+        matched, visible = counts.fetchone()
+        return matched, visible or 0
+
+    def _census(self, reach: Reach, wanted: Filter, now: int, cursor: int) -> tuple[int, ...]:
+        """Live entries of these namespaces and priorities: all, those that the agent hears of, its own, and those
+        of its own that it hears of. From the counts that the projection keeps, and what has changed since."""
         lists = {"within": self._within(wanted.namespaces), "prios": _prios(wanted.priorities)}
-        matched = self.db.run("count_matched", values, **lists).fetchone()[0]
-        visible = self.db.run("count_visible", values, nids=reach.nids, tids=reach.tids, **lists).fetchone()[0]
-        return matched, visible
+        values = {"now": now, "cursor": cursor, "me": reach.me}
+        rows = self.db.run("census", values, nids=reach.nids, audiences=reach.audiences, **lists)
+        return tuple(sum(count or 0 for count in column) for column in zip(*rows, strict=True))
 
     def _values(self, wanted: Filter) -> dict[str, Any]:
         author = None if wanted.author is None else self._aid(wanted.author)
         return {"author": author, "tag": wanted.tag, "archived": int(wanted.archived)}
 
     def unread(self, agent: Agent, now: int) -> tuple[int, int]:
-        """How many live entries of others came after what the agent was shown, and when the first of them lapses."""
+        """How many live entries of others came after what the agent was shown, and when the next of all lapses."""
         reach = self.reach(agent)
         values = {"agent": agent.id, "now": now, "me": reach.me}
-        count, first = self.db.run("unread", values, nids=reach.nids, tids=reach.tids).fetchone()
-        return count, NEVER if first is None else first
+        lists = {"nids": reach.nids, "audiences": reach.audiences}
+        count, lapse, shown = self.db.run("unread", values, **lists).fetchone()
+        if shown is None:
+            _, heard, _, own_heard = self._census(reach, Filter(), now, NEVER)
+            count = heard - own_heard
+        return count, NEVER if lapse is None else lapse
 
     def next_release(self, now: int) -> int:
         """When the next hidden entry comes back because the one that outranked it lapses."""
@@ -218,7 +234,7 @@ class Query:
 
     def _with_peers(self, entry: Entry, now: int, reach: Reach) -> Entry:
         values = {"seq": entry.seq, "now": now, "me": reach.me}
-        peers = tuple(id for (id,) in self.db.run("peers", values, nids=reach.nids, tids=reach.tids))
+        peers = tuple(id for (id,) in self.db.run("peers", values, nids=reach.nids, audiences=reach.audiences))
         return entry._replace(disputed=peers)
 
     def entry(self, id: str, now: int, agent: Agent | None = None) -> Entry | None:
@@ -331,11 +347,11 @@ class Query:
 
     def _reach(self, agent: Agent | None) -> Reach:
         if agent is None:
-            tids = tuple(tid for tid, _ in self.db.run("tids_of"))
-            return Reach(tuple(self.names.values()), tids, _OPERATOR)
+            return Reach(tuple(self.names.values()), tuple(num for num, _ in self.db.run("audiences")), _OPERATOR)
         nids = tuple(nid for name, nid in self.names.items() if ns.matches_any(agent.read or (), name))
-        tids = tuple(tid for tid, name in self.db.run("tids_of") if name in agent.names)
-        return Reach(nids, tids, self._aid(agent.id))
+        names, lists = agent.names, self.db.run("audiences")
+        audiences = tuple(num for num, listed in lists if not names.isdisjoint(listed.split(" ")))
+        return Reach(nids, audiences, self._aid(agent.id))
 
     def _aid(self, name: str) -> int:
         row = self.db.run("aid_of", {"name": name}).fetchone()

@@ -4,20 +4,20 @@
 create table meta(key text primary key, value text not null) without rowid;
 create table namespaces(nid integer primary key, name text not null unique);
 create table authors(aid integer primary key, name text not null unique);
-create table addressees(tid integer primary key, name text not null unique);
+create table audiences(num integer primary key, name text not null unique);  -- lists of teams and agents
 
--- One slim row per entry that took effect, in the order of the log; everything a page filters by.
+-- One slim row per entry that took effect, in the order of the log; what a page filters by, the most asked first.
 create table entries(
   seq integer primary key,          -- its place in the log; for an approved one, the approval's
-  rec integer not null,             -- the seq of the record that holds its text
-  at integer not null,              -- microsecond of receipt, grows with seq
   nid integer not null,
   aid integer not null,
+  audience integer not null,        -- the list that it is addressed to; 0 is everybody
   prio integer not null,            -- 0 critical, 1 important, 2 info
-  named integer not null,           -- 1 if it is addressed to teams or agents instead of all
-  expires integer not null,
   hidden integer not null,          -- not shown before this microsecond; superseded and resolved: never
+  expires integer not null,
   archived integer not null default 0,
+  at integer not null,              -- microsecond of receipt, grows with seq
+  rec integer not null,             -- the seq of the record that holds its text
   rev integer not null default 0    -- grows when a vouch or the archive changes what the text alone would give
 );
 create index entries_at on entries(at);
@@ -26,11 +26,11 @@ create index entries_author on entries(aid);
 create index entries_critical on entries(seq) where prio = 0;
 create index entries_hidden on entries(hidden) where hidden > 0 and hidden < 4611686018427387904;
 create index entries_weighty on entries(seq) where prio < 2;
+create index entries_audience on entries(audience) where audience > 0;
+create index entries_expires on entries(expires) where hidden = 0 and archived = 0;
 
-create table lanes(nid integer, prio integer, n integer not null, primary key(nid, prio)) without rowid;
 create table texts(rec integer primary key, id text not null, path text, head text not null, body text not null);
 create table ids(id text primary key, rec integer not null, seq integer) without rowid;
-create table address(tid integer, seq integer, primary key(tid, seq)) without rowid;
 create table tags(tag text, seq integer, primary key(tag, seq)) without rowid;
 create table topics(nid integer, topic text, seq integer, primary key(nid, topic, seq)) without rowid;
 create table heirs(old integer, seq integer, primary key(old, seq)) without rowid;
@@ -68,3 +68,18 @@ create index deliveries_run on deliveries(run, at);
 -- Kept for speed, not part of the digest.
 create table tokens(digest blob, encoding text, n integer not null, primary key(digest, encoding)) without rowid;
 create virtual table words using fts5(body, label, content='', tokenize="unicode61 remove_diacritics 2");
+insert into words(words, rank) values('hashsize', 8388608);  -- how much is sorted in memory before it is merged
+
+-- How many entries there are of a kind, and how many of them are neither hidden nor archived, nor had expired when
+-- the last record was received (`swept`). The first counts of a page need no look at the entries themselves.
+create table lanes(nid integer, prio integer, audience integer, n integer not null, live integer not null,
+  primary key(nid, prio, audience)) without rowid;
+create table swept(at integer not null);
+insert into swept values(0);
+create trigger entries_change after update of hidden, archived, prio on entries
+when new.expires > (select at from swept) begin
+  insert into lanes select old.nid, old.prio, old.audience, 0, -1 where old.hidden = 0 and old.archived = 0
+    on conflict do update set live = live - 1;
+  insert into lanes select new.nid, new.prio, new.audience, 0, 1 where new.hidden = 0 and new.archived = 0
+    on conflict do update set live = live + 1;
+end;

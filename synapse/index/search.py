@@ -12,7 +12,7 @@ from synapse.page import Hit, Hits
 from synapse.workspace import Agent
 
 RANKED = 300
-BATCH = 2_000
+BATCH = 20_000
 MAX_WORDS = 32
 
 
@@ -62,7 +62,7 @@ def _rows(query: Query, agent: Agent | None, match: str, wanted: Filter, now: in
     values["anywhere"] = int(not wanted.namespaces)
     within = query._within(wanted.namespaces) if wanted.namespaces else ()
     try:
-        return query.db.run("search", values, within=within, nids=reach.nids, tids=reach.tids).fetchall()
+        return query.db.run("search", values, within=within, nids=reach.nids, audiences=reach.audiences).fetchall()
     except StoreError as error:
         if isinstance(error.__cause__, sqlite3.OperationalError) and "fts5" in str(error):
             return []  # no token of the query survives the tokenizer

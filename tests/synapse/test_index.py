@@ -16,7 +16,7 @@ from synapse.log.memory import MemoryLog
 from synapse.records import Pending
 from synapse.store import Store
 from synapse.testing import FrozenClock
-from synapse.workspace import Agent
+from synapse.workspace import Agent, settled
 
 RANKS = {"a": 60, "b": 60, "c": 80, "d": 40, "e": 0}
 ENTRY = st.tuples(
@@ -162,6 +162,33 @@ def test_the_digest_depends_on_the_log_alone(acts, step):
         assert [*copy.export()] == lines
 
 
+READERS = (
+    None,
+    settled(Agent("a", read=("api/x",), teams=("red",))),
+    settled(Agent("b", read=("api/*",))),
+    settled(Agent("e", read=())),
+)
+
+
+@given(EVERYTHING, st.integers(1, 5), st.sampled_from((-24, -2, 0, 2, 24 * 40)))
+@settings(max_examples=150, deadline=None)
+def test_counts_that_are_kept_are_what_a_look_at_every_entry_finds(acts, step, hours):
+    """After anything that can happen to an entry, at the time of the last record, before it and after it."""
+    story = Story()
+    for start in range(0, len(acts), step):
+        index = story.tell(acts[start : start + step]).index
+        now, cursor = story.clock.at + hours * 3_600_000_000, index.cursor()
+        for wanted in (Filter(limit=None), Filter(("critical",), ("api/x",), limit=None)):
+            matched = len(index.query.page(None, wanted, now, cursor))
+            for agent in READERS:
+                seen = index.query.page(agent, wanted, now, cursor)
+                assert index.query.count(agent, wanted, now, cursor) == (matched, len(seen))
+        for agent in READERS[1:]:
+            shown = index.query.shown(agent.id)
+            fresh = [entry for entry in index.query.page(agent, Filter(limit=None), now, cursor) if entry.seq > shown]
+            assert index.query.unread(agent, now)[0] == sum(entry.author != agent.id for entry in fresh)
+
+
 @given(EVERYTHING, st.lists(VOID, min_size=1, max_size=2), EVERYTHING)
 @settings(max_examples=60, deadline=None)
 def test_a_void_reaches_back(before, voids, after):
@@ -252,9 +279,9 @@ def test_statements_are_named_once_and_whole():
     with open(Index.__init__.__code__.co_filename.replace("projection.py", "queries.sql"), encoding="utf-8") as file:
         names = [line for line in file if line.startswith("-- name: ")]
     assert len(names) == len(set(names)) == len(statements)
-    lists = {"nids", "tids", "prios", "within", "seqs", "digests"}
+    lists = {"nids", "audiences", "prios", "within", "seqs", "digests"}
     for text in statements.values():
-        for fragment in ("live", "seen", "stands"):
+        for fragment in ("live", "seen", "heard", "asked", "stands"):
             assert "{" + fragment + "}" not in text
         assert {part.partition("}")[0] for part in text.split("{")[1:]} <= lists
 
