@@ -208,12 +208,12 @@ class Memory:
         return self.verify()._replace(mended=tuple(put))
 
     def rebuild(self) -> Rebuilt:
-        """Derive the index anew from the log."""
+        """Derive the index anew from the log, and say which files are not what the log says."""
         self.store.fresh(force=True)
-        count = self.store.index.rebuild()
+        count, sound = self.store.rebuild()
         self.store.index.catch_up()
         self.store.sign()
-        return Rebuilt(count, self.store.index.digest())
+        return Rebuilt(count, self.store.index.digest(), () if sound else self.verify().problems)
 
     def digest(self) -> str:
         """A hash of all that was derived from the log; equal logs have equal digests."""

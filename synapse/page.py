@@ -141,7 +141,9 @@ class Report(NamedTuple):
 
 
 class Rebuilt(NamedTuple):
-    """What `rebuild` made: records taken in, and the digest of all that was derived from them."""
+    """What `rebuild` made: records taken in, the digest of all that was derived from them, and which files are not
+    what was taken in."""
 
     records: int
     digest: str
+    problems: tuple[Problem, ...] = ()

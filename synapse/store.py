@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import time
 from _thread import allocate_lock
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from synapse.authority import admit, may_replace
 from synapse.clock import parse_since
@@ -26,9 +28,11 @@ from synapse.index.projection import Index
 from synapse.log.adopt import Channel
 from synapse.log.files import FilesLog
 from synapse.log.line import agent_pending
-from synapse.log.memory import MemoryLog
 from synapse.records import Guard, Pending, Record, all_of, sum_below, unruled
 from synapse.workspace import OPERATOR, Agent, Settings, authority_in, settled
+
+if TYPE_CHECKING:
+    from synapse.log.memory import MemoryLog
 
 LOOK_EVERY = 0.2
 LOOK_AT_LEAST_EVERY = 1.0
@@ -177,6 +181,21 @@ class Store:
         self.index.note("settings", json.dumps(self.settings))
         self.index.note("sha:synapse.yaml", self._sha("synapse.yaml"))
         self.index.note("signatures", json.dumps(signatures))
+
+    def rebuild(self) -> tuple[int, bool]:
+        """Derive the index anew, and compare every file with what the log says of it on the way: how many records
+        there are, and whether every file is as it was written."""
+        if not isinstance(self.log, FilesLog):
+            return self.index.rebuild(), True
+        from synapse.log.proof import Proof
+
+        proof, collecting = Proof(self.log.root, self.log.journal, self.log.mirror), gc.isenabled()
+        gc.disable()  # a trace of every record is kept: looking through them for garbage, over and over, costs a sixth
+        try:
+            return self.index.rebuild(proof.watch), proof.stands()
+        finally:
+            if collecting:
+                gc.enable()
 
     # -- what is declared --------------------------------------------------------------------------
 

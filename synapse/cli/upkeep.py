@@ -11,7 +11,9 @@ from synapse.cli.show import clean, fields
 from synapse.errors import StoreCorrupt
 
 if TYPE_CHECKING:
-    from synapse.page import Report
+    from collections.abc import Sequence
+
+    from synapse.page import Problem, Report
 
 DAMAGED = StoreCorrupt.exit_code
 
@@ -41,12 +43,11 @@ def rebuild_options(parser: Options) -> None:
     """None of its own."""
 
 
-def rebuild(call: Call) -> None:
+def rebuild(call: Call) -> int:
     done = call.memory.rebuild()
-    call.show(
-        lambda: {"records": done.records, "digest": done.digest},
-        lambda: f"{done.records} records indexed, digest {done.digest}",
-    )
+    shown = f"{done.records} records indexed, digest {done.digest}"
+    call.show(lambda: fields(done), lambda: "\n".join([shown, *_listed(done.problems, "damaged")]))
+    return DAMAGED if done.problems else 0
 
 
 def doctor_options(parser: Options) -> None:
@@ -73,5 +74,11 @@ def reported(report: Report, word: str) -> str:
     mended = [f"put back: {clean(', '.join(report.mended))}"] if report.mended else []
     if report.ok:
         return "\n".join([*mended, f"ok: {report.records} records, head {report.head}"])
-    lines = [f"  {clean(f'{where}: {what}')}" for where, what, _ in report.problems]
-    return "\n".join([*mended, f"{word}: {len(lines)} problem{'s' * (len(lines) > 1)}", *lines])
+    return "\n".join([*mended, *_listed(report.problems, word)])
+
+
+def _listed(problems: Sequence[Problem], word: str) -> list[str]:
+    if not problems:
+        return []
+    lines = [f"  {clean(f'{where}: {what}')}" for where, what, _ in problems]
+    return [f"{word}: {len(lines)} problem{'s' * (len(lines) > 1)}", *lines]

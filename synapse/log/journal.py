@@ -30,6 +30,7 @@ _NOT_TEXT = b',"\\u0074ext":'  # the same key, of a mapping within the fields
 _READERS = 16
 _TORN = b"~\n"  # ends a torn line; without the sign, one that lacks its end alone would read as whole
 _dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_loads = json.JSONDecoder().decode
 
 
 class Tail(NamedTuple):
@@ -339,7 +340,7 @@ def link(chain: str, head: bytes) -> str:
 def decode(raw: bytes) -> Record | None:
     """The record on a line, or None for one that is torn."""
     try:
-        got = json.loads(raw)
+        got = _loads(raw.decode())
         return Record(
             got["seq"],
             clock.micros(got["at"]),

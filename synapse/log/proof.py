@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 from synapse.digest import sha256
@@ -46,6 +46,19 @@ class Proof:
             self._found("journal", "ends in a torn line; the next write seals it", mendable=True)
         self._tree()
         return Report(tuple(self.problems), self.seq, f"{self.seq}:{self.chain}")
+
+    def watch(self, records: Iterable[Record]) -> None:
+        """Take in what somebody else reads along the journal. Of an entry only its place and its hash are kept."""
+        for record in records:
+            if record.kind == "entry":
+                fields = {name: record.fields[name] for name in ("namespace", "staged") if name in record.fields}
+                record = record._replace(text=None, fields=fields)
+            self._state(record)
+
+    def stands(self) -> bool:
+        """Whether every file is what the records say that came by."""
+        self._tree()
+        return not self.problems
 
     def _found(self, where: str, what: str, mendable: bool = False) -> None:
         self.problems.append(Problem(where, what, mendable))

@@ -56,6 +56,19 @@ def test_a_head_kept_elsewhere_proves_the_end(wrote, run, team):
     assert run("verify", "--head", head.replace(head[-1], "0" if head[-1] != "0" else "1")).code == 6
 
 
+def test_rebuild_says_which_files_are_not_what_was_taken_in(wrote, run, team):
+    id = wrote("as it was")
+    path = team / "entries" / "api" / "endpoints" / f"{id}.md"
+    path.write_text(path.read_text().replace("as it was", "as it wasn't"))
+    done = run("rebuild")
+    assert done.code == 6
+    where = f"entries/api/endpoints/{id}.md"
+    assert done.out.splitlines()[1:] == ["damaged: 1 problem", f"  {where}: was changed after it was written"]
+    assert json.loads(run("rebuild", "--json").out)["problems"][0]["where"] == where
+    run("repair")
+    assert run("rebuild").code == 0
+
+
 def test_rebuild_derives_the_same_again(wrote, run, team):
     wrote()
     first = run("rebuild", "--json").out
