@@ -14,8 +14,8 @@ from synapse.errors import InvalidEntry
 from synapse.yaml_text import NULLS, Fields, Value
 
 MAX_FRONT = 8 << 10
-_FENCE = re.compile(r"---[ \t]{0,80}(?:\r\n?|\n|\Z)")
-_CLOSING = re.compile(r"(?:(?<=\n)|(?<=\r))---[ \t]{0,80}(?:\r\n?|\n|\Z)")
+_FENCE = r"---[ \t]{0,80}(?:\r\n?|\n|\Z)"  # compiled when first needed: what is written never is
+_CLOSING = rf"(?:(?<=\n)|(?<=\r)){_FENCE}"
 _ALNUM = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
 _PLAIN = ("".join(sorted(_ALNUM)) + "_-./:+@,[]()*= \n").encode()
 
@@ -84,12 +84,12 @@ def reference(text: str) -> tuple[Fields, int]:
 
 def split(text: str) -> tuple[str, int]:
     """The front matter of a text that begins with it, and where the rest starts."""
-    opening = _FENCE.match(text)
+    opening = re.match(_FENCE, text)
     if opening is None:
         kind = "JSON" if text.startswith("{") else "TOML" if text.startswith("+++") else ""
         found = f"{kind} front matter is not read" if kind else "there is no front matter"
         raise _refused(f"{found}: begin with a line `---`, then `key: value` lines, then `---`")
-    closing = _CLOSING.search(text, opening.end(), opening.end() + MAX_FRONT + 100)
+    closing = re.compile(_CLOSING).search(text, opening.end(), opening.end() + MAX_FRONT + 100)
     if closing is None and len(text) - opening.end() <= MAX_FRONT:
         raise _refused("the front matter is not closed by a line `---`")
     front = text[opening.end() : closing.start()] if closing else ""

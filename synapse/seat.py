@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from synapse import notify
 from synapse.authority import admit, may_close, may_replace, may_rule, visible
 from synapse.clock import parse_since
 from synapse.entry import NEVER, TRUST, Draft, Entry, addressees, check_priority, words
@@ -241,6 +240,8 @@ class Seat:
         self, since: int | None = None, *, critical: bool = False, timeout: float | None = None
     ) -> Iterator[Event]:
         """Entries of others as they come, each once, from a cursor on (None: from now on)."""
+        from synapse import notify
+
         self.store.fresh()
         cursor = self.store.index.cursor() if since is None else since
         follower = notify.Follower(self.store.log, self._me, self.store.current, cursor, critical)

@@ -20,7 +20,7 @@ Fields: TypeAlias = "dict[str, Value]"
 NULLS = frozenset(("", "~", "null", "Null", "NULL"))
 _PLAIN = re.compile(r"[A-Za-z](?:[A-Za-z0-9_./@+*-]|:(?=[A-Za-z0-9_])| (?=[A-Za-z0-9_]))*")
 _NOT_TEXT = frozenset("y n yes no on off true false null none nan inf".split())
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,9})?")
+_NUMBER = r"-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,9})?"
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r", "\0": "\\0"}
 
 
@@ -125,7 +125,7 @@ def _take(builder: _Builder, event: Any) -> None:
 def _typed(text: str) -> Value:
     if text in ("true", "false"):
         return text == "true"
-    if not _NUMBER.fullmatch(text) or text == "-0":
+    if not re.fullmatch(_NUMBER, text) or text == "-0":
         return text
     number = float(text) if "." in text else int(text)
     return number if str(number) == text else text

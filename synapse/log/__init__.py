@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from synapse.errors import NotFound, StoreError
 from synapse.log.files import FilesLog
-from synapse.log.memory import MemoryLog
+
+if TYPE_CHECKING:
+    from synapse.log.memory import MemoryLog
 
 _PLACES = ("entries", "agents", "journal")
 
@@ -16,6 +19,8 @@ _PLACES = ("entries", "agents", "journal")
 def open_log(address: str, clock: Callable[[], int]) -> FilesLog | MemoryLog:
     """The log behind an address: a directory, or `memory:`. Opens what is there and creates nothing."""
     if address == "memory:":
+        from synapse.log.memory import MemoryLog
+
         return MemoryLog(clock)
     if "://" in address:
         raise StoreError(f"{address!r} is neither a directory nor memory:", address=address)

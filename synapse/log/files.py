@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from synapse import bell, clock
 from synapse.digest import sha256
@@ -19,9 +20,11 @@ from synapse.log.adopt import Admit, Drop, Rejected, Scanner
 from synapse.log.journal import Journal, Tail
 from synapse.log.line import Line, act_line, agent_pending, entry_line, prepare
 from synapse.log.mirror import Mirror
-from synapse.ports import State
 from synapse.records import Guard, Pending, Record, demand
 from synapse.workspace import PROTOCOL, Agent, Settings
+
+if TYPE_CHECKING:
+    from synapse.ports import State
 
 
 class FilesLog:
