@@ -128,7 +128,7 @@ class _Offer(NamedTuple):
     share: int = 2
 
     def fallback(self) -> _Offer:
-        return self._replace(block=self.short, cost=self.short_cost)
+        return _Offer(self.place, self.seq, self.short, self.short_cost, self.short, self.short_cost, self.share)
 
     def upgrade(self) -> _Offer:
         """To have it in its natural form where its short one is in already."""
@@ -162,7 +162,7 @@ def _tiers(page: _Page, room: int) -> Iterator[_Tier]:
     critical, important, info = (page.shown(priority) for priority in HEADINGS)
     old = [place for place in important if page.entries[place].at < page.edge]
     recent = [place for place in important if page.entries[place].at >= page.edge]
-    yield _Tier(len(critical), (offer.fallback()._replace(share=0) for offer in page.offers(critical)))
+    yield _Tier(len(critical), (offer.fallback() for offer in page.offers(critical, share=0)))
     yield _Tier(len(recent), page.offers(recent))
     whole = [offer for offer in page.offers(critical) if offer.cost <= room]
     yield _Tier(len(whole), [offer.upgrade() for offer in whole])
@@ -281,23 +281,22 @@ class _Page:
         view = self.finish(self._natural)
         return view if budget is None or view.tokens <= budget else None
 
-    def offers(self, places: list[int]) -> Iterator[_Offer]:
+    def offers(self, places: list[int], share: int = 2) -> Iterator[_Offer]:
         """What each of these would take, the newest first."""
         for batch in _batches(places[::-1], 32):
             self._make(batch)
             self._shorten(batch)
             for place in batch:
                 block, short = self._natural[place], self._short[place]
-                yield _Offer(place, self.entries[place].seq, block, self.weight(block), short, self.weight(short))
+                seq = self.entries[place].seq
+                yield _Offer(place, seq, block, self.weight(block), short, self.weight(short), share)
 
     def frame(self) -> int:
         """The tokens of the page without any entry, with the longest last line."""
         last = self._last_line([len(places) for places in self._sections.values()])
         frame = [self._head, last.shape, *self._headings.values(), *map(self._empty, self._headings)]
         self._scale.take((*frame, NOTE))
-        if self._scale.bounded:
-            frame.append(NOTE)
-        return sum(map(self._scale.__getitem__, frame))
+        return sum(map(self._scale.__getitem__, frame + [NOTE] * self._scale.bounded))
 
     def finish(self, chosen: Mapping[int, Block]) -> View:
         """The view that shows these entries in these forms and counts the others."""
@@ -334,13 +333,13 @@ class _Page:
         if not places:
             return []
         priority = self.entries[places[0]].priority
-        usual, old = _REASONS[priority], _REASONS["old"]
+        usual = old = _REASONS[priority]
         if priority not in self._headings:
-            usual = f"only {self._only} ones were asked for"
+            usual = old = f"only {self._only} ones were asked for"
         elif priority == "important":
-            aged = [old if self.entries[place].at < self.edge else usual for place in places]
-            return [LeftOut(self.entries[place].id, why) for place, why in zip(places, aged, strict=True)]
-        return [LeftOut(self.entries[place].id, usual) for place in places]
+            old = _REASONS["old"]
+        found, edge = map(self.entries.__getitem__, places), self.edge
+        return [LeftOut(entry.id, old if entry.at < edge else usual) for entry in found]
 
     def _make(self, places: Sequence[int]) -> None:
         """Have the natural forms of these, with their weights."""
@@ -360,7 +359,8 @@ class _Page:
         self._scale.take(_texts(pointers))
         for place in new:
             block = self._natural[place]
-            self._short[place] = min(block, pointers.get(place, block), key=self.weight)
+            short = pointers.get(place)
+            self._short[place] = short if short and self.weight(short) < self.weight(block) else block
 
     def _last_line(self, left: Sequence[int]) -> _Line:
         """How many were left out, and the command that shows them all."""

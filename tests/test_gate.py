@@ -246,6 +246,10 @@ def walk_read(me, world):
 
 
 def walk_briefing(me, world):
+    for only in ("critical", "info"):
+        found = me.briefing(only=only)
+        yield only, [found, found.markdown()], {each.id for each in found.included} <= world.live(me.id), False
+    yield "until", me.briefing(as_of=world.middle, until=found.cursor // 2), True, False
     for budget in (None, 20_000, 400):
         for as_of in (None, world.middle, "2h"):
             found = me.briefing(budget, as_of=as_of)
@@ -381,7 +385,7 @@ SEAT = {
 # What the walks pass; the rest of a reader's parameters are named here, with the reason.
 READERS_PASS = {
     "read": {name for asked, _ in READS for name in asked} | {"archived"},
-    "briefing": {"budget", "department", "as_of", "encoding", "mark"},
+    "briefing": {"budget", "department", "as_of", "encoding", "mark", "until", "only"},
     "later": {"as_of", "department"},
     "search": {"query", "limit", "namespace", "archived"},
     "follow": {"since", "critical", "timeout"},

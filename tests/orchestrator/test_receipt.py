@@ -126,7 +126,7 @@ def test_the_budget_is_kept(entries, budget, ratio, only_critical):
         for id in ("eng-frontend", "eng-backend"):
             mem.register(Agent(id, read=["*"], write=["*"]))
         for priority, body in entries:
-            mem.as_agent("eng-backend").append(body or "x", "status/x", priority=priority)
+            mem.as_agent("eng-backend").append(f"x{body}", "status/x", priority=priority)
         counter = Counter("claude-x", ratio=ratio)
         prompt, receipt = made(mem, budget, counter, only_critical=only_critical)
         assert counter.count(prompt.memory) == receipt.tokens["view"]
