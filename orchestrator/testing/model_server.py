@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 from orchestrator.engines.scripted import Move, Script, echo
 from orchestrator.testing import wire_chat, wire_gemini, wire_messages, wire_responses
 from orchestrator.testing.prompt_cache import PromptCache
-from orchestrator.testing.wire import Asked, Event, Fault, Said, compact, reply_text, said
+from orchestrator.testing.wire import FAULTS, Asked, Event, Fault, Said, compact, reply_text, said
 from synapse.tokens import Tokens
 
 # How an address ends, the format that is spoken there, and whether it only counts.
@@ -97,6 +97,8 @@ class ModelServer:
 
     def fail(self, *faults: Fault) -> None:
         """The next requests for a reply meet these, one each."""
+        if unknown := {fault.kind for fault in faults} - {*FAULTS}:
+            raise ValueError(f"there is no fault {min(unknown)!r}; it is one of {', '.join(FAULTS)}")
         self._faults.extend(faults)
 
     def start(self) -> ModelServer:

@@ -153,6 +153,11 @@ def test_a_fault_meets_one_request(path):
     assert found[0][2]["retry-after"] == "2"
 
 
+def test_a_fault_that_there_is_not_is_told():
+    with ModelServer(count=len) as server, pytest.raises(ValueError, match="no fault 'drpo'"):
+        server.fail(Fault("drpo"))
+
+
 def test_what_is_wrong_is_told():
     with ModelServer(lambda seen: seen.nothing, count=len) as server:
         assert post(server, "/v1/messages", MESSAGES)[0] == 400
