@@ -90,8 +90,9 @@ CLAUDE_CODE = Client(
 CODEX = Client(
     name="codex",
     program="codex",
-    start=("exec", "--json", "--skip-git-repo-check", "-"),
-    resume=("exec", "resume", "--json", "--skip-git-repo-check", "{session}", "-"),
+    # A login shell would read the machine's profile, and with it lose our PATH.
+    start=("exec", "--json", "--skip-git-repo-check", "-c", "allow_login_shell=false", "-"),
+    resume=("exec", "resume", "--json", "--skip-git-repo-check", "-c", "allow_login_shell=false", "{session}", "-"),
     model=("--model", "{model}"),
     report=("--output-schema", "{schema_file}"),
     permissions={
@@ -115,8 +116,7 @@ CODEX = Client(
             cached=("usage.cached_input_tokens",),
             written=("usage.cache_write_input_tokens",),
         ),
-        Rule({"type": "turn.failed"}, error="error.message"),
-        Rule({"type": "error"}, error="message"),
+        Rule({"type": "turn.failed"}, error="error.message"),  # an `error` before it may be one that it got over
     ),
     lost="no rollout found",
     totals=True,
@@ -139,6 +139,7 @@ GEMINI = Client(
     form="lines",
     rules=(
         Rule({"type": "init"}, session="session_id", model="model"),
+        Rule({"type": "tool_use"}, clears=True),
         Rule({"type": "message", "role": "assistant"}, text="content", continues=True),
         Rule(
             {"type": "result"},
@@ -148,16 +149,17 @@ GEMINI = Client(
         ),
         Rule({"type": "result", "status": "error"}, error="error.message"),
     ),
-    lost="Invalid session identifier",
+    lost="Error resuming session",
     keeps=("GEMINI_*", "GOOGLE_*"),
     sets={"GEMINI_CLI_TRUST_WORKSPACE": "true"},
     verified="0.61.0",
     install="npm install -g @google/gemini-cli",
 )
 
-# Embedded, not through its gateway: there the agent would run in a process that is not ours, with another's
-# environment. Without an id of ours, every run would share the session of the client's agent.
-_AGENT = "agent --local --json --agent main --session-id {session} --message-file {prompt_file}"
+# Embedded (--local), not through its gateway: there the agent would run in a process that is not ours, with another's
+# environment. Without an id of ours, every run would share the session of the client's agent. A session that it does
+# not have it begins, and does not say so. How long it may take is for us to say.
+_AGENT = "agent --local --json --agent main --session-id {session} --message-file {prompt_file} --timeout 0"
 
 OPENCLAW = Client(
     name="openclaw",

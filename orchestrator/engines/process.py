@@ -31,10 +31,11 @@ LIMIT = 256 * 1024 * 1024  # bytes of output; nobody says that much on purpose
 LOOK_EVERY = 1.0
 
 STOPS = {"max_tokens": "length", "refusal": "refusal"}
+_CODE = r"(error|status|code)\W{1,4}"
 TROUBLES: tuple[tuple[type[EngineError], str], ...] = (
-    (ContextTooLong, r"prompt is too long|context.{0,20}(length|window|too long)|maximum context"),
-    (Unavailable, r"\b(408|409|429|5\d\d)\b|overloaded|rate.?limit|timed? ?out|ECONN|disconnected|connection|network"),
-    (Rejected, r"\b40[0134]\b|api.?key|unauthori[sz]ed|authenticat|log ?in"),
+    (ContextTooLong, r"prompt is too long|context.{0,20}(length|window|too long)|maximum (context|number of tokens)"),
+    (Unavailable, _CODE + r"(408|409|429|5\d\d)\b|overloaded|rate.?limit|timed? ?out|ECONN|disconnected|network"),
+    (Rejected, _CODE + r"40[0134]\b|api.?key|unauthori[sz]ed|authenticat|log ?in"),
 )
 
 
@@ -180,7 +181,7 @@ class Process:
         used = usage if self.client.totals else Usage()
         return Turn(
             text=text,
-            stop=STOPS.get(said.stop, "done") if text else "empty",
+            stop=STOPS.get(said.stop) or ("done" if text else "empty"),
             usage=session.since(usage) if self.client.totals else usage,
             model=said.model or request.model or "",
             session=Session(said.session, used).text if said.session and self.resumes else None,

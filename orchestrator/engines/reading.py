@@ -17,11 +17,13 @@ LONGEST = 16 * 1024 * 1024  # a line beyond this is no message
 
 
 class Rule(NamedTuple):
-    """Where things are found in a piece of output. The paths of counts are summed."""
+    """Where things are found in a piece of output. The paths of counts are summed. `continues`: the text goes on from
+    what was said; `clears`: what was said is not the answer yet."""
 
     when: Mapping[str, Any] = {}
     text: str = ""
     continues: bool = False
+    clears: bool = False
     session: str = ""
     model: str = ""
     stop: str = ""
@@ -89,9 +91,10 @@ def reported(said: Said) -> tuple[str, str | None]:
 
 
 def _apply(rule: Rule, piece: Any, said: Said) -> Said:
+    before = "" if rule.clears else said.text
     text = _text(piece, rule.text)
     return Said(
-        text=said.text + text if rule.continues else text or said.text,
+        text=before + text if rule.continues else text or before,
         session=_text(piece, rule.session) or said.session,
         model=_text(piece, rule.model) or said.model,
         stop=_text(piece, rule.stop) or said.stop,
