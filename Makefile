@@ -25,7 +25,7 @@ bench: setup  ## speed, beside what people would use instead
 	@$(PY) -m compileall -q synapse bench
 	@$(PY) -m bench
 
-soak: setup  ## the full form of the long checks
+soak: setup  ## the full form of the long checks; needs npm, for the real clients
 	$(PY) -m pytest -m soak
 
 lock:  ## pins anew what pyproject.toml asks for (needs uv; nobody else does)
@@ -37,7 +37,7 @@ wheel: setup
 	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
 
 clean:
-	rm -rf .venv dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .clients
 
 .venv/.stamp: requirements.lock pyproject.toml
 	@test -n "$(PYTHON)" || { \
