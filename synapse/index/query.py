@@ -258,9 +258,9 @@ class Query:
 
     def addressed(self, name: str, now: int, cursor: int) -> list[Entry]:
         """The live entries addressed to this name, newest first; whoever may see them."""
-        tids = [tid for tid, known in self.db.run("tids_of") if known == name]
+        lists = [num for num, listed in self.db.run("audiences") if name in listed.split(" ")]
         values = {"floor": 0, "cursor": cursor, "now": now, "limit": -1}
-        rows = self.db.run("lane_addressed", values, prios=(0, 1, 2), tids=tids).fetchall()
+        rows = self.db.run("lane_addressed", values, prios=(0, 1, 2), audiences=lists).fetchall()
         return self.load(rows, now, self.reach(None))
 
     def staged(self) -> list[Entry]:
