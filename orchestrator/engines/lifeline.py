@@ -21,7 +21,7 @@ import sys
 import time
 from collections.abc import Callable
 
-HASTE = 0.5
+HASTE = 0.25
 PATIENCE = 1.5  # with what cannot be killed: it hangs in the kernel
 LOOK_EVERY = 0.01
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
