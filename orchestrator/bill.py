@@ -46,6 +46,11 @@ def sent(request: Request, known: int, count: Count) -> tuple[Segment, ...]:
     return tuple(_merged(segments))
 
 
+def begun_again(segments: Iterable[Segment]) -> tuple[Segment, ...]:
+    """The same, for a client that keeps no conversation: what it had been told already is told it again."""
+    return tuple(_merged(each if each.first else each._replace(label="retry") for each in segments))
+
+
 def got(turn: Turn, label: str, count: Count) -> tuple[Segment, ...]:
     """The segments of a reply."""
     segments = [Segment(label, count(turn.text))]

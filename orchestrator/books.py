@@ -6,13 +6,14 @@ is told of it.
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from orchestrator import budget, ledger, steps, wake, writeback
+from orchestrator import budget, ledger, prompt, steps, wake, writeback
 from orchestrator.bill import said_label
 from orchestrator.costs import Costs
 from orchestrator.engine import Engine, Place, Turn
@@ -22,8 +23,7 @@ from orchestrator.holder import LEASE, Holder
 from orchestrator.intent import intent_of
 from orchestrator.limits import Limits
 from orchestrator.opening import Means, Policy, by_default, opened
-from orchestrator.prompt import Report, unread
-from orchestrator.prompt import wake as told
+from orchestrator.prompt import Report
 from orchestrator.runs import ATTEMPTS, Run, Runs
 from orchestrator.session import LEDGER, OUTPUT, STEPS, Session, Terms
 from orchestrator.spending import Reservation
@@ -34,7 +34,7 @@ from synapse import tools as memory_tools
 from synapse.authority import wakes
 from synapse.core import Memory
 from synapse.entry import SECOND, Entry
-from synapse.errors import Conflict, NotFound
+from synapse.errors import Conflict, InvalidEntry, NotFound
 from synapse.notify import Follower
 from synapse.records import Guard, Pending
 from synapse.seat import Seat
@@ -42,7 +42,7 @@ from synapse.workspace import Agent
 
 RECENT = 600 * SECOND  # so long a result answers the same task again
 MAX_OUTPUT = 8_192  # tokens of one reply
-RECEIPT = "receipt.json"
+RECEIPT, TRANSCRIPT = "receipt.json", "transcript.log"
 HISTORY = 200  # ended runs that are looked at for what a role takes
 HISTORY_KEPT = 30 * SECOND
 
@@ -109,6 +109,17 @@ class Books:
             raise NotFound(f"agent {id} is not registered; `synapse agents` lists those that are", id=id)
         return found
 
+    def engine_declared(self, name: str) -> tuple[str, dict[str, Any]]:
+        """An engine's kind and options, as `engines:` in synapse.yaml has them: `fast: {kind: openai-chat, model: m}`;
+        a name that is not there is a kind."""
+        declared = dict(self.store.settings.other).get("engines")
+        found = declared.get(name) if isinstance(declared, Mapping) else None
+        if found is None:
+            return name, {}
+        if not isinstance(found, Mapping) or not isinstance(found.get("kind"), str):
+            raise InvalidEntry(f"engines: {name} in synapse.yaml needs a kind, such as {{kind: openai-chat}}")
+        return str(found["kind"]), {key: value for key, value in found.items() if key != "kind"}
+
     def known(self, id: str) -> Run:
         found = self.runs.get(id)
         if found is None:
@@ -135,7 +146,9 @@ class Books:
 
     # -- beginning ---------------------------------------------------------------------------------
 
-    def admit(self, task: Task, parent: Run | None, id: str, engine: Engine, model: str | None) -> tuple[Run, bool]:
+    def admit(
+        self, task: Task, parent: Run | None, id: str, engine_name: str, engine: Engine, model: str | None
+    ) -> tuple[Run, bool]:
         """Begin a run, within the limits; or the run that does this work already, or did it a moment ago."""
         agent = self.agent(task.agent)
         known = self.runs.get(id)
@@ -145,7 +158,9 @@ class Books:
         if earlier is not None:
             return earlier, True
         self.costs.admit(id, task, agent, parent)
-        more = {"engine": engine.name, "model": task.model or agent.model or model}
+        more = {"engine": engine_name, "model": task.model or agent.model or model}
+        if not engine.takes_tools:
+            more["folder"] = os.path.abspath(task.folder or os.curdir)
         return self.runs.begin(id, task, agent, self.holder.name, parent, **more), False
 
     def furnish(self, run: Run, engine: Engine) -> Furniture:
@@ -164,10 +179,14 @@ class Books:
 
     def _terms(self, run: Run, engine: Engine, folder: Folder) -> Terms:
         left = self.costs.seconds_left(run)
-        place = None if engine.takes_tools else Place(folder.path, self._environment(run), "transcript.log")
+        place = None
+        if not engine.takes_tools:
+            there = str(run.fields.get("folder") or folder.path)
+            place = Place(there, self._environment(run), os.path.join(folder.path, TRANSCRIPT))
         label = said_label(run.fields["role"])
         model = run.fields["model"]
-        return Terms(self.costs.counter(model), model, MAX_OUTPUT, left, place, label)
+        resumes = engine.takes_tools or bool(getattr(engine, "resumes", False))
+        return Terms(self.costs.counter(model), model, MAX_OUTPUT, left, place, label, resumes)
 
     def _opened(self, run: Run, engine: Engine, folder: Folder) -> dict[str, Any]:
         """Make the prompt, keep its receipt, note what was shown."""
@@ -175,11 +194,11 @@ class Books:
         past = self._past_of(run.fields["role"])
         means = Means(self.context, self.memory_tools, self.secret, self.templates, counter, past)
         given_by = self.known(run.parent).agent if run.parent else None
-        prompt, receipt = opened(run, self.agent(run.agent), given_by, seat, means, not engine.takes_tools)
+        made, receipt = opened(run, self.agent(run.agent), given_by, seat, means, not engine.takes_tools)
         folder.write(RECEIPT, receipt.dump())
         seat.pen.act("shown", **receipt.shown())
         ids = [id for id, _, _ in receipt.included]
-        return steps.prompt(*prompt) | {"tools": list(receipt.tools), "ids": ids, "cursor": receipt.cursor}
+        return steps.prompt(*made) | {"tools": list(receipt.tools), "ids": ids, "cursor": receipt.cursor}
 
     def _past_of(self, role: str) -> list[budget.Past]:
         """The newest runs of a role, looked up now and then."""
@@ -248,12 +267,13 @@ class Books:
 
     def wake_text(self, session: Session, news: list[News]) -> str:
         entries = [each.entry for each in news]
-        return told(entries, self.agent(session.run.agent), self.secret, self.templates)
+        return prompt.wake(entries, self.agent(session.run.agent), self.secret, self.templates)
 
-    def results_text(self, reader: Run, results: list[Result]) -> str:
-        """What children left, as their parent is told."""
-        reports = [Report(each.run, _agent_of(each.run), each.status, _whole(each)) for each in results]
-        return unread(reports, self.agent(reader.agent), self.secret, self.templates)
+    def results_text(self, reader: Run, results: list[Result], waited: bool = False) -> str:
+        """What children left, as their parent is told: one that waited for it, or that would have ended without."""
+        reports = [Report(each.run, self.known(each.run).agent, each.status, _whole(each)) for each in results]
+        told = prompt.results if waited else prompt.unread
+        return told(reports, self.agent(reader.agent), self.secret, self.templates)
 
     def open_blocker(self, session: Session) -> str | None:
         """An entry in which the run says what keeps it, and that still stands."""
@@ -346,10 +366,6 @@ def _capsules(session: Session) -> int | None:
     if not session.first["tools"]:
         return None
     return sum(message.label == "capsule" and message.role == "tool" for message in session.conversation.messages)
-
-
-def _agent_of(run: str) -> str:
-    return run.rpartition("-")[0]
 
 
 def _whole(result: Result) -> str:

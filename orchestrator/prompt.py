@@ -114,8 +114,17 @@ def wake(entries: Iterable[Entry], agent: Agent, secret: bytes, templates: Templ
 
 def unread(reports: Sequence[Report], agent: Agent, secret: bytes, templates: Templates) -> str:
     """What is said to an agent that would end without having read what others did for it."""
+    return _results("unread", reports, agent, secret, templates)
+
+
+def results(reports: Sequence[Report], agent: Agent, secret: bytes, templates: Templates) -> str:
+    """What an agent is given that waited for others."""
+    return _results("results", reports, agent, secret, templates)
+
+
+def _results(name: str, reports: Sequence[Report], agent: Agent, secret: bytes, templates: Templates) -> str:
     told = "".join(_told(report) for report in reports)
-    return fenced("unread", fence(secret, agent.id, told), told, templates, "told")
+    return fenced(name, fence(secret, agent.id, told), told, templates, "told")
 
 
 def resumed(

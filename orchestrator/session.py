@@ -19,6 +19,7 @@ from orchestrator.ledger import Line, dump
 from orchestrator.limits import LimitReached
 from orchestrator.runs import Run
 from orchestrator.task import Outcome, Result
+from orchestrator.telemetry import step_span, tool_span
 from orchestrator.wake import News
 from synapse.errors import SynapseError
 
@@ -53,6 +54,7 @@ class Terms(NamedTuple):
     seconds: float | None = None  # that are left
     place: Place | None = None
     label: str = "work_out"
+    resumes: bool = True  # whether the engine goes on with a conversation; else each step tells all of it anew
 
 
 class Ground(Protocol):
@@ -108,7 +110,6 @@ class Session:
             self._adding.take(step)
         self.conversation = self._adding.sum()
         self.seen = {*self.first["ids"], *self.conversation.heard}
-        self._sent = 0  # messages that were in the last prompt
         self._rendered: list[tuple[int, list[str]]] = []  # (turns so far, entries told of before the next)
 
     # -- from outside ------------------------------------------------------------------------------
@@ -224,20 +225,28 @@ class Session:
         if self.stop_reason is not None:
             return
         request = self._request()
-        sent = bill.sent(request, self._sent, self.terms.counter.count)
+        sent = bill.sent(request, self.conversation.sent, self.terms.counter.count)
+        if not self.terms.resumes and self.conversation.turns:
+            sent = bill.begun_again(sent)
         counted = sum(segment.tokens for segment in sent)
         reservation = await self.ground.desk(self.books.reserve, self, counted)
         try:
-            turn = await self.engine.step(request, self.interrupt)
+            turn = await self._stepped(request)
         except BaseException as error:
             lost = counted if isinstance(error, asyncio.CancelledError) else 0
             await _whatever_happens(self.ground.desk(self.books.settle, self, reservation, None, lost))
             if isinstance(error, ContextTooLong):
                 raise ContextTooLong(f"its conversation no longer fits the model: {error}") from error
             raise
-        self._sent = len(request.messages)
         await _whatever_happens(self.ground.desk(self._keep, turn, sent, reservation, counted))
         await self._acknowledge()
+
+    async def _stepped(self, request: Request) -> Turn:
+        run, provider = self.run, self.engine.name
+        with step_span(run.id, run.agent, self.conversation.next, provider=provider, model=request.model) as span:
+            turn = await self.engine.step(request, self.interrupt)
+            span.used(turn.usage)
+            return turn
 
     def _request(self) -> Request:
         conversation = self.conversation
@@ -321,8 +330,10 @@ class Session:
         await self.ground.desk(self._record, "result", fields, True)
 
     async def _carried_out(self, handler: Handler, call: Call) -> Said:
+        key = f"{self.run.id}/{len(self.conversation.turns)}/{call.id}"
         try:
-            return await handler.call(call, f"{self.run.id}/{len(self.conversation.turns)}/{call.id}")
+            with tool_span(self.run.id, self.run.agent, call.name, call.id):
+                return await handler.call(call, key)
         except SynapseError as error:
             return Said(f"Error: {error}", failed=True)
 

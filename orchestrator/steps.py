@@ -41,6 +41,7 @@ class Conversation(NamedTuple):
     pending: tuple[Call, ...] = ()  # calls of the last turn that have no result yet
     begun: frozenset[str] = frozenset()  # those of them that were in flight
     session: str | None = None
+    sent: int = 0  # messages that the last prompt had
     next: int = 0
     last: str = ""  # the kind of the last line: what is due follows from it
     said: Mapping[str, int] = {}  # how often something was said to the model, by reason
@@ -146,7 +147,7 @@ class Adding:
     def _turn(self, fields: Mapping[str, Any]) -> None:
         reply = turn_of(fields["turn"])
         self.turns.append(reply)
-        self.now = self.now._replace(session=reply.session or self.now.session)
+        self.now = self.now._replace(session=reply.session or self.now.session, sent=len(self.messages))
         self.pending, self.begun = {call.id: call for call in reply.calls}, set()
         if reply.text or reply.calls:  # providers refuse a message of nothing
             said = Message("assistant", reply.text, fields["label"], reply.calls, native=reply.native)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any
@@ -24,6 +24,7 @@ from orchestrator.opening import Policy, by_default
 from orchestrator.runs import ATTEMPTS, Run, name
 from orchestrator.session import Handler, Session
 from orchestrator.task import Result, Task
+from orchestrator.telemetry import run_span
 from orchestrator.tools import UserTool, tool_of
 from orchestrator.wake import Listener, News
 from synapse.core import Memory
@@ -47,6 +48,7 @@ class Supervisor:
         engines: Mapping[str, Engine] | None = None,
         memory_tools: str = "auto",
         tools: Iterable[Callable[..., Any] | UserTool] = (),
+        mcp: Iterable[str | Sequence[str]] = (),
         context: Policy = by_default,
         limits: Limits | None = None,
         seed: int | None = None,
@@ -54,12 +56,16 @@ class Supervisor:
         lease: float = LEASE,
         attempts: int = ATTEMPTS,
     ) -> None:
-        self.engines: dict[str, Engine] = dict(engines or {})
+        self._given: dict[str, Engine] = dict(engines or {})
         self.default_engine = engine if isinstance(engine, str) else engine.name
         if not isinstance(engine, str):
-            self.engines[engine.name] = engine
+            self._given[engine.name] = engine
+        self.engines = dict(self._given)
+        self._runner: asyncio.Runner | None = None
         self.default_model = model
+        self.server_tools: list[UserTool] = []
         self.user_tools = [each if isinstance(each, UserTool) else tool_of(each) for each in tools]
+        self.mcp = list(mcp)
         self.seed = seed
         self.sessions: dict[str, Session] = {}
         self._lives: dict[str, asyncio.Task[Result]] = {}
@@ -85,11 +91,9 @@ class Supervisor:
 
     def run(self, task: Task) -> Result:
         """Do a task and wait for what comes of it. In a coroutine, `await spawn(...)` instead."""
-        return asyncio.run(self._alone(task))
-
-    async def _alone(self, task: Task) -> Result:
-        async with self:
-            return await self.spawn(task)
+        if self._runner is None:
+            self._runner = asyncio.Runner()
+        return self._runner.run(self.spawn(task))
 
     async def spawn(self, task: Task, *, parent: str | None = None) -> Result:
         """Do a task, for a run that is its parent or for nobody, and wait for what comes of it."""
@@ -105,9 +109,11 @@ class Supervisor:
     async def start(self, task: Task, *, parent: Run | None = None, id: str | None = None) -> Run:
         """Begin a task; `result` waits for it. Asked for the same work again, the run that does it or did."""
         id = id or self._named(task.agent, parent)
-        engine = await self._engine_for(task)
+        named = await self._engine_for(task)
         run: Run
-        run, repeated = await self.desk(self.books.admit, task, parent, id, engine, self.default_model)
+        run, repeated = await self.desk(
+            self.books.admit, task, parent, id, named, self._engine(named), self.default_model
+        )
         if not repeated and run.id not in self._lives:
             self._begin(run)
         return run
@@ -140,6 +146,8 @@ class Supervisor:
         self._open += 1
         if self._open == 1:
             self._background = [asyncio.create_task(self._beat())]
+            for server in self.mcp:
+                await self._connected(server)
             if self._worker is not None:
                 loop = asyncio.get_running_loop()
                 self._listener = Listener(self.books.store, lambda: _soon(loop, self._rung))
@@ -158,11 +166,22 @@ class Supervisor:
         for task in (*self._background, *([self._hearing] if self._hearing else ())):
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
+        self.server_tools = []
+        if self._runner is None or self._runner.get_loop() is not asyncio.get_running_loop():
+            await self._close_engines()
+
+    async def _close_engines(self) -> None:
+        """An engine lives with its event loop. Those found by name are made again when they are needed."""
         for each in self.engines.values():
             await each.close()
+        self.engines = dict(self._given)
 
     def close(self) -> None:
-        """Let go of the workspace; the memory stays open."""
+        """Let go of the workspace; the memory stays open. Engines that were given are closed with it."""
+        if self._runner is not None:
+            self._runner.run(self._close_engines())
+            self._runner.close()
+            self._runner = None
         if self._worker is not None:
             self._worker.submit(self.books.close).result()
             self._worker.shutdown()
@@ -179,6 +198,16 @@ class Supervisor:
         for session in list(self.sessions.values()):
             session.stop(reason)
         await asyncio.gather(*list(self._lives.values()), return_exceptions=True)
+
+    async def _connected(self, server: str | Sequence[str]) -> None:
+        """Offer the tools of an MCP server for as long as this is open. Its connection lives in a task of its own."""
+        tools: asyncio.Future[list[UserTool]] = asyncio.get_running_loop().create_future()
+        task = asyncio.create_task(_serve(server, [each.tool.name for each in self.user_tools], tools))
+        self._background.append(task)
+        await asyncio.wait((tools, task), return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            task.result()
+        self.server_tools += tools.result()
 
     async def _beat(self) -> None:
         while True:
@@ -201,7 +230,10 @@ class Supervisor:
         try:
             for news in await self.desk(self.books.missed, session):
                 session.offer(news)
-            outcome = await session.live()
+            with run_span(run.id, run.agent, provider=session.engine.name, model=session.terms.model) as span:
+                outcome = await session.live()
+                if outcome.status != "done":
+                    span.failed(outcome.status)
             result: Result = await self.desk(self.books.close_run, session, outcome)
         finally:
             del self.sessions[run.id]
@@ -214,19 +246,21 @@ class Supervisor:
         found = await self.desk(self.books.furnish, run, engine)
         handlers: dict[str, Handler] = {}
         if engine.takes_tools:
-            handlers = of_user(self.user_tools) | of_memory(found.tools, found.seat, self.desk)
+            handlers = of_user((*self.user_tools, *self.server_tools)) | of_memory(found.tools, found.seat, self.desk)
             if run.fields["role"] in COORDINATORS:
                 handlers |= of_coordination(self, lambda: session)
         session = Session(self, self.books, run, engine, handlers, found.folder, found.terms, found.recorded)
         return session
 
-    async def _engine_for(self, task: Task) -> Engine:
+    async def _engine_for(self, task: Task) -> str:
         agent: Agent = await self.desk(self.books.agent, task.agent)
-        return self._engine(task.engine or agent.engine or self.default_engine)
+        return task.engine or agent.engine or self.default_engine
 
     def _engine(self, name: str) -> Engine:
+        """The engine of this name: given, declared in synapse.yaml, or one of ours."""
         if name not in self.engines:
-            self.engines[name] = engines.load(name)
+            kind, options = self.books.engine_declared(name)
+            self.engines[name] = engines.load(kind, **options)
         return self.engines[name]
 
     def _named(self, agent: str, parent: Run | None) -> str:
@@ -275,7 +309,7 @@ class Supervisor:
 
     async def told(self, reader: Run, results: list[Result]) -> str:
         """What children left, as their parent is told."""
-        text: str = await self.desk(self.books.results_text, reader, results)
+        text: str = await self.desk(self.books.results_text, reader, results, True)
         return text
 
     async def ended_children(self, run: str, read: frozenset[str]) -> list[Result]:
@@ -285,6 +319,14 @@ class Supervisor:
     async def _unread(self, run: str, read: frozenset[str]) -> list[Run]:
         children: list[Run] = await self.desk(self.books.runs.children, run)
         return [child for child in reversed(children) if child.id not in read]
+
+
+async def _serve(server: str | Sequence[str], taken: Iterable[str], ready: asyncio.Future[list[UserTool]]) -> None:
+    from orchestrator.mcp import mcp_tools
+
+    async with mcp_tools(server, taken=list(taken)) as tools:
+        ready.set_result(list(tools))
+        await asyncio.Event().wait()
 
 
 def _soon(loop: asyncio.AbstractEventLoop, act: Callable[[], None]) -> None:

@@ -14,8 +14,9 @@ STATUSES = ("done", "blocked", "failed", "timeout", "stopped", "refused")
 class Task(NamedTuple):
     """One piece of work for one agent. What is left at None comes from the agent's file, then from the supervisor.
 
-    `timeout` is in seconds. `intent` names the work: a second task of the same intent is the same work, whatever
-    its text says; without one, the project, the agent and the text decide. `force` spawns it all the same.
+    `timeout` is in seconds. `folder` is where a client's process works; else where this one does. `intent` names
+    the work: a second task of the same intent is the same work, whatever its text says; without one, the project,
+    the agent and the text decide. `force` spawns it all the same.
     """
 
     text: str
@@ -31,6 +32,7 @@ class Task(NamedTuple):
     role: str | None = None
     memory_tools: str | None = None
     intent: str | None = None
+    folder: str | None = None
     force: bool = False
 
 

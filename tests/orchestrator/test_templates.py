@@ -29,7 +29,20 @@ def workspace(tmp_path):
 
 def test_every_role_has_its_template():
     templates = Templates()
-    names = {*ROLES, "qa", "memory", "task", "wake", "unread", "resumed", "shell", "_memory", "_task", "_rules"}
+    names = {
+        *ROLES,
+        "qa",
+        "memory",
+        "task",
+        "wake",
+        "unread",
+        "results",
+        "resumed",
+        "shell",
+        "_memory",
+        "_task",
+        "_rules",
+    }
     assert [name for name in sorted(names) if not templates.has(name)] == []
     assert not templates.has("nobody")
 

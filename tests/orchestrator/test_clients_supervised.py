@@ -1,0 +1,139 @@
+"""Agents in processes of their own, under the supervisor: bound to their run, ended with it."""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+import synapse
+from orchestrator import Supervisor, Task
+from orchestrator.engines.process import Process
+
+CLIENT = """
+import os, subprocess, sys, time
+prompt = sys.stdin.read()
+def shell(*words):
+    return subprocess.run(["synapse", *words], capture_output=True, text=True)
+{body}
+"""
+
+
+@pytest.fixture
+def mem(tmp_path):
+    with synapse.init(str(tmp_path / "ws")) as memory:
+        memory.register(synapse.Agent("eng-a", department="web"))
+        memory.register(synapse.Agent("boss", role="cto"))
+        yield memory
+
+
+@pytest.fixture
+def client(tmp_path):
+    def make(body, **options):
+        script = tmp_path / "client.py"
+        script.write_text(CLIENT.format(body=body))
+        return Process([sys.executable, str(script)], grace=0.5, **options)
+
+    return make
+
+
+def run(mem, engine, **more):
+    with Supervisor(mem, engine=engine) as boss:
+        return boss.run(Task("Fix the page", "eng-a", project="web", folder=mem.store.root, **more))
+
+
+def test_a_client_writes_as_its_agent_within_its_run(mem, client):
+    body = """
+done = shell("write", "--namespace", "status/web", "half way")
+other = shell("write", "--from", "boss", "--namespace", "decisions/api", "I am the boss")
+print("wrote", done.returncode, other.returncode)
+print(os.getcwd())
+"""
+    result = run(mem, client(body))
+    assert result.status == "done", result
+    assert result.text.startswith("wrote 0 4")
+    assert Path(result.text.splitlines()[1]) == Path(mem.store.root)
+    (entry,) = (each for each in mem.as_agent("boss").read(namespace="status/web") if each.body == "half way")
+    assert entry.author == "eng-a"
+    assert len(mem.as_agent("boss").read(namespace="decisions/*")) == 0
+    folder = Path(mem.store.root, "runs", result.run)
+    assert "wrote 0 4" in (folder / "transcript.log").read_text()
+
+
+def test_a_client_gets_the_view_and_the_task(mem, client):
+    mem.as_agent("boss").append("Use /v2/users", "decisions/api", priority="critical")
+    result = run(mem, client("print(prompt)"))
+    assert "Use /v2/users" in result.text
+    assert "## Your Task\nFix the page" in result.text
+    assert "synapse write" in result.text  # it is told of the shell
+
+
+def test_a_blocker_that_a_client_reports_blocks_its_run(mem, client):
+    body = 'shell("write", "--namespace", "blockers/web", "--priority", "critical", "No key"); print("I stop")'
+    result = run(mem, client(body))
+    assert (result.status, result.text) == ("blocked", "I stop")
+    assert mem.as_agent("boss").get(result.entry).body == "No key"
+
+
+def test_a_client_that_fails_says_how(mem, client):
+    result = run(mem, client("print('half'); sys.exit('the disk is gone')"))
+    assert result.status == "failed"
+    assert "the disk is gone" in mem.as_agent("boss").get(result.entry).body
+
+
+def test_a_client_ends_with_its_run(mem, client, tmp_path):
+    pid = tmp_path / "pid"
+    body = f"open({str(pid)!r}, 'w').write(str(os.getpid()) + chr(10)); print('begun', flush=True); time.sleep(60)"
+
+    async def stopped():
+        async with boss:
+            run = await boss.start(Task("Fix", "eng-a", project="web"))
+            for _ in range(400):
+                await asyncio.sleep(0.025)
+                if pid.exists() and pid.read_text().endswith("\n"):
+                    break
+            await boss.stop(run.id, "enough")
+            return await boss.result(run)
+
+    with Supervisor(mem, engine=client(body)) as boss:
+        result = asyncio.run(stopped())
+    assert (result.status, result.why) == ("stopped", "enough")
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
+
+
+def test_what_is_critical_reaches_a_client_in_its_next_session(mem, client, tmp_path):
+    body = f"""
+first = not os.path.exists({str(tmp_path / "been")!r})
+open({str(tmp_path / "been")!r}, "w").close()
+if first:
+    time.sleep(0.7)
+print("first" if first else prompt)
+"""
+
+    async def told():
+        async with boss:
+            work = asyncio.create_task(boss.spawn(Task("Fix", "eng-a", project="web")))
+            while not (tmp_path / "been").exists():
+                await asyncio.sleep(0.02)
+            mem.as_agent("boss").append("Stop using v1", "decisions/api", priority="critical")
+            return await work
+
+    with Supervisor(mem, engine=client(body)) as boss:
+        result = asyncio.run(told())
+        lines = list(boss.books.folder(boss.books.known(result.run)).lines("ledger.jsonl"))
+    assert "Stop using v1" in result.text
+    assert "first" in result.text  # it keeps no sessions: it is told what it said before
+    assert len(lines) == 2
+    assert '"retry"' in lines[1]
+
+
+def test_engines_are_declared_in_the_settings(tmp_path, client):
+    script = client("print('declared')").command
+    with synapse.init(str(tmp_path / "own")) as memory:
+        memory.register(synapse.Agent("eng-a", engine="mine"))
+    settings = tmp_path / "own" / "synapse.yaml"
+    settings.write_text(f"{settings.read_text()}engines:\n  mine:\n    kind: process\n    command: {list(script)}\n")
+    with synapse.open(str(tmp_path / "own")) as memory, Supervisor(memory) as boss:
+        assert boss.run(Task("Work", "eng-a")).text == "declared"
