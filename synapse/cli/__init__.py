@@ -13,24 +13,24 @@ from collections.abc import Sequence
 from synapse.cli import parse
 from synapse.cli.options import Usage
 from synapse.cli.streams import hush
-from synapse.cli.verbs import ALIASES, overview
+from synapse.cli.verbs import ALIASES, PROGRAM, Program
 from synapse.errors import StoreError, SynapseError
 
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 
 
-def main(argv: Sequence[str] | None = None, *, prog: str | None = None) -> int:
+def main(argv: Sequence[str] | None = None, *, prog: str | None = None, program: Program = PROGRAM) -> int:
     """Run one command line, by default the process's own; the exit code. Prints every error, raises none."""
-    return _main(sys.argv[1:] if argv is None else list(argv), prog)
+    return _main(sys.argv[1:] if argv is None else list(argv), prog, program)
 
 
-def _main(words: list[str], prog: str | None) -> int:
+def _main(words: list[str], prog: str | None, program: Program) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     try:
-        code = _run(words, prog)
+        code = _run(words, prog, program)
         if sys.stdout is not None:
             sys.stdout.flush()
         return code
@@ -40,7 +40,7 @@ def _main(words: list[str], prog: str | None) -> int:
         hush()
         return BROKEN_PIPE
     except Exception as error:
-        return _fail(error, words)
+        return _fail(error, words, program)
 
 
 def main_write() -> int:
@@ -65,38 +65,38 @@ def _alias(prog: str, *preset: str) -> int:
     return main(prog=prog)
 
 
-def _run(words: Sequence[str], prog: str | None) -> int:
+def _run(words: Sequence[str], prog: str | None, program: Program) -> int:
     name, rest = parse.split(words)
     if name == "help" or (name is None and {"-h", "--help"} & set(rest)):
         name, rest = next(iter(word for word in rest if not word.startswith("-")), None), ["--help"]
         if name is None:
-            print(overview(), end="")
+            print(program.overview(), end="")
             return 0
     if name is None:
-        return _without_verb(rest)
-    verb = parse.verb_named(name)
+        return _without_verb(rest, program)
+    verb = parse.verb_named(name, program)
     try:
         args = parse.arguments(verb, rest, prog)
     except SystemExit as done:
         return int(done.code or 0)
     from synapse.cli.call import Call
 
-    with Call(verb, args, os.environ) as call:
+    with Call(verb, args, os.environ, program.operators) as call:
         return parse.function_of(verb)(call) or 0
 
 
-def _without_verb(rest: Sequence[str]) -> int:
+def _without_verb(rest: Sequence[str], program: Program) -> int:
     if "--version" in rest:
         from importlib.metadata import version
 
         from synapse.workspace import PROTOCOL
 
-        print(f"synapse {version('synapse-orchestrator')}, protocol {PROTOCOL}")
+        print(f"{program.name} {version('synapse-orchestrator')}, protocol {PROTOCOL}")
         return 0
-    raise Usage("no verb given; `synapse --help` lists them")
+    raise Usage(f"no verb given; `{program.name} --help` lists them")
 
 
-def _fail(error: Exception, words: Sequence[str]) -> int:
+def _fail(error: Exception, words: Sequence[str], program: Program) -> int:
     known = isinstance(error, SynapseError | OSError)
     _hush_if_dead()
     if "--debug" in words:
@@ -104,20 +104,20 @@ def _fail(error: Exception, words: Sequence[str]) -> int:
 
         traceback.print_exception(error)
     message = str(error) if known else f"this is a bug: {type(error).__name__}: {error}; --debug shows where"
-    _complain(error, message, as_json="--json" in words)
+    _complain(error, message, program.name, as_json="--json" in words)
     if isinstance(error, SynapseError):
         return error.exit_code
     return StoreError.exit_code if known else SynapseError.exit_code
 
 
-def _complain(error: Exception, message: str, *, as_json: bool) -> None:
+def _complain(error: Exception, message: str, program: str, *, as_json: bool) -> None:
     from synapse.cli.show import clean, to_json
 
     if as_json:
         details = getattr(error, "details", {})
         text = to_json({"error": {"type": type(error).__name__, "message": message, **details}})
     else:
-        text = f"synapse: {clean(message)}"
+        text = f"{program}: {clean(message)}"
     print(text, file=sys.stderr)
 
 

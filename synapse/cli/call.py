@@ -23,14 +23,16 @@ if TYPE_CHECKING:
 class Call:
     """The arguments of one call, and the memory that it opens when first asked. Closes it at its end."""
 
-    def __init__(self, verb: Verb, args: SimpleNamespace, env: Mapping[str, str]) -> None:
+    def __init__(
+        self, verb: Verb, args: SimpleNamespace, env: Mapping[str, str], operators: frozenset[str] = OPERATORS
+    ) -> None:
         self.args = args
         self.json: bool = args.json
         self._env = env
         self._memory: Memory | None = None
-        if self.run and verb.name in OPERATORS:
+        if self.run and verb.name in operators:
             raise Forbidden(
-                f"SYNAPSE_RUN is set: a spawned run may not call `synapse {verb.name}`, the operator may",
+                f"SYNAPSE_RUN is set: a spawned run may not call `{verb.program} {verb.name}`, the operator may",
                 agent=env.get("SYNAPSE_AGENT"),
                 action=verb.name,
             )

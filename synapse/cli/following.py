@@ -37,19 +37,24 @@ def watch_options(parser: Options) -> None:
 
 
 def watch(call: Call) -> None:
-    """Ends without a word when it is told to stop, or when nobody reads its output any more."""
-    before = {which: signal.signal(which, act) for which, act in _SIGNALS.items()}
-    signal.setitimer(signal.ITIMER_REAL, LOOK, LOOK)
-    try:
+    with Interruptible():
         _follow(call)
-    except KeyboardInterrupt:
-        pass
-    except BrokenPipeError:
-        hush()
-    finally:
+
+
+class Interruptible:
+    """What goes on until it is stopped: ends without a word when it is told to, or when nobody reads any more."""
+
+    def __enter__(self) -> None:
+        self._before = {which: signal.signal(which, act) for which, act in _SIGNALS.items()}
+        signal.setitimer(signal.ITIMER_REAL, LOOK, LOOK)
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> bool:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        for which, act in before.items():
+        for which, act in self._before.items():
             signal.signal(which, act)
+        if kind is BrokenPipeError:
+            hush()
+        return kind in (BrokenPipeError, KeyboardInterrupt)
 
 
 def _follow(call: Call) -> None:

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from synapse.cli.options import Options, Usage
-from synapse.cli.verbs import VERBS, Verb
+from synapse.cli.verbs import PROGRAM, Program, Verb
 
 Flags = dict[str, tuple[str, dict[str, Any]]]
 
@@ -29,13 +29,13 @@ def split(argv: Sequence[str]) -> tuple[str | None, list[str]]:
     return (words[0], before + words[1:]) if words else (None, before)
 
 
-def verb_named(name: str) -> Verb:
-    if name in VERBS:
-        return VERBS[name]
+def verb_named(name: str, program: Program = PROGRAM) -> Verb:
+    if name in program.verbs:
+        return program.verbs[name]
     from difflib import get_close_matches
 
-    close = get_close_matches(name, VERBS, 1)
-    hint = f"did you mean {close[0]!r}?" if close else "`synapse --help` lists them all"
+    close = get_close_matches(name, program.verbs, 1)
+    hint = f"did you mean {close[0]!r}?" if close else f"`{program.name} --help` lists them all"
     raise Usage(f"there is no verb {name!r}; {hint}", verb=name)
 
 
@@ -147,4 +147,4 @@ def _place(places: list[tuple[str, dict[str, Any]]], loose: list[str], values: d
 
 
 def _code(verb: Verb) -> Any:
-    return import_module(f"synapse.cli.{verb.code}")
+    return import_module(f"{verb.program}.cli.{verb.code}")

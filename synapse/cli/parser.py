@@ -29,7 +29,7 @@ class Parser(argparse.ArgumentParser):
 
 def parser_of(verb: Verb, options: Options, prog: str | None = None) -> Parser:
     parser = Parser(
-        prog=prog or f"synapse {verb.name}",
+        prog=prog or f"{verb.program} {verb.name}",
         description=f"{verb.summary[0].upper()}{verb.summary[1:]}.",
         epilog="example:\n  " + verb.example.replace("\n", "\n  "),
         formatter_class=Lines,

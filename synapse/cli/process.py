@@ -16,26 +16,27 @@ from synapse import cli
 
 
 def main() -> NoReturn:
-    _end(cli.main)
+    end(cli.main)
 
 
 def write() -> NoReturn:
-    _end(cli.main_write)
+    end(cli.main_write)
 
 
 def read() -> NoReturn:
-    _end(cli.main_read)
+    end(cli.main_read)
 
 
 def view() -> NoReturn:
-    _end(cli.main_view)
+    end(cli.main_view)
 
 
 def register() -> NoReturn:
-    _end(cli.main_register)
+    end(cli.main_register)
 
 
-def _end(run: Callable[[], int]) -> NoReturn:
+def end(run: Callable[[], int]) -> NoReturn:
+    """Run one command line, and be gone."""
     gc.set_threshold(50_000)
     code = run()
     for stream in (sys.stdout, sys.stderr):

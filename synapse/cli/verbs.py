@@ -5,21 +5,32 @@ A verb's module is imported when the verb is called, so that reading an entry ne
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 
 class Verb(NamedTuple):
-    """A verb. `code` names the module of synapse.cli with the functions `{name}` and `{name}_options`."""
+    """A verb. `code` names the module of {program}.cli with the functions `{name}` and `{name}_options`."""
 
     name: str
     group: str
     code: str
     summary: str
     example: str
+    program: str = "synapse"
 
     @property
     def function(self) -> str:
         return "import_" if self.name == "import" else self.name
+
+
+class Program(NamedTuple):
+    """What a shell command can do: its verbs, those that a spawned run may not call, and what its help says."""
+
+    name: str
+    verbs: Mapping[str, Verb]
+    operators: frozenset[str]
+    overview: Callable[[], str]
 
 
 GROUPS = {
@@ -232,11 +243,17 @@ ALIASES = {
 def overview() -> str:
     """What `synapse --help` says."""
     lines = ["usage: synapse [--root DIR] [--json] VERB ...", "", "Shared memory for teams of agents.", ""]
-    for key, title in GROUPS.items():
+    return "\n".join([*lines, *listed(GROUPS, _TABLE), *_FOOT])
+
+
+def listed(groups: Mapping[str, str], table: Iterable[Verb]) -> list[str]:
+    """The verbs of a help text, by what they are for."""
+    lines: list[str] = []
+    for key, title in groups.items():
         lines.append(f"{title}:")
-        lines += [f"  {verb.name:<11} {verb.summary}" for verb in _TABLE if verb.group == key]
+        lines += [f"  {verb.name:<11} {verb.summary}" for verb in table if verb.group == key]
         lines.append("")
-    return "\n".join([*lines, *_FOOT])
+    return lines
 
 
 _FOOT = (
@@ -250,3 +267,5 @@ _FOOT = (
     "either is the operator's: everything. `synapse VERB --help` has an example each.",
     "",
 )
+
+PROGRAM = Program("synapse", VERBS, OPERATORS, overview)
