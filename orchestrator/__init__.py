@@ -1,6 +1,31 @@
-"""The supervisor: spawns agents with their view of memory in the prompt, writes back, wakes, and accounts."""
+"""The supervisor: spawns agents with their view of memory in the prompt, writes back, wakes, and accounts.
 
-from orchestrator.supervisor import Supervisor
-from orchestrator.task import Result, Task
+Names are loaded when they are first used: looking at what runs pays for nothing that runs it.
+"""
 
-__all__ = ["Result", "Supervisor", "Task"]
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from orchestrator.supervisor import Supervisor
+    from orchestrator.task import Result, Task
+    from orchestrator.team import Team
+
+__all__ = ["Result", "Supervisor", "Task", "Team"]
+
+_HOME = {"Supervisor": "supervisor", "Team": "team"}
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module 'orchestrator' has no attribute {name!r}")
+    from importlib import import_module
+
+    found: object = getattr(import_module(f"orchestrator.{_HOME.get(name, 'task')}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

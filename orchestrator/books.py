@@ -18,14 +18,14 @@ from orchestrator.bill import said_label
 from orchestrator.costs import Costs
 from orchestrator.engine import Engine, Place, Turn
 from orchestrator.fence import secret
-from orchestrator.folder import Folder
+from orchestrator.folder import LEDGER, OUTPUT, RECEIPT, STEPS, TRANSCRIPT, Folder
 from orchestrator.holder import LEASE, Holder
 from orchestrator.intent import intent_of
 from orchestrator.limits import Limits
 from orchestrator.opening import Means, Policy, by_default, opened
 from orchestrator.prompt import Report
 from orchestrator.runs import ATTEMPTS, Run, Runs
-from orchestrator.session import LEDGER, OUTPUT, STEPS, Session, Terms
+from orchestrator.session import Session, Terms
 from orchestrator.spending import Reservation
 from orchestrator.task import Outcome, Result, Task, result_of
 from orchestrator.templates import Templates
@@ -42,7 +42,6 @@ from synapse.workspace import Agent
 
 RECENT = 600 * SECOND  # so long a result answers the same task again
 MAX_OUTPUT = 8_192  # tokens of one reply
-RECEIPT, TRANSCRIPT = "receipt.json", "transcript.log"
 HISTORY = 200  # ended runs that are looked at for what a role takes
 HISTORY_KEPT = 30 * SECOND
 

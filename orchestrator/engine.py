@@ -6,12 +6,14 @@ memory, runs or limits, and keeps no conversation of its own: whoever calls it d
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from synapse.errors import SynapseError
+
+if TYPE_CHECKING:
+    import asyncio
 
 # What every token of a prompt is for. The ledger sums them; the overhead is what coordination costs.
 LABELS = (

@@ -10,6 +10,9 @@ from collections.abc import Iterator
 
 from synapse.errors import NotFound, StoreError
 
+STEPS, LEDGER, OUTPUT, RECEIPT = "steps.jsonl", "ledger.jsonl", "output.md", "receipt.json"
+TRANSCRIPT = "transcript.log"
+
 
 class Folder:
     """`runs/{run}/` of a workspace."""
@@ -78,6 +81,27 @@ class Folder:
 
     def _at(self, name: str) -> str:
         return os.path.join(self.path, name)
+
+
+class Tail:
+    """A file of lines that grows: each time, the whole lines that are new."""
+
+    def __init__(self, root: str, run: str, name: str) -> None:
+        self.path = os.path.join(root, "runs", run, name)
+        self.offset = 0
+
+    def lines(self) -> list[str]:
+        try:
+            with open(self.path, "rb") as file:
+                file.seek(self.offset)
+                data = file.read()
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise StoreError(f"{self.path} cannot be read: {error}") from error
+        whole = data[: data.rfind(b"\n") + 1]
+        self.offset += len(whole)
+        return list(_split(whole.decode("utf-8", "surrogatepass")))
 
 
 def _split(text: str) -> Iterator[str]:

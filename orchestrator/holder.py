@@ -36,20 +36,7 @@ class Holder:
 
     def lives(self, name: str) -> bool:
         """Whether another holder does: its file is locked, and touched within the lease."""
-        if name == self.name:
-            return True
-        try:
-            fd = os.open(os.path.join(self.folder, name), os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return False
-        except OSError as error:
-            raise StoreError(f"{self.folder}/{name} cannot be looked at: {error}") from error
-        try:
-            if not _locked(fd):
-                return False
-            return time.time() - os.fstat(fd).st_mtime < self.lease
-        finally:
-            os.close(fd)
+        return name == self.name or _lives(os.path.join(self.folder, name), self.lease)
 
     def pid(self, name: str) -> int | None:
         try:
@@ -75,6 +62,24 @@ class Holder:
                 os.unlink(self.path)
             except OSError:
                 pass
+
+
+def lives(root: str, name: str, lease: float = LEASE) -> bool:
+    """Whether a holder of this workspace does, for whoever only looks."""
+    return _lives(os.path.join(root, "runs", ".holders", name), lease)
+
+
+def _lives(path: str, lease: float) -> bool:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise StoreError(f"{path} cannot be looked at: {error}") from error
+    try:
+        return _locked(fd) and time.time() - os.fstat(fd).st_mtime < lease
+    finally:
+        os.close(fd)
 
 
 def _locked(fd: int) -> bool:

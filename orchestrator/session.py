@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 from orchestrator import bill, steps
 from orchestrator.counting import Counter
 from orchestrator.engine import Call, ContextTooLong, Engine, EngineError, Place, Request, Tool, Turn
-from orchestrator.folder import Folder
+from orchestrator.folder import LEDGER, STEPS, Folder
 from orchestrator.ledger import Line, dump
 from orchestrator.limits import LimitReached
 from orchestrator.runs import Run
@@ -25,8 +25,6 @@ from synapse.errors import SynapseError
 
 REMINDERS = 2  # times that a parent is given the results which it left unread
 SECOND_TRIES = 2  # times that a model is asked again after an empty reply, or one that was cut
-
-STEPS, LEDGER, OUTPUT = "steps.jsonl", "ledger.jsonl", "output.md"
 
 
 class Said(NamedTuple):

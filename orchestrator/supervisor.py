@@ -140,6 +140,13 @@ class Supervisor:
         await self.desk(self.books.runs.stop, run, "operator", reason)
         await self.hear()
 
+    async def leave(self) -> None:
+        """Let go of all that runs, in the middle: it stays to be gone on with by whoever takes it over."""
+        lives = list(self._lives.values())
+        for life in lives:
+            life.cancel()
+        await asyncio.gather(*lives, return_exceptions=True)
+
     # -- being open --------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Supervisor:

@@ -161,12 +161,12 @@ class Projector:
             self._agent(record)
         elif record.kind == "shown":
             self._put("put_shown", fields.get("agent", record.by), fields["cursor"])
+            if fields.get("run"):
+                self._delivery(record, "rendered")
         elif record.kind == "run":
             self._run(record)
         elif record.kind == "delivery":
-            whose = (fields.get("agent", record.by), fields.get("run") or "", fields.get("epoch") or 0)
-            for id in fields["ids"]:
-                self._put("put_delivery", id, *whose, fields["state"], record.at)
+            self._delivery(record, fields["state"])
         elif record.kind in ("approve", "reject", "vouch", "resolve"):
             self.flush()
             self._ruling(record)
@@ -176,6 +176,13 @@ class Projector:
         elif record.kind == "void":
             self.restart = self.db.run("is_void", (fields["seq"],)).fetchone() is None
             self.db.run("put_void", (fields["seq"],))
+
+    def _delivery(self, record: Record, state: str) -> None:
+        """How far entries came; what a run's prompt showed was rendered with it."""
+        fields = record.fields
+        whose = (fields.get("agent", record.by), fields.get("run") or "", fields.get("epoch") or 0)
+        for id in fields.get("ids", ()):
+            self._put("put_delivery", id, *whose, state, record.at)
 
     def _run(self, record: Record) -> None:
         """What a later record says of a run is laid over what the earlier ones said."""

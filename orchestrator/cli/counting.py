@@ -1,0 +1,94 @@
+"""`orchestrator stats`: what the runs of a department, an agent, a project took."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from orchestrator.cli.grid import grid
+from orchestrator.cli.told import Told, folder, money, number, runs, told
+from synapse.cli.call import Call
+from synapse.cli.options import Options
+
+BY = ("department", "agent", "project", "role", "model")
+HEADERS = ("runs", "done", "blocked", "failed", "running", "tokens", "cost", "overhead")
+FAILED = ("failed", "timeout", "stopped", "refused")
+
+
+class Sum(NamedTuple):
+    """What a group of runs took. `overhead` is what memory cost of the work, as billed; None where nothing worked."""
+
+    name: str
+    runs: int
+    done: int
+    blocked: int
+    failed: int
+    running: int
+    tokens: int
+    cost: float | None
+    overhead: float | None
+
+
+def stats_options(parser: Options) -> None:
+    add = parser.add_argument
+    add("--by", default="department", choices=BY, metavar="WHAT", help=f"{', '.join(BY)}; else department")
+    add("--since", metavar="WHEN", help="24h, 7d, or a time such as 2026-02-01; else all")
+
+
+def stats(call: Call) -> None:
+    from synapse.clock import parse_since
+
+    by = call.args.by
+    since = parse_since(call.args.since, call.memory.store.clock()) or 0
+    found = told(call, [run for run in runs(call) if run["at"] >= since])
+    groups: dict[str, list[Told]] = {}
+    for each in found:
+        groups.setdefault(str(each.fields.get(by) or "-"), []).append(each)
+    sums = [_sum(call, name, groups[name]) for name in sorted(groups)]
+    whole = _sum(call, "in all", found)
+    call.show(lambda: {"by": by, "groups": sums, "all": whole}, lambda: _drawn(by, sums, whole))
+
+
+def _drawn(by: str, sums: list[Sum], whole: Sum) -> str:
+    if not sums:
+        return "no runs"
+    rows = [_row(each) for each in (*sums, *([whole] if len(sums) > 1 else []))]
+    return grid((by, *HEADERS), rows, HEADERS)
+
+
+def _row(each: Sum) -> list[str]:
+    counts = (each.runs, each.done, each.blocked, each.failed, each.running)
+    overhead = "-" if each.overhead is None else f"{each.overhead:.1%}"
+    return [each.name, *map(str, counts), number(each.tokens), money(each.cost), overhead]
+
+
+def _sum(call: Call, name: str, found: list[Told]) -> Sum:
+    states = [each.state for each in found]
+    costs = [each.cost for each in found if each.cost is not None]
+    spent = [parts for each in found if (parts := _overhead(call, each))]
+    work = sum(parts[2] for parts in spent)
+    return Sum(
+        name,
+        len(found),
+        states.count("done"),
+        states.count("blocked"),
+        _any(states, FAILED),
+        _any(states, ("running", "orphaned")),
+        sum(each.tokens for each in found),
+        sum(costs) if costs else None,
+        sum(parts[0] for parts in spent) / work if work else None,
+    )
+
+
+def _overhead(call: Call, each: Told) -> list[Any]:
+    """Its parts: from the record of its end, or from the ledger while it runs."""
+    if not each.running:
+        return list(each.fields.get("overhead") or ())
+    from orchestrator import ledger
+    from orchestrator.folder import LEDGER
+
+    return list(ledger.overhead(ledger.read(folder(call, each.id).lines(LEDGER))))
+
+
+def _any(states: Iterable[str], wanted: tuple[str, ...]) -> int:
+    return sum(state in wanted for state in states)

@@ -1,0 +1,31 @@
+"""`orchestrator stop`: the kill switch. It is a record; whoever holds the run hears of it."""
+
+from __future__ import annotations
+
+from orchestrator.cli.told import one, runs
+from synapse.cli.call import Call
+from synapse.cli.options import Options, Usage
+from synapse.errors import Conflict
+from synapse.records import Pending
+from synapse.workspace import OPERATOR
+
+
+def stop_options(parser: Options) -> None:
+    add = parser.add_argument
+    add("runs", nargs="*", metavar="RUN", help="which; all that they spawned end with them")
+    add("--all", action="store_true", help="everything that runs")
+    add("--reason", default="stopped by the operator", metavar="TEXT", help="why, for the record")
+
+
+def stop(call: Call) -> None:
+    args = call.args
+    if bool(args.runs) == args.all:
+        raise Usage("which? Name runs, or give --all")
+    found = [one(call, name) for name in args.runs] if args.runs else runs(call, state="running")
+    if gone := [str(run["run"]) for run in found if run["state"] != "running" and args.runs]:
+        raise Conflict(f"{', '.join(gone)} ended before", runs=gone)
+    asked = [str(run["run"]) for run in found]
+    for id in asked:
+        fields = {"run": id, "reason": args.reason}
+        call.memory.store.log.append(Pending("stop", OPERATOR, fields, key=f"stop:{id}"))
+    call.show({"stopped": asked}, "\n".join(f"asked to stop: {id}" for id in asked) or "nothing runs")

@@ -1,0 +1,76 @@
+"""The example workspace that `orchestrator init` writes. Texts."""
+
+SETTINGS = """\
+
+# What runs may take; a line without its `#` holds from then on. Levels: run, tree, department, day.
+limits:
+  run: {turns: 40, seconds: 3600}
+  # tree: {tokens: 2000000, usd: 5.0}
+  # day: {usd: 20.0, live: 30}
+# What models cost that are on no list, in dollars per million tokens.
+# prices: {my-model: {input: 3.0, output: 15.0}}
+"""
+
+TEAM = """\
+# A team for `orchestrator team --project P --brief "..."`.
+# The CTO sets the goal, the lead plans, the engineers work side by side, QA tests, the lead reports.
+cto: cto
+lead: lead
+engineers: [eng-backend, eng-frontend]
+qa: qa
+
+# auto: anthropic or openai, where ANTHROPIC_API_KEY or OPENAI_API_KEY is set; else scripted. Or any other engine:
+# claude-code, codex, gemini, openclaw, process. `engine:` in an agent's file goes before this.
+engine: auto
+models:
+  anthropic: claude-sonnet-4-5
+  openai: gpt-5-mini
+
+# What scripted agents say: a function of yours, or these, which tell what their prompts showed them.
+script: orchestrator.rehearsal:play
+
+# Tokens that the memory may take in each prompt; or auto.
+view_budget: 2000
+
+# For all of it together. Without a price for the model, a limit on money refuses it.
+# max_usd: 2.0
+# max_tokens: 500000
+"""
+
+_AGENT = """\
+# {about}
+agent:
+  id: {id}
+  role: {role}
+  department: {department}
+  # engine: claude-code     # what runs it; else what the team or the command says
+  # model: claude-sonnet-4-5
+subscriptions:
+  # What it hears of, and where it may write: X/* is X and all below it.
+  read: [{read}]
+  write: [{write}]
+  # What wakes it while it works: critical, important.
+  notify: [critical]
+"""
+
+_HEARS = "projects/*, decisions/*, blockers/*, status/*"
+_WRITES = "projects/*, status/*, blockers/*"
+_WORKS = "Does what the plan gives it."
+_WHO = (
+    ("cto", "cto", "management", "Sets the goal. Sees and overrides everything.", '"*"', '"*"'),
+    ("lead", "project-lead", "management", "Plans, gives out the work, reports.", _HEARS, _HEARS),
+    ("eng-backend", "engineer", "backend", _WORKS, _HEARS, _WRITES),
+    (
+        "eng-frontend",
+        "engineer",
+        "frontend",
+        "Does what the plan gives it.",
+        _HEARS,
+        "projects/*, status/*, blockers/*",
+    ),
+    ("qa", "specialist", "quality", "Tests what the others say they have done.", _HEARS, "status/*, blockers/*"),
+)
+AGENTS = {
+    id: _AGENT.format(id=id, role=role, department=department, about=about, read=read, write=write)
+    for id, role, department, about, read, write in _WHO
+}

@@ -1,0 +1,62 @@
+"""Tables of figures: on a terminal one line a row, the last column cut to what is left; elsewhere whole and plain."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from synapse.cli.show import clean
+from synapse.cli.table import Rows, table
+
+LEAST = 12
+GAP = 2
+STYLES = {
+    "running": "cyan",
+    "done": "green",
+    "acked": "green",
+    "rendered": "green",
+    "blocked": "yellow",
+    "waiting": "yellow",
+    "failed": "red",
+    "orphaned": "red",
+    "timeout": "red",
+    "stored": "yellow",
+}
+
+
+def grid(headers: Sequence[str], rows: Rows, right: Sequence[str] = ()) -> str:
+    """`right` are the headers of the columns of numbers. The last column is the one that gives way."""
+    if sys.stdout.isatty():
+        return _drawn(headers, rows, right)
+    cells = [list(headers), *([clean(cell) for cell in row] for row in rows)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(headers))]
+    numbers = {place for place, header in enumerate(headers) if header in right}
+    padded = [[cell.rjust(widths[i]) if i in numbers else cell for i, cell in enumerate(row)] for row in cells]
+    return table(padded[0], padded[1:])
+
+
+def _drawn(headers: Sequence[str], rows: Rows, right: Sequence[str]) -> str:
+    from rich.cells import cell_len
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console()
+    cells = [[clean(cell.replace("\n", " ")) for cell in row] for row in rows]
+    widths = [max(map(cell_len, column)) for column in zip(headers, *cells, strict=True)]
+    room = console.width - sum(widths[:-1]) - GAP * (len(headers) - 1)
+    pretty = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="bold")
+    for place, header in enumerate(headers):
+        width = widths[place] if place < len(headers) - 1 else min(widths[-1], max(room, LEAST))
+        pretty.add_column(
+            header,
+            justify="right" if header in right else "left",
+            no_wrap=True,
+            overflow="ellipsis",
+            width=width,
+        )
+    for row in cells:
+        pretty.add_row(*(Text(cell, style=STYLES.get(cell, "")) for cell in row))
+    with console.capture() as capture:
+        console.print(pretty)
+    return "\n".join(line.rstrip() for line in capture.get().splitlines())

@@ -1,0 +1,189 @@
+"""`orchestrator run | resume`: a task for an agent, from its prompt to its result; what dead processes left."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.cli.engines import chosen, function, made, model_of, takes_tools
+from orchestrator.cli.told import money, number
+from synapse.cli.call import Call
+from synapse.cli.options import Options, Usage
+from synapse.cli.parse import number as whole
+from synapse.cli.show import clean
+
+if TYPE_CHECKING:
+    from orchestrator.preview import Preview
+    from orchestrator.supervisor import Supervisor
+    from orchestrator.task import Result, Task
+
+TOOLS = ("auto", "always", "never")
+
+
+def run_options(parser: Options) -> None:
+    add = parser.add_argument
+    add("task", nargs="?", metavar="TASK", help="what to do; none, or -: standard input")
+    add("--agent", required=True, metavar="A", help="who is to do it")
+    add("--project", default="general", metavar="P", help="for which project; else general")
+    engine_options(parser)
+    add("--view-budget", type=budget, default="auto", metavar="N", help="tokens for memory in the prompt, or auto")
+    add("--max-tokens", type=whole, metavar="N", help="end when it, with all below it, has taken so many")
+    add("--max-usd", type=float, metavar="N", help="end when it, with all below it, has cost so much")
+    add("--max-turns", type=whole, metavar="N", help="end after so many turns")
+    add("--timeout", type=float, metavar="S", help="end after so many seconds")
+    add("--memory-tools", choices=TOOLS, metavar="WHEN", help=f"{', '.join(TOOLS)}; else auto")
+    add("--intent", metavar="I", help="the same intent is the same work, whatever the text")
+    add("--force", action="store_true", help="do it even if it is being done, or was just done")
+    add("--tool", action="append", metavar="MODULE:FUNCTION", help="a function as a tool")
+    add("--mcp", action="append", metavar="CMD", help="the tools of an MCP server: its command, or its address")
+    add("--dry-run", action="store_true", help="show the prompt and its price; call nothing")
+
+
+def engine_options(parser: Options) -> None:
+    add = parser.add_argument
+    add("--engine", metavar="E", help="where the agent's file names none; else by the key there is")
+    add("--model", metavar="M", help="where the agent's file names none")
+    add("--script", metavar="MODULE:FUNCTION", help="what `--engine scripted` says")
+    add("--quiet", action="store_true", help="no progress")
+
+
+def budget(text: str) -> int | str:
+    return text if text == "auto" else whole(text)
+
+
+def run(call: Call) -> int:
+    args = call.args
+    task, engine = _task(call), chosen(args.engine)
+    if args.dry_run:
+        return _dry_run(call, task, engine)
+    from orchestrator.cli.living import live
+
+    if engine == "scripted" and args.engine is None and not args.script:
+        call.note("no key is set (ANTHROPIC_API_KEY, OPENAI_API_KEY): a scripted agent only repeats its task")
+    with supervisor(call, engine) as boss:
+        lived = live(boss, _with_tools(boss, task, args.mcp or []), quiet=args.quiet or call.json)
+    result: Result = lived.value
+    call.show(result.fields, lambda: clean_text(result.text))
+    call.note(ended(result))
+    return lived.code(result.done)
+
+
+def supervisor(call: Call, engine: str) -> Supervisor:
+    """A supervisor of this workspace, with what the options say."""
+    from orchestrator.supervisor import Supervisor
+
+    args = call.args
+    model = model_of(engine, args.model)
+    tools = [function(name) for name in getattr(args, "tool", None) or ()]
+    return Supervisor(call.memory, engine=made(engine, args.script), model=model, tools=tools)
+
+
+async def _with_tools(boss: Supervisor, task: Task, servers: list[str]) -> Result:
+    """The task, while the servers of its tools run."""
+    if not servers:
+        return await boss.spawn(task)
+    import shlex
+
+    from orchestrator.mcp import mcp_tools
+
+    async with AsyncExitStack() as stack:
+        for server in servers:
+            taken = [tool.tool.name for tool in boss.user_tools]
+            named = server if "://" in server else shlex.split(server)
+            boss.user_tools += await stack.enter_async_context(mcp_tools(named, taken=taken))
+        return await boss.spawn(task)
+
+
+def _task(call: Call) -> Task:
+    from orchestrator.task import Task
+
+    args = call.args
+    text = said(args.task)
+    names = "view_budget max_tokens max_usd max_turns timeout memory_tools intent force".split()
+    more: dict[str, Any] = {name: getattr(args, name) for name in names}
+    return Task(text, args.agent, args.project, **more)
+
+
+def said(text: str | None) -> str:
+    """The argument, or standard input."""
+    found = sys.stdin.read() if text in (None, "-") else str(text)
+    if not found.strip():
+        raise Usage("there is nothing to do: give a task, or write it to standard input")
+    return found.strip("\n")
+
+
+def clean_text(text: str) -> str:
+    return "\n".join(map(clean, text.split("\n"))) if sys.stdout.isatty() else text
+
+
+def ended(result: Result) -> str:
+    """How it ended and what it took, in a line or two."""
+    usage = result.usage
+    tokens = number(usage.input_tokens + usage.output_tokens)
+    again = ", as it did before (--force repeats it)" if result.repeated else ""
+    lines = [
+        f"{result.run}: {result.status}{again}; {tokens} tokens, {money(result.cost)}, "
+        f"overhead {result.overhead.billed:.1%}"
+    ]
+    lines += [result.why] if result.why else []
+    return clean("\n".join(lines).replace("\n", "; "))
+
+
+# -- before the spend ------------------------------------------------------------------------------
+
+
+def _dry_run(call: Call, task: Task, engine: str) -> int:
+    from orchestrator.preview import preview
+
+    agent = call.memory.store.agents().get(task.agent)
+    engine = engine if call.args.engine or not agent or not agent.engine else agent.engine
+    task = task._replace(model=call.args.model if not agent or not agent.model else None)
+    found = preview(call.memory, task, engine, takes_tools(engine), model_of(engine, call.args.model))
+    call.show(lambda: _as_json(found), lambda: clean_text(f"{found.prompt.text}\n{_estimate(found)}"))
+    return 0
+
+
+def _as_json(found: Preview) -> dict[str, Any]:
+    return {
+        "prompt": found.prompt.text,
+        "receipt": found.receipt,
+        "engine": found.engine,
+        "model": found.model,
+        "cost": {"first_turn_at_most": found.turn, "run": found.run, "turns": found.turns},
+    }
+
+
+def _estimate(found: Preview) -> str:
+    from orchestrator.receipt import explain
+
+    if found.turn is None:
+        price = f"the price of {found.model or 'no model'} is not known"
+    else:
+        price = f"the first turn at most {money(found.turn)}; a run of {found.turns:.0f} turns about {money(found.run)}"
+    told = explain(found.receipt).rstrip("\n")
+    return f"{'-' * 78}\nNothing was called and nothing was written.\n\n{told}\n\nPrice: {price}"
+
+
+# -- what dead processes left ------------------------------------------------------------------------
+
+
+def resume_options(parser: Options) -> None:
+    engine_options(parser)
+
+
+def resume(call: Call) -> int:
+    from orchestrator.cli.living import live
+
+    with supervisor(call, chosen(call.args.engine)) as boss:
+        lived = live(boss, _resumed(boss), quiet=call.args.quiet or call.json)
+    results: list[Result] = lived.value
+    call.show(
+        lambda: {"resumed": [result.fields() for result in results]},
+        lambda: "\n".join(map(ended, results)) or "nothing to go on with: no run has lost its supervisor",
+    )
+    return lived.code(all(result.done for result in results))
+
+
+async def _resumed(boss: Supervisor) -> list[Result]:
+    return [await boss.result(run) for run in await boss.resume()]

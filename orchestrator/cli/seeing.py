@@ -1,0 +1,93 @@
+"""`orchestrator ps | tree`: which runs there are, and who spawned whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from orchestrator.cli.grid import grid
+from orchestrator.cli.told import Fields, Told, below, first_line, lasted, money, number, one, runs, told
+from synapse.cli.call import Call
+from synapse.cli.options import Options
+from synapse.cli.parse import number as whole
+from synapse.cli.show import columns, first, short
+
+HEADERS = ("run", "state", "turns", "tokens", "cost", "time", "task")
+
+
+def ps_options(parser: Options) -> None:
+    add = parser.add_argument
+    add("--all", action="store_true", help="those that have ended too")
+    add("--agent", metavar="AGENT", help="only this agent's")
+    add("--project", metavar="P", help="only this project's")
+    add("--limit", type=whole, default=50, metavar="N", help="the newest so many; 0: all; else 50")
+
+
+def ps(call: Call) -> None:
+    args = call.args
+    state = None if args.all else "running"
+    found = runs(call, state=state, agent=args.agent, project=args.project, limit=args.limit or None)
+    shown = told(call, found)
+    call.show(lambda: {"runs": [each.json() for each in shown]}, lambda: listing(shown, everything=args.all))
+
+
+def listing(shown: list[Told], *, everything: bool) -> str:
+    if not shown:
+        return "no runs" if everything else "nothing runs; `orchestrator ps --all` lists what ran"
+    return grid(HEADERS, [_row(each) for each in shown], ("turns", "tokens", "cost", "time"))
+
+
+def _row(each: Told) -> list[str]:
+    figures = [str(each.turns), number(each.tokens), money(each.cost), lasted(each.took)]
+    return [each.id, each.state, *figures, first(str(each.fields.get("task", "")))]
+
+
+def tree_options(parser: Options) -> None:
+    add = parser.add_argument
+    add("run", nargs="?", metavar="RUN", help="from this run on; else all trees")
+    add("--limit", type=whole, default=10, metavar="N", help="the newest so many trees; 0: all; else 10")
+
+
+def tree(call: Call) -> None:
+    grown = _trees(call)
+    shown = {each.id: each for each in told(call, [run for tops in grown.values() for run in tops])}
+    tops = [str(run["run"]) for run in grown.get(None, ())]
+    call.show(
+        lambda: {"trees": [_nested(top, shown, grown) for top in tops]},
+        lambda: "\n".join(line for top in tops for line in drawn(top, shown, grown, columns() or 0)) or "no runs",
+    )
+
+
+def _trees(call: Call) -> dict[str | None, list[Fields]]:
+    """The runs below the one that was asked for, or the newest trees; by parent."""
+    if call.args.run:
+        top = one(call, call.args.run)
+        grown = below(runs(call, root=top["root"]))
+        kept: dict[str | None, list[Fields]] = {None: [top]}
+        left = [str(top["run"])]
+        while left:
+            id = left.pop()
+            kept[id] = grown.get(id, [])
+            left += [str(run["run"]) for run in kept[id]]
+        return kept
+    grown = below(runs(call))
+    if call.args.limit:
+        grown[None] = grown.get(None, [])[-call.args.limit :]
+    return grown
+
+
+def drawn(
+    top: str, shown: dict[str, Told], grown: dict[str | None, list[Fields]], width: int, lead: str = "", turn: str = ""
+) -> Iterator[str]:
+    """The lines of a tree: each run with its state, and what it left or is at."""
+    each = shown[top]
+    figures = f"{number(each.tokens)} tokens, {money(each.cost)}, {lasted(each.took)}"
+    yield short(f"{lead}{turn}{top}  {each.state}  {figures}  {first_line(each)}", width)
+    inner = lead + {"": "", "├─ ": "│  ", "└─ ": "   "}[turn]
+    children = [str(run["run"]) for run in grown.get(top, ())]
+    for child in children:
+        yield from drawn(child, shown, grown, width, inner, "└─ " if child == children[-1] else "├─ ")
+
+
+def _nested(top: str, shown: dict[str, Told], grown: dict[str | None, list[Fields]]) -> dict[str, object]:
+    children = [_nested(str(run["run"]), shown, grown) for run in grown.get(top, ())]
+    return {**shown[top].json(), "children": children}

@@ -1,0 +1,72 @@
+"""`orchestrator team`: a brief for a whole team."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from orchestrator.cli.engines import chosen, made, model_of
+from orchestrator.cli.grid import grid
+from orchestrator.cli.running import clean_text, engine_options, said
+from orchestrator.cli.told import money, number
+from synapse.cli.call import Call
+from synapse.cli.options import Options
+from synapse.cli.show import fields
+from synapse.records import Pending
+from synapse.workspace import OPERATOR
+
+if TYPE_CHECKING:
+    from orchestrator.task import Result
+    from orchestrator.team import Report
+
+HEADERS = ("run", "state", "tokens", "cost", "said")
+
+
+def team_options(parser: Options) -> None:
+    add = parser.add_argument
+    add("--project", required=True, metavar="P", help="which project it is")
+    add("--brief", metavar="TEXT", help="what is wanted; none, or -: standard input")
+    add("--file", metavar="FILE", help="who takes part; else team.yaml in the workspace")
+    add("--force", action="store_true", help="do again what was just done")
+    engine_options(parser)
+
+
+def team(call: Call) -> int:
+    from orchestrator.cli.living import live
+    from orchestrator.supervisor import Supervisor
+    from orchestrator.team import Team
+
+    args, brief = call.args, said(call.args.brief)
+    who = Team.from_yaml(args.file or os.path.join(call.memory.store.root or call.root, "team.yaml"))
+    engine = chosen(args.engine or who.engine)
+    model, acts = model_of(engine, args.model, who.models), made(engine, args.script or who.script)
+    with Supervisor(call.memory, engine=acts, model=model) as boss:
+        work = who.run(boss, brief, args.project, args.force)
+        lived = live(boss, work, quiet=args.quiet or call.json)
+    report: Report = lived.value
+    call.show(lambda: _as_json(report), lambda: _shown(report))
+    _taken_in(call, report.runs[-1])
+    return lived.code(report.done)
+
+
+def _taken_in(call: Call, last: Result) -> None:
+    """The operator was told of it: on record, so that it is nobody's debt."""
+    if last.entry:
+        about = {"agent": OPERATOR, "run": last.run, "epoch": 0, "state": "acked", "ids": [last.entry]}
+        call.memory.store.log.append(Pending("delivery", OPERATOR, about))
+
+
+def _as_json(report: Report) -> dict[str, object]:
+    runs = [fields(result.fields()) for result in report.runs]
+    return {"status": report.status, "text": report.text, "plan": report.plan, "runs": runs}
+
+
+def _shown(report: Report) -> str:
+    rows = [_row(result) for result in report.runs]
+    return f"{clean_text(report.text)}\n\n{grid(HEADERS, rows, ('tokens', 'cost'))}\n\nThe project is {report.status}."
+
+
+def _row(result: Result) -> list[str]:
+    usage = result.usage
+    tokens = number(usage.input_tokens + usage.output_tokens)
+    return [result.run or "-", result.status, tokens, money(result.cost), result.why or result.summary]

@@ -1,0 +1,132 @@
+"""Runs as they are told: from their records, and from their ledgers while they run. Reads, and decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from orchestrator import ledger
+from orchestrator.folder import LEDGER, Folder
+from orchestrator.holder import lives
+from synapse.cli.call import Call
+from synapse.cli.show import first
+from synapse.errors import Conflict, NotFound
+
+Fields = Mapping[str, Any]
+
+
+class Told(NamedTuple):
+    """One run. `fields` are its records, laid over one another; the figures are as of now."""
+
+    fields: Fields
+    turns: int
+    tokens: int
+    cost: float | None
+    took: int
+    held: bool = True
+
+    @property
+    def id(self) -> str:
+        return str(self.fields["run"])
+
+    @property
+    def running(self) -> bool:
+        return str(self.fields["state"]) == "running"
+
+    @property
+    def state(self) -> str:
+        """`running`, `orphaned` where its supervisor is gone, or how it ended."""
+        if self.running:
+            return "running" if self.held else "orphaned"
+        return str(self.fields.get("status") or "ended")
+
+    def json(self) -> dict[str, Any]:
+        figures = {"turns": self.turns, "tokens": self.tokens, "cost": self.cost, "seconds": self.took / 1_000_000}
+        return {**self.fields, **figures, "state": self.state}
+
+
+def told(call: Call, runs: Iterable[Fields]) -> list[Told]:
+    now = call.memory.store.clock()
+    return [_told(call, run, now) for run in runs]
+
+
+def _told(call: Call, run: Fields, now: int) -> Told:
+    took = (run.get("ended_at") or now) - run["at"]
+    usage = run.get("usage")
+    if usage is None:
+        lines = ledger.read(folder(call, run["run"]).lines(LEDGER))
+        usage, cost = ledger.spent(lines)
+        held = run["state"] != "running" or lives(call.memory.store.root or call.root, str(run.get("holder")))
+        return Told(run, len(lines), usage.input_tokens + usage.output_tokens, cost, took, held)
+    tokens = usage.get("input_tokens", 0) + usage.get("output_tokens", 0)
+    return Told(run, run.get("turns", 0), tokens, run.get("cost"), took)
+
+
+def runs(call: Call, **wanted: Any) -> list[dict[str, Any]]:
+    """The newest first."""
+    call.memory.store.fresh()
+    return call.memory.store.index.query.runs(**wanted)
+
+
+def one(call: Call, name: str) -> Fields:
+    """The run of this name, or the only one whose name begins so."""
+    call.memory.store.fresh()
+    query = call.memory.store.index.query
+    found = query.run(name)
+    if found is not None:
+        return found
+    close = [run for run in query.runs() if name and str(run["run"]).startswith(name)]
+    if not close:
+        raise NotFound(f"there is no run {name}; `orchestrator ps --all` lists them", id=name)
+    if len(close) > 1:
+        several = ", ".join(str(run["run"]) for run in close[:5])
+        raise Conflict(f"{len(close)} runs begin with {name}: {several}", id=name)
+    return close[0]
+
+
+def folder(call: Call, run: str) -> Folder:
+    return Folder(call.memory.store.root or call.root, run)
+
+
+def first_line(each: Told) -> str:
+    """What came of it in a line, or what it is at."""
+    fields = each.fields
+    return first(str(fields.get("summary") or fields.get("why") or fields.get("task", "")))
+
+
+def below(runs: Iterable[Fields]) -> dict[str | None, list[Fields]]:
+    """The runs by their parents, oldest first; under None those whose parent is not among them."""
+    ordered = sorted(runs, key=lambda run: int(run["seq"]))
+    ids = {run["run"] for run in ordered}
+    found: dict[str | None, list[Fields]] = {}
+    for run in ordered:
+        parent = run.get("parent")
+        found.setdefault(parent if parent in ids else None, []).append(run)
+    return found
+
+
+# -- figures as people read them -------------------------------------------------------------------
+
+
+def money(cost: float | None) -> str:
+    if cost is None:
+        return "-"
+    return f"${cost:.2f}" if cost >= 1 or cost == 0 else f"${cost:.4f}"
+
+
+def number(count: int) -> str:
+    """With separators; from a million on as 1.2M."""
+    return f"{count:,}" if count < 1_000_000 else f"{count / 1_000_000:.1f}M"
+
+
+def lasted(micros: int) -> str:
+    seconds = max(micros, 0) / 1_000_000
+    if seconds < 1:
+        return f"{seconds * 1_000:.0f}ms"
+    if seconds < 60:
+        return f"{seconds:.1f}s"
+    minutes, rest = divmod(int(seconds), 60)
+    if minutes < 60:
+        return f"{minutes}m{rest:02}s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes:02}m" if hours < 48 else f"{hours // 24}d"

@@ -1,0 +1,72 @@
+"""The verbs of the orchestrator's shell. Data; imports no verb."""
+
+from __future__ import annotations
+
+from synapse.cli.verbs import Program, Verb, listed
+
+GROUPS = {
+    "do": "Give work to agents",
+    "see": "See what runs, and what ran",
+    "end": "Step in",
+    "keep": "Look after it",
+}
+
+
+def _verb(name: str, group: str, code: str, summary: str, example: str) -> Verb:
+    return Verb(name, group, code, summary, example, "orchestrator")
+
+
+_TABLE = (
+    _verb(
+        "run",
+        "do",
+        "running",
+        "give a task to an agent, and wait for what comes of it",
+        'orchestrator run --agent eng-frontend --project brain-suite \\\n    --max-usd 0.5 "Fix the landing page"',
+    ),
+    _verb(
+        "team",
+        "do",
+        "teaming",
+        "give a brief to a team: plan, work, test, report",
+        'orchestrator team --project shop --brief "A page that sells one book"',
+    ),
+    _verb("init", "do", "setup", "write an example workspace with a team", "orchestrator init"),
+    _verb("ps", "see", "seeing", "the runs that are going on, or all", "orchestrator ps --all --limit 20"),
+    _verb("tree", "see", "seeing", "who spawned whom", "orchestrator tree lead-1f0c"),
+    _verb("tail", "see", "tailing", "what a run did, step by step", "orchestrator tail eng-backend-9a31 --follow"),
+    _verb("stats", "see", "counting", "runs, tokens, cost, overhead", "orchestrator stats --by department --since 7d"),
+    _verb("receipt", "see", "explaining", "what went into a prompt, and why", "orchestrator receipt lead-1f0c"),
+    _verb("replay", "see", "explaining", "the prompt a run began with", "orchestrator replay lead-1f0c > p.md"),
+    _verb("wakes", "see", "hearing", "how far what is critical got, to whom", "orchestrator wakes --since 24h"),
+    _verb("debts", "see", "owing", "results that were paid for and that nobody read", "orchestrator debts"),
+    _verb("questions", "see", "owing", "what agents ask you", "orchestrator questions"),
+    _verb("stop", "end", "ending", "end runs, with all that they spawned", "orchestrator stop lead-1f0c"),
+    _verb("resume", "end", "running", "go on with runs whose process died", "orchestrator resume"),
+    _verb("up", "keep", "serving", "stay, and go on with runs whose process died", "orchestrator up --detach"),
+    _verb("down", "keep", "serving", "end what `up` began; its runs wait", "orchestrator down"),
+    _verb("status", "keep", "serving", "whether it is up, and what it holds", "orchestrator status"),
+)
+VERBS = {verb.name: verb for verb in _TABLE}
+
+
+def overview() -> str:
+    """What `orchestrator --help` says."""
+    lines = ["usage: orchestrator [--root DIR] [--json] VERB ...", "", "Teams of agents on a shared memory.", ""]
+    return "\n".join([*lines, *listed(GROUPS, _TABLE), *_FOOT])
+
+
+_FOOT = (
+    "Everywhere, before or after the verb:",
+    "  --root DIR  the workspace; else $SYNAPSE_ROOT, else ./shared-memory, else",
+    "              ~/shared-memory",
+    "  --json      print JSON, errors too",
+    "  --debug     show the traceback of an error",
+    "",
+    "A run may be named by the beginning of its name. All of this is the operator's: a",
+    "spawned run is refused. `orchestrator VERB --help` has an example each.",
+    "",
+)
+
+# A prompt shows what its agent may see; to others it is as closed as the entries in it.
+PROGRAM = Program("orchestrator", VERBS, frozenset(VERBS), overview)

@@ -1,0 +1,150 @@
+"""One supervisor per workspace that stays: takes over the runs whose supervisor is gone, until it is told to go down.
+
+It holds a lock for as long as it lives, and answers on a socket that only its user may open: a line of JSON asked,
+a line of JSON answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import os
+import socket
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from orchestrator.supervisor import Supervisor
+from synapse.errors import Conflict, NotFound, StoreError
+
+LOOK_EVERY = 0.5  # seconds: a run whose supervisor died is gone on with within two
+LONGEST_PATH = 100  # bytes that the path of a socket may have everywhere
+ANSWER_WITHIN = 5.0
+UP_ALREADY = "a daemon is up in this workspace already; `orchestrator status` shows it"
+
+
+class Daemon:
+    """The daemon of one workspace, in this process. Conflict where there is one already."""
+
+    def __init__(self, root: str, supervisor: Supervisor) -> None:
+        self.supervisor = supervisor
+        self.socket = os.path.join(_folder(root), ".daemon.sock")
+        self.down = asyncio.Event()
+        self.taken: list[str] = []
+        self.began = time.monotonic()
+        self._lock = _locked(root)
+
+    async def run(self) -> None:
+        """Until somebody asks it to go down. What still runs then is left for whoever comes next."""
+        server = await asyncio.start_unix_server(self._answer, sock=_bound(self.socket))
+        try:
+            async with server, self.supervisor:
+                while not self.down.is_set():
+                    self.taken += [run.id for run in await self.supervisor.resume()]
+                    await _either(self.down, LOOK_EVERY)
+                await self.supervisor.leave()
+        finally:
+            os.unlink(self.socket)
+            os.close(self._lock)
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(ANSWER_WITHIN):
+                asked = json.loads(await reader.readline() or b"{}")
+                writer.write(json.dumps(self._told(asked)).encode() + b"\n")
+                await writer.drain()
+        except (ValueError, AttributeError, OSError, TimeoutError):
+            pass  # whoever asks in another way is not answered
+        finally:
+            writer.close()
+
+    def _told(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        if asked.get("do") == "down":
+            self.down.set()
+        seconds = time.monotonic() - self.began
+        return {"pid": os.getpid(), "seconds": seconds, "runs": sorted(self.supervisor.sessions), "taken": self.taken}
+
+
+def ask(root: str, do: str) -> dict[str, Any]:
+    """What the daemon of a workspace answers; NotFound where none is up."""
+    path = os.path.join(root, "runs", ".daemon.sock")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line, _short(path) as near:
+        line.settimeout(ANSWER_WITHIN)
+        try:
+            line.connect(near)
+            line.sendall(json.dumps({"do": do}).encode() + b"\n")
+            with line.makefile("r", encoding="utf-8") as answer:
+                told: dict[str, Any] = json.loads(answer.readline())
+        except (FileNotFoundError, ConnectionRefusedError) as error:
+            raise NotFound("no daemon is up in this workspace; `orchestrator up` starts it", root=root) from error
+        except (OSError, ValueError) as error:
+            raise StoreError(f"the daemon of this workspace does not answer: {error}") from error
+    return told
+
+
+def is_up(root: str) -> bool:
+    """Whether a daemon holds this workspace, or is still on its way down."""
+    try:
+        os.close(_locked(root))
+    except Conflict:
+        return True
+    return False
+
+
+def _folder(root: str) -> str:
+    folder = os.path.join(root, "runs")
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    return folder
+
+
+def _locked(root: str) -> int:
+    """The lock of the one daemon, which ends with its process."""
+    path = os.path.join(_folder(root), ".daemon.lock")
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(descriptor)
+        raise Conflict(UP_ALREADY) from error
+    return descriptor
+
+
+def _bound(path: str) -> socket.socket:
+    """A socket at the path, for its owner alone. One that a dead daemon left is removed: the lock says that it is."""
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        with _short(path) as near:
+            made.bind(near)
+    except OSError as error:
+        made.close()
+        raise StoreError(f"{path} cannot be listened on: {error}") from error
+    finally:
+        os.umask(before)
+    return made
+
+
+@contextmanager
+def _short(path: str) -> Iterator[str]:
+    """A path to the same place that is short enough for a socket: through a link, where it has to be."""
+    if len(os.fsencode(path)) <= LONGEST_PATH:
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="orc-", dir="/tmp") as near:
+        os.symlink(os.path.abspath(os.path.dirname(path)), f"{near}/runs")
+        yield f"{near}/runs/{os.path.basename(path)}"
+
+
+async def _either(event: asyncio.Event, seconds: float) -> None:
+    """Wait for the event, but not longer."""
+    try:
+        await asyncio.wait_for(event.wait(), seconds)
+    except TimeoutError:
+        pass

@@ -1,0 +1,81 @@
+"""What a run would begin with: its prompt, what that would cost, what was left out. Begins nothing, writes nothing."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from orchestrator import budget, prices
+from orchestrator.books import HISTORY, MAX_OUTPUT
+from orchestrator.counting import Counter, Ratios
+from orchestrator.fence import SECRET_BYTES, secret
+from orchestrator.opening import Means, by_default, opened
+from orchestrator.prompt import Prompt
+from orchestrator.receipt import Receipt
+from orchestrator.runs import Run
+from orchestrator.task import Task
+from orchestrator.templates import Templates
+from synapse.core import Memory
+from synapse.errors import NotFound
+
+
+class Preview(NamedTuple):
+    """`turn` is the most that its first turn can cost; `turns` what such runs take, and `run` what they cost
+    without any cache. None where the model has no price."""
+
+    prompt: Prompt
+    receipt: Receipt
+    engine: str
+    model: str | None
+    turn: float | None
+    turns: float
+    run: float | None
+
+
+def preview(memory: Memory, task: Task, engine: str, takes_tools: bool, model: str | None) -> Preview:
+    """The beginning of this task on this engine, if it were begun now."""
+    store, root = memory.store, memory.store.root or ""
+    agent = store.agents().get(task.agent)
+    if agent is None:
+        raise NotFound(f"agent {task.agent} is not registered; `synapse agents` lists those that are", id=task.agent)
+    role = task.role or agent.role
+    model = task.model or agent.model or model
+    counter, past = Counter(model, ratio=Ratios(root).of(model)), _past(memory, role)
+    means = Means(by_default, "auto", _secret(root), Templates(store.root), counter, past)
+    run, seat = _run(task, role, store.clock()), memory.as_agent(agent.id)
+    prompt, receipt = opened(run, agent, None, seat, means, not takes_tools)
+    expected = budget.expected(role, past)
+    turn, whole = 0.0, 0.0
+    if engine != "scripted":
+        price = _price(memory, model)
+        if price is None:
+            return Preview(prompt, receipt, engine, model, None, expected.turns, None)
+        turn = prices.worst(price, counter.theirs(sum(receipt.tokens.values())), MAX_OUTPUT)
+        whole = prices.worst(price._replace(written=price.input), counter.theirs(int(expected.work)), 0)
+    return Preview(prompt, receipt, engine, model, turn, expected.turns, whole)
+
+
+def _run(task: Task, role: str, now: int) -> Run:
+    """A run that there is not."""
+    id = "not-begun"
+    asked = {key: value for key, value in task._asdict().items() if key != "text"}
+    fields = {"role": role, "task": task.text, "asked": asked}
+    return Run(id, task.agent, task.project, None, id, 0, 0, "running", None, None, 1, now, 0, fields)
+
+
+def _price(memory: Memory, model: str | None) -> prices.Price | None:
+    given = dict(memory.store.settings.other).get("prices")
+    own = given if isinstance(given, dict) else None
+    return prices.price(model, at=memory.store.clock(), given=own) if model else None
+
+
+def _past(memory: Memory, role: str) -> list[budget.Past]:
+    """The newest runs of the role."""
+    memory.store.index.catch_up()
+    ended = memory.store.index.query.runs(state="ended", limit=HISTORY)
+    return [budget.Past(*run["past"]) for run in reversed(ended) if run.get("past") and run.get("role") == role]
+
+
+def _secret(root: str) -> bytes:
+    """The workspace's, or one of noughts where it has none yet: then the fence will be another."""
+    return secret(root) if os.path.exists(os.path.join(root, "runs", ".secret")) else bytes(SECRET_BYTES)

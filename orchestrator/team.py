@@ -1,0 +1,235 @@
+"""A team at work: CTO, lead, engineers side by side, QA, report. Who takes part stands in a YAML file.
+
+Where the lead's engine is a model, its own tool calls drive the work. Where it is scripted or a coding client, the
+lead writes a plan, and the plan does. Nothing here knows how a run is lived.
+
+A plan has a line for each task, and what stands indented below it belongs to it:
+
+    - [eng-backend] Serve GET /v2/users; check it with the tests in api/.
+      It has to answer within 100 ms.
+    - [eng-frontend] Draw the profile page.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from orchestrator.supervisor import Supervisor
+from orchestrator.task import Result, Task
+from synapse import yaml_text
+from synapse.core import Memory
+from synapse.errors import InvalidEntry, NotFound, SynapseError
+
+MODELS = ("anthropic", "openai", "openai-chat")  # engines whose agents spawn and wait by themselves
+TOPIC = "plan"
+VIEW_BUDGET = 2_000  # tokens: the team works by what the memory shows it
+_PART = re.compile(r"[ ]{0,3}(?:[-*]|\d+[.)])[ ]+\[([a-z0-9][a-z0-9_-]*)\][ ]+(\S.*)")
+
+
+class Part(NamedTuple):
+    """One task of a plan."""
+
+    agent: str
+    task: str
+
+
+class Report(NamedTuple):
+    """What came of a brief: the lead's last word, and every run on the way, in order."""
+
+    status: str
+    text: str
+    runs: tuple[Result, ...]
+    plan: str | None = None
+
+    @property
+    def done(self) -> bool:
+        return self.status == "done"
+
+
+class Team(NamedTuple):
+    """Who works together. Engine and model are the supervisor's business, unless an agent's file names them."""
+
+    lead: str
+    engineers: tuple[str, ...]
+    cto: str | None = None
+    qa: str | None = None
+    engine: str = "auto"
+    models: Mapping[str, str] = {}
+    script: str | None = None
+    view_budget: int | str = VIEW_BUDGET
+    max_tokens: int | None = None
+    max_usd: float | None = None
+
+    @classmethod
+    def from_yaml(cls, path: str) -> Team:
+        """The team that a file describes."""
+        try:
+            with open(path, encoding="utf-8") as file:
+                text = file.read()
+        except FileNotFoundError as error:
+            raise NotFound(f"{path} is not there; `orchestrator init` writes an example", id=path) from error
+        return team_of(yaml_text.load(text, depth=3, typed=True), path)
+
+    async def run(self, supervisor: Supervisor, brief: str, project: str = "general", force: bool = False) -> Report:
+        """Do what the brief asks for."""
+        async with supervisor:
+            work = _Work(self, supervisor, brief, project, force)
+            if await self._is_driven_by_tools(supervisor):
+                return await work.by_tools()
+            return await work.by_plan()
+
+    async def _is_driven_by_tools(self, supervisor: Supervisor) -> bool:
+        agent = await supervisor.desk(supervisor.books.agent, self.lead)
+        return (agent.engine or supervisor.default_engine) in MODELS
+
+
+def team_of(fields: Mapping[str, Any], path: str = "team.yaml") -> Team:
+    """The team that these fields describe; InvalidEntry lists what is wrong."""
+    problems = [f"{name} is not known" for name in fields if name not in Team._fields]
+    problems += [f"{name} is missing" for name in ("lead", "engineers") if not fields.get(name)]
+    engineers = fields.get("engineers") or []
+    if not isinstance(engineers, list):
+        problems.append("engineers: write a list such as [eng-a, eng-b]")
+    models = fields.get("models") or {}
+    if not isinstance(models, dict):
+        problems.append("models: write `engine: model` lines")
+    if problems:
+        raise InvalidEntry(f"{path}: {'; '.join(problems)}", path=path, problems=problems)
+    given = {name: value for name, value in fields.items() if value is not None}
+    return Team(**(given | {"engineers": tuple(map(str, engineers)), "models": models}))
+
+
+def parts(plan: str) -> list[Part]:
+    """The tasks of a plan, in its order."""
+    found: list[tuple[str, list[str]]] = []
+    inside = False
+    for line in plan.splitlines():
+        match = _PART.fullmatch(line.rstrip())
+        if match:
+            found.append((match[1], [match[2]]))
+            inside = True
+        elif inside and line.startswith("  ") and line.strip():
+            found[-1][1].append(line.strip())
+        elif line.strip():
+            inside = False
+    return [Part(agent, "\n".join(lines)) for agent, lines in found]
+
+
+class _Work:
+    """One brief on its way."""
+
+    def __init__(self, team: Team, boss: Supervisor, brief: str, project: str, force: bool) -> None:
+        self.team, self.boss, self.brief, self.project, self.force = team, boss, brief, project, force
+        self.runs: list[Result] = []
+
+    # -- by the lead's own tool calls ------------------------------------------------------------------
+
+    async def by_tools(self) -> Report:
+        team = self.team
+        if team.cto:
+            text = f"{self.brief}\n\nGive this project to {team.lead}, with all of it. {self._roster()}"
+        else:
+            text = f"{self.brief}\n\n{self._roster()}"
+        result = await self._do(team.cto or team.lead, text)
+        below = await self.boss.desk(lambda: self.boss.books.runs.all(root=result.run))
+        others = [await self.boss.result(run) for run in reversed(below) if run.id != result.run and not run.running]
+        return Report(result.status, result.text, (*others, result))
+
+    def _roster(self) -> str:
+        team = self.team
+        checks = f" When they are done, {team.qa} tests." if team.qa else ""
+        plan = f"as an entry in projects/{self.project} with the topic `{TOPIC}`"
+        return (
+            f"{team.lead} writes the plan {plan}, and gives the tasks to {', '.join(team.engineers)}, side by side."
+            f"{checks} In the end {team.lead} reports."
+        )
+
+    # -- by the plan -----------------------------------------------------------------------------------
+
+    async def by_plan(self) -> Report:
+        team, parent = self.team, None
+        if team.cto:
+            aim = f"Set the goal and the limits of this project for {team.lead}, who plans it:\n\n{self.brief}"
+            parent = (await self._do(team.cto, aim)).run
+            if not self.runs[-1].done:
+                return self._so_far()
+        planned = await self._do(team.lead, self._planning(), parent)
+        if not planned.done:
+            return self._so_far()
+        plan, text = await self.boss.desk(_plan, self.boss.books.memory, planned, team.lead, self.project)
+        tasks = parts(text)
+        if problem := self._problem(tasks):
+            return Report("blocked", problem, tuple(self.runs), plan)
+        made = await asyncio.gather(*(self._try(part.agent, part.task, planned.run) for part in tasks))
+        self.runs += made
+        if team.qa:
+            await self._do(team.qa, self._testing(made), planned.run, role="qa")
+        report = await self._do(team.lead, self._reporting(made), parent)
+        unfinished = [result.status for result in self.runs if not result.done]
+        return Report(unfinished[0] if unfinished else report.status, report.text, tuple(self.runs), plan)
+
+    def _planning(self) -> str:
+        return (
+            f"Plan this project, and nothing else yet:\n\n{self.brief}\n\nYour engineers: "
+            f"{', '.join(self.team.engineers)}. End with the plan, a line for each task, all of them to be done side "
+            "by side:\n- [AGENT] what to do, where, and how to check it"
+        )
+
+    def _problem(self, tasks: Iterable[Part]) -> str:
+        """Why nobody can begin with these."""
+        asked = {part.agent for part in tasks}
+        strangers = sorted(asked - set(self.team.engineers))
+        if strangers:
+            return f"The plan names {', '.join(strangers)}, no engineer of this team."
+        return "" if asked else "The plan has no line of the form `- [AGENT] TASK`."
+
+    def _testing(self, made: Iterable[Result]) -> str:
+        return f"Test what the engineers of project {self.project} say they have done:\n{_listed(made)}"
+
+    def _reporting(self, made: Iterable[Result]) -> str:
+        tested = f"\nTested by {self.team.qa}: {_listed(self.runs[-1:])}" if self.team.qa else ""
+        return (
+            f"Report on project {self.project}. The memory has what came of each task:\n{_listed(made)}{tested}\n\n"
+            f"It was asked for:\n\n{self.brief}"
+        )
+
+    def _so_far(self) -> Report:
+        last = self.runs[-1]
+        return Report(last.status, last.text or last.why, tuple(self.runs))
+
+    # -- one run ---------------------------------------------------------------------------------------
+
+    async def _do(self, agent: str, text: str, parent: str | None = None, role: str | None = None) -> Result:
+        result = await self._try(agent, text, parent, role)
+        self.runs.append(result)
+        return result
+
+    async def _try(self, agent: str, text: str, parent: str | None, role: str | None = None) -> Result:
+        """A run, whatever becomes of it: one that may not begin is a result too."""
+        team = self.team
+        limits = {"max_tokens": team.max_tokens, "max_usd": team.max_usd} if parent is None else {}
+        task = Task(text, agent, self.project, team.view_budget, role=role, force=self.force, **limits)  # type: ignore[arg-type]
+        try:
+            return await self.boss.spawn(task, parent=parent)
+        except SynapseError as error:
+            return Result("refused", "", "", why=f"{agent}: {error}")
+
+
+def _listed(results: Iterable[Result]) -> str:
+    return "\n".join(
+        f"- {result.run or 'not begun'}: {result.status}, {result.entry or result.why}" for result in results
+    )
+
+
+def _plan(memory: Memory, planned: Result, lead: str, project: str) -> tuple[str, str]:
+    """The plan that the lead wrote as an entry while it planned, else its last words, now an entry: id and text."""
+    seat, place = memory.as_agent(lead), f"projects/{project}"
+    began = memory.store.index.query.run(planned.run) or {"at": 0}
+    for entry in seat.read(namespace=place, author=lead, since=began["at"]):
+        if entry.topic == TOPIC and parts(entry.body):
+            return entry.id, entry.body
+    written = seat.append(planned.text, place, priority="important", topic=TOPIC, once=f"{planned.run}/{TOPIC}")
+    return written.id, written.body

@@ -1,0 +1,305 @@
+"""`init`, `run`, `team`, `resume`: work from the shell, with scripted agents."""
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import synapse
+from orchestrator.cli import engines, example
+from orchestrator.cli.living import NOT_DONE
+from synapse.declared import parse_agent
+
+PLAYS = """
+from orchestrator.engines.scripted import Move
+def blocked(seen):
+    return Move("I cannot.", blocked="There is no key.")
+def stuck(seen):
+    return Move("Never said", takes=60)
+def doubles(seen):
+    return Move("", (("double", {"number": 21}),)) if seen.turn == 0 else seen.messages[-1].text
+def double(number: int) -> int:
+    \"\"\"Twice the number.\"\"\"
+    return 2 * number
+def hostile(seen):
+    return "\\x1b[2Jdone"
+"""
+
+
+@pytest.fixture
+def here(run, tmp_path, monkeypatch):
+    """The example workspace, and a module of scripts beside it."""
+    assert run("init").code == 0
+    (tmp_path / "plays.py").write_text(PLAYS)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.delitem(sys.modules, "plays", raising=False)
+    return tmp_path / "shared-memory"
+
+
+# -- init --------------------------------------------------------------------------------------------------
+
+
+def test_init_writes_an_example_that_the_memory_takes(here, run):
+    with synapse.open(str(here)) as memory:
+        assert [agent.id for agent in memory.agents()] == sorted(example.AGENTS)
+        assert memory.verify().ok
+        assert dict(memory.store.settings.other)["limits"] == {"run": {"turns": 40, "seconds": 3600}}
+        assert parse_agent(example.AGENTS["lead"]).role == "project-lead"
+
+
+def test_init_leaves_what_is_there(here, run):
+    (here / "team.yaml").write_text("mine")
+    done = run("init")
+    assert (done.code, done.out.splitlines()[0]) == (0, "shared-memory is ready; nothing in it was changed")
+    assert (here / "team.yaml").read_text() == "mine"
+    assert run("init", "other", "--json").json["files"] == [
+        *[f"agents/{id}.yaml" for id in example.AGENTS],
+        "team.yaml",
+    ]
+
+
+# -- run -----------------------------------------------------------------------------------------------------
+
+
+def test_run(here, run):
+    done = run("run", "--agent", "eng-backend", "--project", "web", "Fix it")
+    assert (done.code, done.out) == (0, "Finished: Fix it\n")
+    assert "no key is set" in done.err
+    (last,) = [line for line in done.err.splitlines() if "overhead" in line]
+    assert last.startswith("eng-backend-")
+    assert ": done; " in last
+    assert any("says     Finished: Fix it  (" in line for line in done.err.splitlines())
+
+
+def test_run_json_is_the_result_alone(here, run):
+    done = run("run", "--agent", "eng-backend", "--json", "Fix it")
+    assert (done.json["status"], done.json["text"], done.err) == ("done", "Finished: Fix it", "")
+    assert run("tree", "--json").json["trees"][0]["run"] == done.json["run"]
+
+
+def test_run_reads_the_task_from_standard_input(here, shell):
+    done = shell("run", "--agent", "eng-backend", "--quiet", stdin="Fix it\nat once\n")
+    assert (done.code, done.out) == (0, "Finished: Fix it\n")
+    assert shell("run", "--agent", "eng-backend", stdin=" \n").code == 2
+
+
+def test_run_ends_with_zero_only_when_it_is_done(here, run):
+    done = run("run", "--agent", "eng-backend", "--script", "plays:blocked", "Fix it")
+    assert (done.code, done.out) == (NOT_DONE, "I cannot.\n")
+    assert done.err.splitlines()[-1].endswith("There is no key.")
+    done = run("run", "--agent", "eng-backend", "--script", "plays:stuck", "--timeout", "0.3", "Fix this")
+    assert (done.code, "timeout" in done.err) == (NOT_DONE, True)
+    done = run("run", "--agent", "eng-backend", "--max-tokens", "10", "Fix that")
+    assert (done.code, "limit of tokens" in done.err) == (NOT_DONE, True)
+
+
+def test_the_same_work_is_not_done_twice(here, run):
+    first = run("run", "--agent", "eng-backend", "--json", "Fix it").json["run"]
+    again = run("run", "--agent", "eng-backend", "fix  it")
+    assert "as it did before" in again.err
+    assert run("run", "--agent", "eng-backend", "--json", "Fix it").json["run"] == first
+    assert run("run", "--agent", "eng-backend", "--json", "--force", "Fix it").json["run"] != first
+
+
+def test_run_with_a_tool(here, run):
+    words = ("run", "--agent", "eng-backend", "--script", "plays:doubles", "--tool", "plays:double", "Double it")
+    done = run(*words)
+    assert (done.code, done.out) == (0, "42\n")
+    assert "calls    double(number=21)" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("--agent", "nobody", "x"), 3),
+        (("x",), 2),
+        (("--agent", "eng-backend", "--engine", "warp", "x"), 1),
+        (("--agent", "eng-backend", "--tool", "nothing", "x"), 2),
+        (("--agent", "eng-backend", "--tool", "nothing:here", "x"), 2),
+        (("--agent", "eng-backend", "--view-budget", "some", "x"), 2),
+    ],
+)
+def test_run_says_what_is_wrong(here, run, words, code):
+    done = run("run", *words)
+    assert (done.code, done.out) == (code, "")
+    assert done.err.splitlines()[-1].startswith("orchestrator: ")
+    assert "bug" not in done.err
+
+
+def files(root):
+    return sorted((str(path), path.stat().st_mtime_ns) for path in root.rglob("*") if ".index" not in str(path))
+
+
+def test_a_dry_run_calls_and_writes_nothing(here, run):
+    with synapse.open(str(here)) as memory:
+        memory.as_agent("lead").append("Use /v2", "projects/web", priority="critical")
+    before = files(here)
+    done = run("run", "--agent", "eng-backend", "--project", "web", "--dry-run", "Fix it")
+    assert done.code == 0
+    for told in ("> Use /v2", "## Your Task\nFix it", "Nothing was called", "  system", "  view", "Shown: 1 entry"):
+        assert told in done.out
+    assert done.out.splitlines()[-1].startswith("Price: the first turn at most $0.00")
+    assert (
+        sorted((str(path), path.stat().st_mtime_ns) for path in here.rglob("*") if ".index" not in str(path)) == before
+    )
+
+
+def test_a_dry_run_knows_prices_without_a_key(here, run):
+    words = ("run", "--agent", "eng-backend", "--dry-run", "--json", "--engine")
+    cost = run(*words, "anthropic", "--model", "claude-sonnet-4-5", "Fix it").json["cost"]
+    assert 0 < cost["first_turn_at_most"] < 1
+    assert cost["run"] > 0
+    assert run(*words, "openai", "--model", "unheard-of", "Fix it").json["cost"]["run"] is None
+
+
+def test_the_prompt_of_a_run_is_the_one_of_its_dry_run(here, run):
+    run("run", "--agent", "qa", "First")
+    words = ("--agent", "eng-backend", "--project", "web", "--view-budget", "500", "--json", "Fix it")
+    dry = run("run", "--dry-run", *words).json
+    id = run("run", *words).json["run"]
+    assert run("replay", id).out == dry["prompt"]
+    done = run("receipt", id)
+    assert done.out.startswith(f"Run {id}, epoch 1, of eng-backend")
+    assert run("receipt", id, "--json").json["receipt"]["prompt"] == dry["receipt"]["prompt"]
+
+
+def test_a_prompt_is_made_again_from_the_log(here, run):
+    run("run", "--agent", "qa", "First")
+    id = run("run", "--agent", "eng-backend", "--view-budget", "500", "--json", "Fix it").json["run"]
+    prompt = run("replay", id).out
+    os.unlink(here / "runs" / id / "steps.jsonl")
+    run("run", "--agent", "lead", "Later")
+    assert run("replay", id).out == prompt
+
+
+def test_which_engine_there_is_a_key_for():
+    assert engines.chosen(None, {}) == engines.chosen("auto", {}) == "scripted"
+    assert engines.chosen(None, {"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"}) == "anthropic"
+    assert engines.chosen("auto", {"OPENAI_API_KEY": "k"}) == "openai"
+    assert engines.chosen("codex", {"OPENAI_API_KEY": "k"}) == "codex"
+    assert engines.model_of("openai", None, {"openai": "mine"}) == "mine"
+    assert engines.model_of("openai", "this", {"openai": "mine"}) == "this"
+    assert engines.model_of("scripted", None) is None
+
+
+# -- team ----------------------------------------------------------------------------------------------------
+
+
+def test_team_runs_at_once(here, run):
+    done = run("team", "--project", "hello", "--brief", "Say what you know")
+    assert done.code == 0
+    lines = done.out.splitlines()
+    assert lines[0] == "2 of 2 tasks are done; I was shown what 2 of them left in the memory."
+    assert lines[-1] == "The project is done."
+    assert len(run("tree").out.splitlines()) == 6
+    assert run("debts").out == "no debts: every result was read\n"
+
+
+def test_team_json_and_file(here, run, tmp_path):
+    (tmp_path / "two.yaml").write_text("lead: lead\nengineers: [eng-backend]\nscript: orchestrator.rehearsal:play\n")
+    done = run("team", "--project", "p", "--brief", "b", "--file", "two.yaml", "--json")
+    assert [each["status"] for each in done.json["runs"]] == ["done"] * 3
+    assert run("team", "--project", "p", "--brief", "b", "--file", "none.yaml").code == 3
+    assert run("team", "--project", "p", "--brief", " ").code == 2
+
+
+def test_a_blocked_team_is_not_done(here, run):
+    done = run("team", "--project", "p", "--brief", "b", "--script", "plays:blocked")
+    assert done.code == NOT_DONE
+    assert done.out.splitlines()[-1] == "The project is blocked."
+
+
+# -- on a terminal, and in the end ---------------------------------------------------------------------------
+
+
+def at_a_terminal(*words, after=None, do=None, width=80):
+    """What a command shows on a terminal of its own; `do` happens once `after` was shown."""
+    child, terminal = pty.fork()
+    if child == 0:
+        os.environ.pop("COLUMNS", None)
+        os.execv(sys.executable, [sys.executable, "-m", "orchestrator", *words])
+    import fcntl
+    import struct
+    import termios
+
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
+    shown, end = b"", time.monotonic() + 30
+    while time.monotonic() < end:
+        try:
+            data = os.read(terminal, 65_536)
+        except OSError:
+            break
+        shown += data
+        if after and after in shown:
+            after = None
+            do(child, terminal)
+    os.close(terminal)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), shown.decode(errors="replace")
+
+
+def test_progress_on_a_terminal_and_ctrl_c(here, run):
+    words = ("run", "--agent", "eng-backend", "--script", "plays:stuck", "Get stuck")
+    code, shown = at_a_terminal(*words, after=b"running", do=lambda child, terminal: os.write(terminal, b"\x03"))
+    assert code == 130
+    assert "stopped by the operator" in shown
+    (ended,) = run("ps", "--all", "--json").json["runs"]
+    assert (ended["state"], ended["why"]) == ("stopped", "stopped by the operator")
+    with synapse.open(str(here)) as memory:
+        (entry,) = memory.as_agent("cto").read(namespace="status/*")
+        assert entry.body.startswith("Stopped: stopped by the operator")
+
+
+def test_a_terminal_gets_no_control_from_an_agent(here):
+    code, shown = at_a_terminal("run", "--agent", "eng-backend", "--script", "plays:hostile", "--quiet", "Do it")
+    assert code == 0
+    assert "\\x1b[2Jdone" in shown
+    assert "\x1b[2J" not in shown
+
+
+def test_tables_keep_to_the_terminal(here, run):
+    run("team", "--project", "hello", "--brief", "Say what you know, and say it in so many words that no line holds it")
+    for verb in (["ps", "--all"], ["tree"], ["stats"], ["wakes"]):
+        _, shown = at_a_terminal(*verb)
+        plain = [line for line in shown.replace("\r", "").split("\n") if "\x1b" not in line]
+        assert max(map(len, plain)) <= 80
+
+
+def test_a_run_that_is_killed_is_gone_on_with(here, run, tmp_path):
+    line = [sys.executable, "-m", "orchestrator", "run", "--agent", "eng-backend", "--script", "plays:stuck", "Work"]
+    process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    end = time.monotonic() + 10
+    while not (runs := run("ps", "--json").json["runs"]) and time.monotonic() < end:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.wait(10)
+    assert run("ps", "--json").json["runs"][0]["state"] == "orphaned"
+    done = run("resume")
+    assert (done.code, done.out.split()[:2]) == (0, [f"{runs[0]['run']}:", "done;"])
+    assert run("resume").out.startswith("nothing to go on with")
+    assert run("ps", "--all", "--json").json["runs"][0]["epoch"] == 2
+
+
+def test_up_status_down(here, run):
+    assert run("status").code == run("down").code == 3
+    up = run("up", "--detach")
+    assert up.code == 0
+    try:
+        assert run("status").out.startswith(f"{up.out.strip()} for 0 s; it holds these runs: none")
+        assert run("up").code == run("up", "--detach").code == 5
+    finally:
+        assert run("down").out == "down\n"
+    assert run("status").code == 3
+
+
+def test_questions(here, run):
+    assert run("questions").out == "no questions\n"
+    with synapse.open(str(here)) as memory:
+        asked = memory.as_agent("eng-backend").append("Which port?", "status/web", to="operator").id
+    done = run("questions")
+    assert "    Which port?" in done.out
+    assert done.out.splitlines()[-1] == f'    answer: synapse tell eng-backend --re {asked} "..."'
+    assert run("questions", "--json").json["questions"][0]["id"] == asked

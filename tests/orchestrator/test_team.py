@@ -1,0 +1,169 @@
+"""A team: what its file says, what a plan is, and the way of a brief through it."""
+
+import asyncio
+
+import pytest
+
+import synapse
+from orchestrator import Supervisor, Team
+from orchestrator.cli.example import AGENTS, TEAM
+from orchestrator.engines.scripted import Move, Scripted
+from orchestrator.rehearsal import play
+from orchestrator.team import Part, parts, team_of
+from synapse.declared import parse_agent
+
+
+@pytest.fixture
+def mem(tmp_path):
+    with synapse.init(str(tmp_path / "ws")) as memory:
+        for text in AGENTS.values():
+            memory.register(parse_agent(text))
+        yield memory
+
+
+@pytest.fixture
+def team(tmp_path):
+    path = tmp_path / "team.yaml"
+    path.write_text(TEAM)
+    return Team.from_yaml(str(path))
+
+
+def act(mem, team, script, brief="Say what you know", **more):
+    with Supervisor(mem, engine=Scripted(script)) as boss:
+        return asyncio.run(team.run(boss, brief, "hello", **more))
+
+
+def test_the_file_of_the_example(team):
+    assert (team.cto, team.lead, team.engineers, team.qa) == ("cto", "lead", ("eng-backend", "eng-frontend"), "qa")
+    assert (team.engine, team.view_budget, team.max_usd) == ("auto", 2_000, None)
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({}, "lead is missing; engineers is missing"),
+        ({"lead": "a", "engineers": "b"}, "engineers: write a list"),
+        ({"lead": "a", "engineers": ["b"], "boss": "c"}, "boss is not known"),
+        ({"lead": "a", "engineers": ["b"], "models": "m"}, "models: write"),
+    ],
+)
+def test_a_file_that_is_wrong_is_told_what(fields, told):
+    with pytest.raises(synapse.InvalidEntry, match=told):
+        team_of(fields)
+
+
+def test_a_file_that_is_missing(tmp_path):
+    with pytest.raises(synapse.NotFound, match="orchestrator init"):
+        Team.from_yaml(str(tmp_path / "team.yaml"))
+
+
+def test_parts_of_a_plan():
+    plan = """I split it.
+
+- [eng-a] Serve it.
+  In 100 ms.
+
+  With tests.
+* [eng-b] Draw it.
+1. [eng-a] Say it.
+Nothing else.
+  Not of a task.
+- [ ] a box
+- [Eng-C] no agent
+    - [eng-d] inside code
+"""
+    assert parts(plan) == [
+        Part("eng-a", "Serve it.\nIn 100 ms.\nWith tests."),
+        Part("eng-b", "Draw it."),
+        Part("eng-a", "Say it."),
+    ]
+    assert parts("") == []
+
+
+def test_a_brief_goes_its_way(mem, team):
+    report = act(mem, team, play)
+    assert (report.status, report.done) == ("done", True)
+    assert [run.run.rpartition("-")[0] for run in report.runs] == [
+        "cto", "lead", "eng-backend", "eng-frontend", "qa", "lead",
+    ]  # fmt: skip
+    assert all("my line of the plan is in my prompt" in run.text for run in report.runs[2:4])
+    assert report.runs[4].text.startswith("2 of 2 passed")
+    assert report.text == "2 of 2 tasks are done; I was shown what 2 of them left in the memory."
+    (plan,) = mem.as_agent("qa").read(namespace="projects/hello")
+    assert (plan.id, plan.topic, plan.author) == (report.plan, "plan", "lead")
+    ids = {run.run: mem.store.index.query.run(run.run) for run in report.runs}
+    assert [ids[run.run]["parent"] for run in report.runs] == [
+        None, report.runs[0].run, *[report.runs[1].run] * 3, report.runs[0].run,
+    ]  # fmt: skip
+
+
+def test_engineers_work_side_by_side(mem, team):
+    def slow(seen):
+        return Move(play(seen), takes=0.4 if ", an engineer" in seen.system else 0)
+
+    report = act(mem, team, slow)
+    begun = [mem.store.index.query.run(run.run) for run in report.runs[2:4]]
+    assert max(run["at"] for run in begun) < min(run["ended_at"] for run in begun)
+
+
+def test_the_plan_that_the_lead_wrote_as_an_entry(mem, team):
+    def script(seen):
+        if "Your engineers: " not in seen.messages[-1].text and seen.turn == 0:
+            return play(seen)
+        if seen.turn == 0 and "append" in {tool.name for tool in seen.tools}:
+            entry = {"namespace": "projects/hello", "topic": "plan", "body": "- [eng-backend] Count to ten."}
+            return Move("", (("append", entry),))
+        return "I planned."
+
+    with Supervisor(mem, engine=Scripted(script), memory_tools="always") as boss:
+        report = asyncio.run(team.run(boss, "Count", "hello"))
+    assert [run.run.rpartition("-")[0] for run in report.runs] == ["cto", "lead", "eng-backend", "qa", "lead"]
+    assert mem.as_agent("cto").get(report.plan).body == "- [eng-backend] Count to ten."
+
+
+@pytest.mark.parametrize(
+    ("plan", "told"), [("Let us see.", "has no line of the form"), ("- [cto] Do it all.", "names cto")]
+)
+def test_a_plan_that_cannot_be_done(mem, team, plan, told):
+    def script(seen):
+        return plan if "Your engineers: " in seen.messages[-1].text else play(seen)
+
+    report = act(mem, team, script)
+    assert (report.status, len(report.runs)) == ("blocked", 2)
+    assert told in report.text
+
+
+def test_a_team_ends_where_somebody_is_blocked(mem, team):
+    def script(seen):
+        return Move("No budget.", blocked="No budget.") if "the CTO" in seen.system else play(seen)
+
+    report = act(mem, team, script)
+    assert (report.status, len(report.runs)) == ("blocked", 1)
+
+    def lame(seen):
+        return Move("I cannot.", blocked="No key.") if "eng-backend, an engineer" in seen.system else play(seen)
+
+    report = act(mem, team, lame, brief="Again")
+    assert (report.status, len(report.runs)) == ("blocked", 6)
+    assert report.text.startswith("1 of 2 tasks are done")
+
+
+def test_a_lead_whose_engine_is_a_model_drives_by_its_own_tools(mem, team):
+    def script(seen):
+        task = seen.messages[-1].text if seen.turn == 0 else ""
+        if "the CTO" in seen.system and seen.turn == 0:
+            assert "Give this project to lead" in task
+            return Move("", (("spawn_agent", {"agent": "lead", "task": "All of it"}),))
+        if "a project lead" in seen.system and seen.turn == 0:
+            return Move("", (("spawn_agent", {"agent": "eng-backend", "task": "Half of it"}),))
+        if "an engineer" not in seen.system and seen.turn == 1:
+            return Move("", (("wait", {}),))
+        return "It is done."
+
+    engine = Scripted(script)
+    engine.name = "anthropic"
+    with Supervisor(mem, engine=engine) as boss:
+        report = asyncio.run(team.run(boss, "Say what you know", "hello"))
+    assert report.done
+    assert [run.run.rpartition("-")[0] for run in report.runs] == ["lead", "eng-backend", "cto"]
+    assert report.plan is None
