@@ -20,7 +20,7 @@ from orchestrator.engine import Engine, Place, Turn
 from orchestrator.fence import secret
 from orchestrator.folder import LEDGER, OUTPUT, RECEIPT, STEPS, TRANSCRIPT, Folder
 from orchestrator.holder import LEASE, Holder
-from orchestrator.intent import intent_of
+from orchestrator.intent import ALIKE, intent_of, similar
 from orchestrator.limits import Limits
 from orchestrator.opening import Means, Policy, by_default, opened
 from orchestrator.prompt import Report
@@ -38,10 +38,11 @@ from synapse.errors import Conflict, InvalidEntry, NotFound
 from synapse.notify import Follower
 from synapse.records import Guard, Pending
 from synapse.seat import Seat
-from synapse.workspace import Agent
+from synapse.workspace import OPERATOR, Agent
 
 RECENT = 600 * SECOND  # so long a result answers the same task again
 MAX_OUTPUT = 8_192  # tokens of one reply
+NEIGHBOURS = 20  # running runs that a new one is compared with
 HISTORY = 200  # ended runs that are looked at for what a role takes
 HISTORY_KEPT = 30 * SECOND
 
@@ -157,7 +158,10 @@ class Books:
         if earlier is not None:
             return earlier, True
         self.costs.admit(id, task, agent, parent)
-        more = {"engine": engine_name, "model": task.model or agent.model or model}
+        named = task.model or agent.model or model or getattr(engine, "model", None)
+        more: dict[str, Any] = {"engine": engine_name, "model": named}
+        if alike := self._alike(task):
+            more["warnings"] = alike
         if not engine.takes_tools:
             more["folder"] = os.path.abspath(task.folder or os.curdir)
         return self.runs.begin(id, task, agent, self.holder.name, parent, **more), False
@@ -185,7 +189,8 @@ class Books:
         label = said_label(run.fields["role"])
         model = run.fields["model"]
         resumes = engine.takes_tools or bool(getattr(engine, "resumes", False))
-        return Terms(self.costs.counter(model), model, MAX_OUTPUT, left, place, label, resumes)
+        bounded = self.costs.bounded(run)
+        return Terms(self.costs.counter(model), model, MAX_OUTPUT, left, place, label, bounded, resumes)
 
     def _opened(self, run: Run, engine: Engine, folder: Folder) -> dict[str, Any]:
         """Make the prompt, keep its receipt, note what was shown."""
@@ -239,6 +244,12 @@ class Books:
             except Conflict:
                 continue  # somebody else claimed it in this moment: look again
 
+    def _alike(self, task: Task) -> list[str]:
+        """Running work of this project that sounds like it: perhaps the same, perhaps not."""
+        running = self.runs.all(project=task.project, state="running", limit=NEIGHBOURS)
+        found = [run for run in running if similar(run.task.text, task.text) >= ALIKE]
+        return [f"{run.id} ({run.agent}) is at something that sounds like it" for run in found]
+
     def _answers(self, run: Run) -> bool:
         ended = run.fields.get("ended_at")
         return run.running or (run.status == "done" and ended is not None and self.now() - ended < RECENT)
@@ -251,12 +262,20 @@ class Books:
         agents = self.store.index.query.declared
         listeners = {run.agent: agents[run.agent] for run in running if run.agent in agents}
         news = self.ear.news(listeners.values())
+        self._hold()
         if mark == self._looked:
             return Heard(news, [])
         self._looked = mark
         self.store.index.catch_up()
         stops = [(run.id, reason) for run in running if (reason := self.runs.stopped(run))]
         return Heard(news, stops)
+
+    def _hold(self) -> None:
+        """Put on record what woke nobody, because its author had used up its wakes."""
+        while self.ear.held:
+            id = self.ear.held.pop()
+            fields = {"agent": OPERATOR, "state": "held", "ids": [id], "how": "its author woke too often"}
+            self.store.log.append(Pending("delivery", OPERATOR, fields), once=f"held:{id}")
 
     def delivered(self, session: Session, ids: list[str], state: str, offered: Mapping[str, int]) -> None:
         run = session.run

@@ -9,7 +9,7 @@ from typing import Any
 
 from orchestrator import limits, prices
 from orchestrator.counting import Counter, Ratios
-from orchestrator.engine import Turn
+from orchestrator.engine import Turn, Usage
 from orchestrator.limits import Amount, Limits, Scope
 from orchestrator.runs import Run, Runs
 from orchestrator.session import Session
@@ -62,6 +62,10 @@ class Costs:
     def leave(self, run: Run) -> None:
         self.budget.leave(run.id)
 
+    def bounded(self, run: Run) -> bool:
+        """Whether the tokens or the money of this run are limited anywhere."""
+        return any(scope.limits.tokens is not None or scope.limits.usd is not None for scope in self._where(run))
+
     def seconds_left(self, run: Run) -> float | None:
         bound = limits.overridden(self.policy.run, asked(run.task))
         return limits.time_left(run.id, bound, run.at, self.runs.store.clock())
@@ -71,7 +75,7 @@ class Costs:
     def reserve(self, session: Session, tokens: int) -> Reservation:
         """Ask for the most that the next call can take, in every scope."""
         run, terms = session.run, session.terms
-        where, most = self._where(run), terms.counter.theirs(tokens)
+        where, most = self._where(run), tokens
         price = self.price(session, terms.model)
         worst = None if price is None else prices.worst(price, most, terms.max_output)
         if session.engine.name == "scripted":
@@ -87,11 +91,13 @@ class Costs:
             else:
                 self.budget.release(reservation)
             return None
-        price, cost = self.price(session, turn.model or session.terms.model), turn.usage.cost
+        counter, usage = session.terms.counter, turn.usage
+        if usage.estimated and session.engine.takes_tools:  # our own counts are nearer than any guess
+            usage = Usage(counter.theirs(counted), counter.theirs(counter.count(turn.text)), estimated=True)
+        price, cost = self.price(session, turn.model or session.terms.model), usage.cost
         if cost is None and price is not None:
-            cost = prices.cost(price, turn.usage)
-        tokens = turn.usage.input_tokens + turn.usage.output_tokens
-        self.budget.settle(reservation, Amount(1, tokens or counted, cost or 0.0))
+            cost = prices.cost(price, usage)
+        self.budget.settle(reservation, Amount(1, usage.input_tokens + usage.output_tokens or counted, cost or 0.0))
         if session.engine.takes_tools and session.engine.name != "scripted" and not turn.usage.estimated:
             self.ratios.learn(session.terms.model, turn.usage.input_tokens, counted)
         return cost

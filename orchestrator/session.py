@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, Protocol
 
 from orchestrator import bill, steps
 from orchestrator.counting import Counter
-from orchestrator.engine import Call, ContextTooLong, Engine, EngineError, Place, Request, Tool, Turn
+from orchestrator.engine import Call, ContextTooLong, Engine, EngineError, Place, Request, Tool, Turn, Usage
 from orchestrator.folder import LEDGER, STEPS, Folder
-from orchestrator.ledger import Line, dump
+from orchestrator.ledger import Line, Segment, dump
 from orchestrator.limits import LimitReached
 from orchestrator.runs import Run
 from orchestrator.task import Outcome, Result
@@ -52,6 +52,7 @@ class Terms(NamedTuple):
     seconds: float | None = None  # that are left
     place: Place | None = None
     label: str = "work_out"
+    bounded: bool = False  # whether tokens or money are limited
     resumes: bool = True  # whether the engine goes on with a conversation; else each step tells all of it anew
 
 
@@ -227,17 +228,27 @@ class Session:
         if not self.terms.resumes and self.conversation.turns:
             sent = bill.begun_again(sent)
         counted = sum(segment.tokens for segment in sent)
-        reservation = await self.ground.desk(self.books.reserve, self, counted)
+        weight = await self._weight(request, counted)
+        reservation = await self.ground.desk(self.books.reserve, self, weight)
         try:
             turn = await self._stepped(request)
         except BaseException as error:
-            lost = counted if isinstance(error, asyncio.CancelledError) else 0
-            await _whatever_happens(self.ground.desk(self.books.settle, self, reservation, None, lost))
+            lost = weight if isinstance(error, asyncio.CancelledError) else _taken(error)
+            await _whatever_happens(self.ground.desk(self._lose, sent, reservation, lost))
             if isinstance(error, ContextTooLong):
                 raise ContextTooLong(f"its conversation no longer fits the model: {error}") from error
             raise
         await _whatever_happens(self.ground.desk(self._keep, turn, sent, reservation, counted))
         await self._acknowledge()
+
+    async def _weight(self, request: Request, counted: int) -> int:
+        """The tokens of a request as its provider counts them: by its own word where a limit hangs on it and it
+        gives one, else ours, scaled by how far it was from them before."""
+        theirs = None
+        if self.terms.bounded:
+            with contextlib.suppress(EngineError):
+                theirs = await self.engine.count(request)
+        return self.terms.counter.theirs(counted) if theirs is None else theirs
 
     async def _stepped(self, request: Request) -> Turn:
         run, provider = self.run, self.engine.name
@@ -259,17 +270,34 @@ class Session:
             place=self.terms.place,
         )
 
-    def _keep(self, turn: Turn, sent: Any, reservation: Any, counted: int) -> None:
+    def _keep(self, turn: Turn, sent: tuple[Segment, ...], reservation: Any, counted: int) -> None:
         """What was paid for is recorded before anything is done with it."""
         cost = self.books.settle(self, reservation, turn, counted)
         got = bill.got(turn, self.terms.label, self.terms.counter.count)
-        n, terms = self.conversation.next, self.terms
-        model = turn.model or terms.model or self.engine.name
         usage = None if turn.usage.estimated else turn.usage
-        who = (self.run.id, n, self.run.agent, model, terms.counter.encoding, terms.counter.counting)
-        line = dump(Line(*who, sent, got, usage, cost, turn.stop))
-        self._record("turn", steps.turn(turn, terms.label, line), sync=True)
+        line = dump(self._line(sent, got, usage, cost, turn.stop, turn.model))
+        self._record("turn", steps.turn(turn, self.terms.label, line), sync=True)
         self.folder.record(LEDGER, line, sync=False)
+
+    def _lose(self, sent: tuple[Segment, ...], reservation: Any, lost: int) -> None:
+        """A call came to nothing. What it took all the same is booked, in the budget and in the ledger."""
+        self.books.settle(self, reservation, None, lost)
+        if lost:
+            usage = Usage(lost, estimated=True)
+            self.folder.record(LEDGER, dump(self._line(sent, (), usage, None, "lost", None)), sync=False)
+
+    def _line(
+        self,
+        sent: tuple[Segment, ...],
+        got: tuple[Segment, ...],
+        usage: Usage | None,
+        cost: float | None,
+        stop: str,
+        model: str | None,
+    ) -> Line:
+        terms, run = self.terms, self.run
+        who = (run.id, self.conversation.next, run.agent, model or terms.model or self.engine.name)
+        return Line(*who, terms.counter.encoding, terms.counter.counting, sent, got, usage, cost, stop)
 
     # -- what it is told ---------------------------------------------------------------------------
 
@@ -342,6 +370,12 @@ class Session:
         self.folder.record(STEPS, steps.dump(step), sync=sync)
         self._adding.take(step)
         self.conversation = self._adding.sum()
+
+
+def _taken(error: BaseException) -> int:
+    """The tokens that a failed call took, as far as its engine knows."""
+    usage = getattr(error, "usage", None)
+    return usage.input_tokens + usage.output_tokens if isinstance(usage, Usage) else 0
 
 
 async def _whatever_happens(act: Awaitable[Any]) -> Any:

@@ -110,6 +110,8 @@ class Supervisor:
         """Begin a task; `result` waits for it. Asked for the same work again, the run that does it or did."""
         id = id or self._named(task.agent, parent)
         named = await self._engine_for(task)
+        if self._worker is not None and named not in self.engines:  # an SDK takes a second to import
+            await asyncio.to_thread(self._engine, named)
         run: Run
         run, repeated = await self.desk(
             self.books.admit, task, parent, id, named, self._engine(named), self.default_model

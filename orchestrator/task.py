@@ -77,7 +77,7 @@ class Result(NamedTuple):
 def result_of(run: str, fields: Mapping[str, object], text: str) -> Result:
     """The result of a run that has ended, from its record."""
     usage, overhead = fields.get("usage"), fields.get("overhead")
-    debt, cost = fields.get("debt"), fields.get("cost")
+    debt, cost, warnings = fields.get("debt"), fields.get("cost"), fields.get("warnings")
     return Result(
         status=str(fields.get("status", "failed")),
         text=text,
@@ -89,4 +89,5 @@ def result_of(run: str, fields: Mapping[str, object], text: str) -> Result:
         why=str(fields.get("why", "")),
         entry=str(fields["entry"]) if fields.get("entry") else None,
         debt=tuple(str(id) for id in debt) if isinstance(debt, list | tuple) else (),
+        warnings=tuple(str(each) for each in warnings) if isinstance(warnings, list | tuple) else (),
     )

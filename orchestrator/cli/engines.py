@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from orchestrator.engine import Engine
 
 KEYS = (("anthropic", "ANTHROPIC_API_KEY"), ("openai", "OPENAI_API_KEY"))
-MODELS = {"anthropic": "claude-sonnet-4-5", "openai": "gpt-5-mini"}
+MODELS = {"anthropic": "claude-sonnet-5", "openai": "gpt-5.4-mini"}
 
 
 def chosen(name: str | None, env: Mapping[str, str] = os.environ) -> str:

@@ -23,8 +23,8 @@ qa: qa
 # claude-code, codex, gemini, openclaw, process. `engine:` in an agent's file goes before this.
 engine: auto
 models:
-  anthropic: claude-sonnet-4-5
-  openai: gpt-5-mini
+  anthropic: claude-sonnet-5
+  openai: gpt-5.4-mini
 
 # What scripted agents say: a function of yours, or these, which tell what their prompts showed them.
 script: orchestrator.rehearsal:play
@@ -44,7 +44,7 @@ agent:
   role: {role}
   department: {department}
   # engine: claude-code     # what runs it; else what the team or the command says
-  # model: claude-sonnet-4-5
+  # model: claude-sonnet-5
 subscriptions:
   # What it hears of, and where it may write: X/* is X and all below it.
   read: [{read}]
