@@ -48,14 +48,12 @@ def _report(me: str, task: str, view: str) -> str:
 
 
 def _engineer(me: str, task: str, view: str) -> str:
-    entries = _ENTRY.findall(view)
-    told = ", ".join(f"{id} by {author}" for _, id, author in entries) or "none"
-    mine = "is in my prompt" if f"[{me}]" in view else "is not in my prompt"
-    return f"I was shown {len(entries)} entries ({told}); my line of the plan {mine}."
+    mine = "my line of the plan among them" if f"[{me}]" in view else "and nothing of the plan"
+    return f"I was shown {len(_ENTRY.findall(view))} entries, {mine}."
 
 
 def _qa(me: str, task: str, view: str) -> str:
     claims = re.findall(r"^- (\S+): \w+, (syn-[0-9-]+)$", task, re.MULTILINE)
     bodies = dict(re.findall(r"(syn-[0-9-]+) \(from.*\n\s*> (.*)", view))
-    passed = [id for _, id in claims if "is in my prompt" in bodies.get(id, "")]
+    passed = [id for _, id in claims if "my line of the plan" in bodies.get(id, "")]
     return f"{len(passed)} of {len(claims)} passed: my prompt shows their status, and it says what it should."

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
+from orchestrator.cli.verbs import VERBS as TEAM_VERBS
 from synapse.cli.verbs import VERBS
 from synapse.errors import SynapseError
 from synapse.namespace import DEFAULT_TTL, PREFIX_TTL
@@ -34,6 +35,8 @@ MASKS = (
     (r"\bsyn-\d{4}-\d\d-\d\d-", "syn-DATE-"),
     (r"\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME"),
     (r"\b[0-9a-f]{64}\b", "HASH"),
+    (r"-[0-9a-f]{10}\b", "-RUN"),
+    (r"[\d,]+ tokens, -, [\d.]+m?s", "N tokens, -, TIME"),
 )
 
 
@@ -144,6 +147,11 @@ def rows(heading):
 def test_every_verb_has_its_row():
     told = [name for cells in rows("The verbs") for name in re.findall(r"`([\w-]+)`", cells[0])]
     assert sorted(told) == sorted(VERBS)
+
+
+def test_every_verb_of_the_orchestrator_has_its_row():
+    told = [name for cells in rows("Running a team") for name in re.findall(r"`([\w-]+)`", cells[0])]
+    assert sorted(told) == sorted(TEAM_VERBS)
 
 
 def test_roles_are_the_programs():

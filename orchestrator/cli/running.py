@@ -65,7 +65,8 @@ def run(call: Call) -> int:
         lived = live(boss, _with_tools(boss, task, args.mcp or []), quiet=args.quiet or call.json)
     result: Result = lived.value
     call.show(result.fields, lambda: clean_text(result.text))
-    call.note(ended(result))
+    if not args.quiet or not result.done:
+        call.note(ended(result))
     return lived.code(result.done)
 
 
@@ -160,9 +161,15 @@ def _estimate(found: Preview) -> str:
     if found.turn is None:
         price = f"the price of {found.model or 'no model'} is not known"
     else:
-        price = f"the first turn at most {money(found.turn)}; a run of {found.turns:.0f} turns about {money(found.run)}"
+        price = (
+            f"the first turn at most {money(found.turn)}; {money(found.run)} for a run of about {_turns(found.turns)}"
+        )
     told = explain(found.receipt).rstrip("\n")
     return f"{'-' * 78}\nNothing was called and nothing was written.\n\n{told}\n\nPrice: {price}"
+
+
+def _turns(turns: float) -> str:
+    return "1 turn" if round(turns) == 1 else f"{turns:.0f} turns"
 
 
 # -- what dead processes left ------------------------------------------------------------------------
