@@ -12,7 +12,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 
-from bench import comparing, prompting, reading, upkeep, writing
+from bench import comparing, prompting, reading, spawning, upkeep, writing
 from bench.figures import COLUMNS, Row, as_json, cells, duration, line
 from bench.ground import Ground
 from synapse import clock
@@ -33,6 +33,9 @@ OPERATIONS: dict[str, Operation] = {
     "append": writing.append,
     "writers": writing.crew,
     "bell": writing.bell,
+    "spawn": spawning.spawning,
+    "wake": spawning.waking,
+    "start": spawning.starting,
     "cold": upkeep.cold,
     "notice": upkeep.noticing,
     "adopt": upkeep.adoption,

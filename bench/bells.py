@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from bench import child
@@ -21,25 +21,31 @@ def heard(mem: Memory, root: str, directory: str) -> tuple[Timing, int, Timing]:
     """How long each critical entry took to another process, how many never came, and the least it could take."""
     listener = child.start("follow", root, READER, str(EVENTS + 1))
     child.await_ready(listener)
-    sent = _send(_critical(mem), EVENTS + 1, PAUSE)[1:]  # the first opens what the others find open
+    sent = sent_criticals(mem, EVENTS + 1, PAUSE)[1:]  # the first opens what the others find open
     arrived = dict(child.answer(listener))
-    lags = [arrived[id] - at for id, at in sent if id in arrived]
-    return _timing(lags), EVENTS - len(lags), _bare(directory)
+    lags = latencies(sent, arrived)
+    return lags, EVENTS - len(lags.seconds), _bare(directory)
 
 
 def repaired(mem: Memory, root: str) -> tuple[Timing, int]:
     """The same where no ring arrives: the listener has to look by itself."""
     listener = child.start("follow", root, READER, str(RARE))
     child.await_ready(listener)
-    sent = _send(_critical(mem), RARE, 0.8)
-    arrived = dict(child.answer(listener))
-    lags = [arrived[id] - at for id, at in sent if id in arrived]
-    return _timing(lags), RARE - len(lags)
+    lags = latencies(sent_criticals(mem, RARE, 0.8), dict(child.answer(listener)))
+    return lags, RARE - len(lags.seconds)
 
 
-def _critical(mem: Memory) -> Callable[[], str]:
+def sent_criticals(mem: Memory, count: int, pause: float) -> list[tuple[str, int]]:
+    """Write so many critical entries; the id of each, and the nanosecond before it was written."""
     seat = mem.as_agent(WRITERS[0])
-    return lambda: seat.append("BREAKING: " + "use /v2/users " * 28, "api/endpoints", priority="critical").id
+    return _send(
+        lambda: seat.append("BREAKING: " + "use /v2/users " * 28, "api/endpoints", priority="critical").id, count, pause
+    )
+
+
+def latencies(sent: Iterable[tuple[str, int]], arrived: Mapping[str, int]) -> Timing:
+    """How long each of those that arrived was on its way."""
+    return _timing([arrived[id] - at for id, at in sent if id in arrived])
 
 
 def _bare(directory: str) -> Timing:

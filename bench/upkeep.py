@@ -155,7 +155,7 @@ def cold(ground: Ground) -> Iterator[Row]:
         "watch": ["watch", *common, "--since", cursor, "--count", "1"],
     }
     for verb, words in verbs.items():
-        own, bare = _alternating(lambda: _run(*command, *words), lambda: _run(sys.executable, "-c", "pass"))  # noqa: B023
+        own, bare = alternating(lambda: ran(*command, *words), lambda: ran(sys.executable, "-c", "pass"))  # noqa: B023
         beside = Beside("python -c pass", bare.p50)
         goals = (Goal("p50", 50e-3), Goal("ratio", 3.5))
         yield Row(f"cold synapse {verb}", ground.size, own.values(), beside, goals)
@@ -167,11 +167,13 @@ def _command() -> list[str]:
     return [script] if os.path.exists(script) else [sys.executable, "-m", "synapse"]
 
 
-def _run(*command: str) -> None:
+def ran(*command: str) -> None:
+    """A process from its beginning to its end."""
     run(command, check=True, stdout=DEVNULL, stdin=DEVNULL, cwd=child.ROOT, env=child.environment())
 
 
-def _alternating(one: Callable[[], object], other: Callable[[], object]) -> tuple[Timing, Timing]:
+def alternating(one: Callable[[], object], other: Callable[[], object]) -> tuple[Timing, Timing]:
+    """Two acts by turns, so that both have the same machine."""
     one()
     pairs = [(once(one), once(other)) for _ in range(COLD)]
     return Timing(pair[0] for pair in pairs), Timing(pair[1] for pair in pairs)

@@ -13,7 +13,7 @@ from bench.child import READY
 from bench.figures import once
 from bench.workload import DAYS, NAMESPACES
 
-PAUSE = 3.0
+SDKS = ("anthropic", "openai", "mcp", "genai_prices", "opentelemetry", "tiktoken", "jinja2")
 
 
 def write(root: str, agent: str, count: str) -> dict[str, object]:
@@ -108,6 +108,23 @@ def hold(root: str, agent: str) -> dict[str, int]:
         return {"bytes": _resident()}
 
 
+def sessions(root: str, agent: str, count: str) -> dict[str, object]:
+    """Run a session after the other, with turns of a millisecond, until as many critical entries were told of and
+    whoever writes them is done; which came to a running session and which stood in a view, and when."""
+    import asyncio
+
+    from bench.listening import Listening
+
+    listening = Listening(root, agent, int(count))
+    return asyncio.run(listening.all())
+
+
+def imported(name: str) -> dict[str, object]:
+    """How long an import takes, and which clients of others it brings along."""
+    took = once(lambda: __import__(name))
+    return {"took": took, "sdks": [sdk for sdk in SDKS if sdk in sys.modules]}
+
+
 def bare() -> dict[str, int]:
     """The memory of a Python that has loaded what any such program loads."""
     import json
@@ -137,6 +154,8 @@ ROLES: dict[str, Callable[..., object]] = {
     "fifo": fifo,
     "view": view,
     "hold": hold,
+    "sessions": sessions,
+    "imported": imported,
     "bare": bare,
 }
 
