@@ -190,7 +190,7 @@ class _Work:
         return f"Test what the engineers of project {self.project} say they have done:\n{_listed(made)}"
 
     def _reporting(self, made: Iterable[Result]) -> str:
-        tested = f"\nTested by {self.team.qa}:\n{_listed(self.runs[-1:])}" if self.team.qa else ""
+        tested = f"\nTested by {self.team.qa}: {_line(self.runs[-1])}" if self.team.qa else ""
         return (
             f"Report on project {self.project}. The memory has what came of each task:\n{_listed(made)}{tested}\n\n"
             f"It was asked for:\n\n{self.brief}"
@@ -219,9 +219,11 @@ class _Work:
 
 
 def _listed(results: Iterable[Result]) -> str:
-    return "\n".join(
-        f"- {result.run or 'not begun'}: {result.status}, {result.entry or result.why}" for result in results
-    )
+    return "\n".join(f"- {_line(result)}" for result in results)
+
+
+def _line(result: Result) -> str:
+    return f"{result.run or 'not begun'}: {result.status}, {result.entry or result.why}"
 
 
 def _plan(memory: Memory, planned: Result, lead: str, project: str) -> tuple[str, str]:

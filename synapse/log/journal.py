@@ -63,10 +63,9 @@ class Journal:
     # -- writing -----------------------------------------------------------------------------------
 
     def append(self, make: Callable[[Tail, int], Line | Record]) -> tuple[Record, bool]:
-        """Commit the line that `make` gives for the present tail and time; it runs under the lock.
-
-        A Record instead of a Line is an answer: it is returned as it is and nothing is written. The second value
-        says whether a line was written. The sync comes after the lock is released, so that writers share it.
+        """Commit the line that `make` gives for the present tail and time; it runs under the lock. A Record instead
+        of a Line is an answer: it is returned as it is and nothing is written. The second value says whether a line
+        was written. The sync comes after the lock is released, so that writers share it.
         """
         try:
             record, fd = self.lock.run(lambda: self._write(make))
