@@ -7,11 +7,11 @@ as a heading, a list item, a fence, front matter or another entry; and what woul
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from synapse import namespace as ns
 from synapse.clock import seconds
 from synapse.entry import Entry
+from synapse.typed import NamedTuple
 
 WHOLE, POINTER = "whole", "pointer"
 MAX_BODY = 1 << 16  # bytes

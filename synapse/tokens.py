@@ -12,9 +12,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from hashlib import blake2b
-from typing import NamedTuple
 
 from synapse.errors import InvalidQuery, SynapseError
+from synapse.typed import NamedTuple
 
 Stored = Callable[[Sequence[bytes]], Mapping[bytes, int]]
 Keep = Callable[[Mapping[bytes, int]], None]

@@ -7,11 +7,11 @@ the order of the log, and changes as near to its end as it can, so that a provid
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from synapse.block import WHOLE, Block, escaped, natural, pointer
 from synapse.entry import SECOND, Entry
 from synapse.errors import OverBudget
+from synapse.typed import NamedTuple
 from synapse.workspace import Agent
 
 # The counts of some texts, and whether any of them is only an upper bound.

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from synapse.authority import Effect, judge
 from synapse.entry import NEVER, RANK, Entry
 from synapse.index.db import Database
 from synapse.records import Record, entry_of
+from synapse.typed import Any
 
 BATCH = 2_000
 _dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode

@@ -8,7 +8,6 @@ import sqlite3
 from _thread import RLock
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, TypeVar
 
 from synapse.entry import Entry
 from synapse.errors import StoreCorrupt
@@ -18,12 +17,12 @@ from synapse.index.query import Filter, Query
 from synapse.lock import Lock
 from synapse.page import Hits
 from synapse.records import Record
+from synapse.typed import TYPE_CHECKING, T
 from synapse.workspace import Agent
 
 if TYPE_CHECKING:
     from synapse.ports import Log
 
-T = TypeVar("T")
 Watch = Callable[[Sequence[Record]], object]
 _FOR_SPEED = frozenset(("meta", "tokens", "words", "lanes", "swept"))
 
