@@ -199,7 +199,7 @@ class Books:
         means = Means(self.context, self.memory_tools, self.secret, self.templates, counter, past)
         given_by = self.known(run.parent).agent if run.parent else None
         made, receipt = opened(run, self.agent(run.agent), given_by, seat, means, not engine.takes_tools)
-        folder.write(RECEIPT, receipt.dump())
+        folder.write(RECEIPT, receipt.dump(), sync=False)  # what the log holds of it is synced
         seat.pen.act("shown", **receipt.shown())
         ids = [id for id, _, _ in receipt.included]
         return steps.prompt(*made) | {"tools": list(receipt.tools), "ids": ids, "cursor": receipt.cursor}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -57,7 +58,11 @@ class Receipt(NamedTuple):
     fence: str
 
     def dump(self) -> str:
-        return json.dumps(self._asdict(), ensure_ascii=False, indent=1) + "\n"
+        """As JSON, a line for each field: there may be a thousand entries, and indenting each takes milliseconds."""
+        fields = (
+            f"{json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}" for name, value in self._asdict().items()
+        )
+        return "{\n" + ",\n".join(fields) + "\n}\n"
 
     def shown(self) -> dict[str, Any]:
         """The fields of the record in the log: what the agent was shown, and by what the prompt is known."""
@@ -122,8 +127,7 @@ def fit(
         order.run, order.epoch, order.agent.id, view.at, view.cursor, template_of(order.agent, order.task, templates),
         templates.version, tokenizer(), counter.encoding, "bound" if view.bounded else counter.counting,
         counter.ratio, order.budget, order.only_critical, order.why, order.reach.tools, order.reach.shell,
-        tuple(map(tuple, view.included)), tuple(map(tuple, view.left_out)),  # type: ignore[arg-type]
-        tokens, prompt.sha256, fence,
+        view.included, view.left_out, tokens, prompt.sha256, fence,
     )  # fmt: skip
 
 
@@ -150,6 +154,7 @@ def _without(view: View, reason: str = "") -> View:
     return view._replace(text="", tokens=0, included=(), left_out=tuple(out))
 
 
+@cache  # finding out reads a directory and parses a file, and what is installed stays as it is
 def tokenizer() -> str:
     """The name and version of what counts."""
     from importlib.metadata import PackageNotFoundError, version
