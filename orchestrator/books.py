@@ -11,6 +11,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
+from traceback import format_exception
 from typing import Any, NamedTuple
 
 from orchestrator import budget, ledger, prompt, steps, wake, writeback
@@ -18,7 +19,7 @@ from orchestrator.bill import said_label
 from orchestrator.costs import Costs
 from orchestrator.engine import Engine, Place, Turn
 from orchestrator.fence import secret
-from orchestrator.folder import LEDGER, OUTPUT, RECEIPT, STEPS, TRANSCRIPT, Folder
+from orchestrator.folder import ERROR, LEDGER, OUTPUT, RECEIPT, STEPS, TRANSCRIPT, Folder
 from orchestrator.holder import LEASE, Holder
 from orchestrator.intent import ALIKE, intent_of, similar
 from orchestrator.limits import Limits
@@ -34,7 +35,7 @@ from synapse import tools as memory_tools
 from synapse.authority import wakes
 from synapse.core import Memory
 from synapse.entry import SECOND, Entry
-from synapse.errors import Conflict, InvalidEntry, NotFound
+from synapse.errors import Conflict, InvalidEntry, NotFound, SynapseError
 from synapse.notify import Follower
 from synapse.records import Guard, Pending
 from synapse.seat import Seat
@@ -85,7 +86,7 @@ class Books:
         self.root = memory.store.root or self._temporary or ""
         self.runs = Runs(memory.store)
         self.holder = Holder(self.root, name, lease)
-        self.costs = Costs(self.runs, self.root, not self._temporary, name, limits)
+        self.costs = Costs(self.runs, self.root, not self._temporary, self.holder, limits)
         self.templates = Templates(memory.store.root)
         self.secret = secret(self.root) if seed is None else sha256(f"seed {seed}".encode()).digest()
         self._history: tuple[int, dict[str, list[budget.Past]]] = (0, {})
@@ -153,7 +154,7 @@ class Books:
         agent = self.agent(task.agent)
         known = self.runs.get(id)
         if known is not None:
-            return known, known.holder != self.holder.name
+            return known, known.holder != self.holder.name or not known.running
         earlier = None if task.force else self._claimed(task, id)
         if earlier is not None:
             return earlier, True
@@ -215,13 +216,14 @@ class Books:
             self._history = (self.now(), known)
         return known.get(role, [])
 
-    def missed(self, session: Session) -> list[News]:
-        """What is critical and came after the prompt was made, before the session could hear."""
+    def missed(self, session: Session) -> tuple[list[News], str | None]:
+        """What came after the prompt was made, before the session could hear: what is critical, and why to end."""
         agent = self.agent(session.run.agent)
         cursor = session.first["cursor"]
         follower = Follower(self.store.log, lambda: agent, self.store.current, cursor)
         now = self.now()
-        return [News(event.entry, now) for event in follower.poll() if wakes(event.entry, agent)]
+        news = [News(event.entry, now) for event in follower.poll() if wakes(event.entry, agent)]
+        return news, self.runs.over(session.run)
 
     def _environment(self, run: Run) -> dict[str, str]:
         """What binds the shell commands of a client to this run."""
@@ -266,8 +268,7 @@ class Books:
         if mark == self._looked:
             return Heard(news, [])
         self._looked = mark
-        self.store.index.catch_up()
-        stops = [(run.id, reason) for run in running if (reason := self.runs.stopped(run))]
+        stops = [(run.id, reason) for run in running if (reason := self.runs.over(run))]
         return Heard(news, stops)
 
     def _hold(self) -> None:
@@ -304,26 +305,36 @@ class Books:
 
     # -- ending ------------------------------------------------------------------------------------
 
-    def close_run(self, session: Session, outcome: Outcome) -> Result:
-        """Store what came of it, write it into the memory, then say that it has ended."""
-        run, folder = session.run, session.folder
-        folder.write(OUTPUT, outcome.text)
+    def failed(self, run: Run, error: Exception) -> Outcome:
+        """The outcome of an error that no session expects. One that is nobody's word for it is kept whole."""
+        if isinstance(error, SynapseError):
+            return Outcome("failed", "", str(error))
+        self.folder(run).make().write(ERROR, "".join(format_exception(error)))
+        return Outcome("failed", "", f"{type(error).__name__}: {error} (runs/{run.id}/{ERROR})")
+
+    def close_run(self, run: Run, outcome: Outcome, session: Session | None) -> Result:
+        """Store what came of it, write it into the memory, then say that it has ended. Without a session, it came to
+        none."""
+        folder = self.folder(run).make()
+        if self.known(run.id).epoch == run.epoch:
+            folder.write(OUTPUT, outcome.text)
         lines = ledger.read(folder.lines(LEDGER))
         usage, cost = ledger.spent(lines)
         over = ledger.overhead(lines)
         notes = writeback.settle(run.id, run.project, outcome)
-        more = {
+        more: dict[str, Any] = {
             "summary": writeback.summary(outcome.text),
             "why": outcome.why,
             "debt": list(outcome.debt),
             "usage": usage._asdict(),
             "cost": cost,
             "overhead": list(over),
-            "turns": len(session.conversation.turns),
-            "past": list(budget.past(lines, _capsules(session))),
+            "turns": len(session.conversation.turns) if session else 0,
         }
+        if session is not None:
+            more["past"] = list(budget.past(lines, _capsules(session)))
         try:
-            entry = self._written(run, notes) or outcome.blocker
+            entry = self.write(run, notes) or outcome.blocker
             ended = self.runs.end(run, outcome.status, entry=entry, **more)
         except Conflict as stale:
             self.costs.leave(run)
@@ -332,7 +343,7 @@ class Books:
         self.costs.leave(run)
         return result_of(run.id, ended.fields, outcome.text)
 
-    def _written(self, run: Run, notes: list[writeback.Note]) -> str | None:
+    def write(self, run: Run, notes: list[writeback.Note]) -> str | None:
         """Write the entries, each once; the id of the last."""
         id = None
         for note in notes:
@@ -340,38 +351,6 @@ class Books:
             entry = self.seat(run).append(note.body, note.namespace, priority=note.priority, tags=note.tags, once=key)
             id = entry.id
         return id
-
-    # -- taking over -------------------------------------------------------------------------------
-
-    def take_over(self) -> list[Run]:
-        """Every run whose holder is gone is this supervisor's from now on; one that died too often ends."""
-        taken = []
-        for run in reversed(self.runs.all(state="running")):
-            if run.holder and self.holder.lives(run.holder):
-                continue
-            try:
-                mine = self.runs.take(run, self.holder.name, self._progress(run))
-            except Conflict:
-                continue  # another supervisor was faster
-            self.costs.take_over(mine)
-            if mine.attempts > self.attempts:
-                self._bury(mine)
-            else:
-                taken.append(mine)
-        return taken
-
-    def _progress(self, run: Run) -> int:
-        """How many replies and results it and all below it have recorded."""
-        recorded = steps.read(self.folder(run).lines(STEPS))
-        own = sum(step.kind in ("turn", "result") for step in recorded)
-        return own + sum(map(self._progress, self.runs.children(run.id)))
-
-    def _bury(self, run: Run) -> None:
-        """A run that died again and again: a dead letter, and a blocker that says so."""
-        note = writeback.dead_letter(run.id, run.project, run.attempts - 1)
-        entry = self._written(run, [note])
-        self.runs.end(run, "failed", entry=entry, why=f"it died {run.attempts - 1} times without moving", summary="")
-        self.costs.leave(run)
 
 
 def _still(key: str, seen: int) -> Guard:

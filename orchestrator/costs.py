@@ -10,7 +10,8 @@ from typing import Any
 from orchestrator import limits, prices
 from orchestrator.counting import Counter, Ratios
 from orchestrator.engine import Turn, Usage
-from orchestrator.limits import Amount, Limits, Scope
+from orchestrator.holder import Holder
+from orchestrator.limits import Amount, LimitReached, Limits, Scope
 from orchestrator.runs import Run, Runs
 from orchestrator.session import Session
 from orchestrator.spending import Budget, Past, Reservation, ledgers
@@ -21,8 +22,8 @@ from synapse.workspace import Agent
 class Costs:
     """One supervisor's part in the budget that all of a workspace share. `root` is None where nothing is shared."""
 
-    def __init__(self, runs: Runs, root: str, shared: bool, holder: str, own: Limits | None) -> None:
-        self.runs, self.holder = runs, holder
+    def __init__(self, runs: Runs, root: str, shared: bool, holder: Holder, own: Limits | None) -> None:
+        self.runs, self.holder, self._lives = runs, holder.name, holder.lives
         found = limits.policy(self._settings())
         self.policy = found if own is None else found._replace(run=limits.overridden(found.run, own))
         path = os.path.join(root, "runs", "spend.db") if shared else ":memory:"
@@ -54,10 +55,22 @@ class Costs:
             own=asked(parent.task) if parent else Limits(),
             top=self._top(root, task),
         )
-        self.budget.admit(id, self.holder, where)
+        try:
+            self.budget.admit(id, self.holder, where)
+        except LimitReached as limit:
+            if limit.limit != "live":
+                raise
+            self.forget_the_dead()  # whoever holds nothing any more keeps nobody out
+            self.budget.admit(id, self.holder, where)
 
     def take_over(self, run: Run) -> None:
         self.budget.take_over(run.id, self.holder, self._where(run))
+
+    def forget_the_dead(self) -> None:
+        """Count no run as alive whose supervisor is not."""
+        for holder in self.budget.holders():
+            if not self._lives(holder):
+                self.budget.release_holder(holder)
 
     def leave(self, run: Run) -> None:
         self.budget.leave(run.id)
@@ -68,7 +81,10 @@ class Costs:
 
     def seconds_left(self, run: Run) -> float | None:
         bound = limits.overridden(self.policy.run, asked(run.task))
-        return limits.time_left(run.id, bound, run.at, self.runs.store.clock())
+        try:
+            return limits.time_left(run.id, bound, run.at, self.runs.store.clock())
+        except LimitReached:
+            return 0.0  # it ran out while nobody held it
 
     # -- calls -------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from synapse.errors import NotFound, StoreError
 
 STEPS, LEDGER, OUTPUT, RECEIPT = "steps.jsonl", "ledger.jsonl", "output.md", "receipt.json"
-TRANSCRIPT = "transcript.log"
+TRANSCRIPT, ERROR = "transcript.log", "error.txt"
 
 
 class Folder:

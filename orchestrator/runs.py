@@ -118,10 +118,17 @@ class Runs:
         """Ask for its end, whoever holds it."""
         self.store.log.append(Pending("stop", by, {"run": id, "reason": reason}, key=f"stop:{id}"))
 
-    def stopped(self, run: Run) -> str | None:
-        """Why it is to end, if somebody asked for that, of it or of the root of its tree."""
-        asked = (*self.store.index.keyed(f"stop:{run.id}"), *self.store.index.keyed(f"stop:{run.root}"))
-        return str(asked[-1].fields["reason"]) if asked else None
+    def over(self, run: Run) -> str | None:
+        """Why this incarnation is to end: another goes on with it, or somebody stopped it or one above it."""
+        self.store.index.catch_up()
+        found = self.store.index.query.run(run.id)
+        if found is not None and found["epoch"] != run.epoch:
+            return f"it was taken over: another supervisor goes on with it, as epoch {found['epoch']}"
+        while found is not None:
+            if asked := self.store.index.keyed(f"stop:{found['run']}"):
+                return str(asked[-1].fields["reason"])
+            found = self.store.index.query.run(found["parent"]) if found.get("parent") else None
+        return None
 
     def get(self, id: str) -> Run | None:
         self.store.index.catch_up()
