@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
 from traceback import format_exception
 from typing import Any, NamedTuple
@@ -148,24 +148,47 @@ class Books:
     # -- beginning ---------------------------------------------------------------------------------
 
     def admit(
-        self, task: Task, parent: Run | None, id: str, engine_name: str, engine: Engine, model: str | None
+        self,
+        task: Task,
+        parent: Run | None,
+        id: str,
+        engine_of: Callable[[Task, Agent], tuple[str, Engine]],
+        model: str | None,
     ) -> tuple[Run, bool]:
         """Begin a run, within the limits; or the run that does this work already, or did it a moment ago."""
         agent = self.agent(task.agent)
         known = self.runs.get(id)
         if known is not None:
             return known, known.holder != self.holder.name or not known.running
-        earlier = None if task.force else self._claimed(task, id)
-        if earlier is not None:
-            return earlier, True
-        self.costs.admit(id, task, agent, parent)
+        more = self._about(task, agent, *engine_of(task, agent), model)
+        if task.force:
+            self.costs.admit(id, task, agent, parent)
+            return self.runs.begin(id, task, agent, self.holder.name, parent, None, **more), False
+        key = f"intent:{intent_of(task.text, project=task.project, agent=task.agent, intent=task.intent)}"
+        while True:
+            begun = self.store.index.keyed(key)
+            earlier = self.runs.get(str(begun[-1].fields["run"])) if begun else None
+            if earlier is not None and self._answers(earlier):
+                return earlier, True
+            self.costs.admit(id, task, agent, parent)
+            still = _still(key, len(begun))
+            try:
+                return self.runs.begin(id, task, agent, self.holder.name, parent, still, intent=key, **more), False
+            except Conflict:
+                self.costs.budget.leave(id)  # somebody else began it in this moment: look again
+                self.store.index.catch_up()
+
+    def _about(
+        self, task: Task, agent: Agent, engine_name: str, engine: Engine, model: str | None
+    ) -> dict[str, Any]:
+        """What a run is begun with besides its task."""
         named = task.model or agent.model or model or getattr(engine, "model", None)
-        more: dict[str, Any] = {"engine": engine_name, "model": named}
+        about: dict[str, Any] = {"engine": engine_name, "model": named}
         if alike := self._alike(task):
-            more["warnings"] = alike
+            about["warnings"] = alike
         if not engine.takes_tools:
-            more["folder"] = os.path.abspath(task.folder or os.curdir)
-        return self.runs.begin(id, task, agent, self.holder.name, parent, **more), False
+            about["folder"] = os.path.abspath(task.folder or os.curdir)
+        return about
 
     def furnish(self, run: Run, engine: Engine) -> Furniture:
         """What a session needs: its prompt, made and receipted, or all that an earlier incarnation recorded."""
@@ -218,39 +241,37 @@ class Books:
 
     def missed(self, session: Session) -> tuple[list[News], str | None]:
         """What came after the prompt was made, before the session could hear: what is critical, and why to end."""
-        agent = self.agent(session.run.agent)
-        cursor = session.first["cursor"]
+        agent, cursor = self.store.agent(session.run.agent), session.first["cursor"]
+        if agent is None:
+            return [], "its agent is registered no more"
+        self._learn_ends(cursor)
         follower = Follower(self.store.log, lambda: agent, self.store.current, cursor)
         now = self.now()
         news = [News(event.entry, now) for event in follower.poll() if wakes(event.entry, agent)]
         return news, self.runs.over(session.run)
+
+    def _learn_ends(self, cursor: int) -> bool:
+        """Have the index know what ends a session of ours since: a stop, or a takeover; whether there is any. Most
+        records are neither, and what is read of the log is read at once, while the index takes its time."""
+        mine = (None, self.holder.name)
+        found = any(
+            record.kind == "stop" or (record.kind == "run" and record.fields.get("holder") not in mine)
+            for record in self.store.log.since(cursor)
+        )
+        if found:
+            self.store.index.catch_up()
+        return found
 
     def _environment(self, run: Run) -> dict[str, str]:
         """What binds the shell commands of a client to this run."""
         bound = {"SYNAPSE_AGENT": run.agent, "SYNAPSE_RUN": f"{run.id}:{run.epoch}"}
         return bound | ({"SYNAPSE_ROOT": self.store.root} if self.store.root else {})
 
-    def _claimed(self, task: Task, id: str) -> Run | None:
-        """The run that does this work or did it a moment ago. Otherwise the work is this one's from now on."""
-        key = f"intent:{intent_of(task.text, project=task.project, agent=task.agent, intent=task.intent)}"
-        while True:
-            self.store.index.catch_up()
-            claims = self.store.index.keyed(key)
-            found = self.runs.get(str(claims[-1].fields["run"])) if claims else None
-            if found is not None and self._answers(found):
-                return found
-            try:
-                pending = Pending("claim", task.agent, {"work": key, "agent": task.agent, "run": id}, key=key)
-                self.store.log.append(pending, unless=_still(key, len(claims)))
-                return None
-            except Conflict:
-                continue  # somebody else claimed it in this moment: look again
-
     def _alike(self, task: Task) -> list[str]:
         """Running work of this project that sounds like it: perhaps the same, perhaps not."""
-        running = self.runs.all(project=task.project, state="running", limit=NEIGHBOURS)
-        found = [run for run in running if similar(run.task.text, task.text) >= ALIKE]
-        return [f"{run.id} ({run.agent}) is at something that sounds like it" for run in found]
+        running = self.store.index.query.runs(project=task.project, state="running", limit=NEIGHBOURS)
+        found = [each for each in running if similar(str(each["task"]), task.text) >= ALIKE]
+        return [f"{each['run']} ({each['agent']}) is at something that sounds like it" for each in found]
 
     def _answers(self, run: Run) -> bool:
         ended = run.fields.get("ended_at")
@@ -263,12 +284,14 @@ class Books:
         running, mark = list(running), self.store.log.mark()
         agents = self.store.index.query.declared
         listeners = {run.agent: agents[run.agent] for run in running if run.agent in agents}
+        before = self.ear.cursor
         news = self.ear.news(listeners.values())
         self._hold()
-        if mark == self._looked:
-            return Heard(news, [])
-        self._looked = mark
-        stops = [(run.id, reason) for run in running if (reason := self.runs.over(run))]
+        stops: list[tuple[str, str]] = []
+        if mark != self._looked:
+            if self._learn_ends(before):
+                stops = [(run.id, reason) for run in running if (reason := self.runs.over(run))]
+            self._looked = mark
         return Heard(news, stops)
 
     def _hold(self) -> None:

@@ -29,6 +29,7 @@ class Costs:
         path = os.path.join(root, "runs", "spend.db") if shared else ":memory:"
         self.budget = Budget(path, policy=self.policy, refill=lambda: ledgers(root, map(_past, runs.all())))
         self.ratios = Ratios(root)
+        self._tops: dict[str, Limits] = {}
         self._counters: dict[str | None, Counter] = {}
 
     def close(self) -> None:
@@ -53,7 +54,7 @@ class Costs:
             department=agent.department,
             at=self.runs.store.clock(),
             own=asked(parent.task) if parent else Limits(),
-            top=self._top(root, task),
+            top=self._top(root, id, task),
         )
         try:
             self.budget.admit(id, self.holder, where)
@@ -135,13 +136,17 @@ class Costs:
             department=run.fields.get("department"),
             at=self.runs.store.clock(),
             own=asked(run.task),
-            top=self._top(run.root, run.task),
+            top=self._top(run.root, run.id, run.task),
         )
 
-    def _top(self, root: str, task: Task) -> Limits:
+    def _top(self, root: str, id: str, task: Task) -> Limits:
         """The limits of the task at the root: they hold for all below it."""
-        found = self.runs.get(root)
-        return asked(found.task if found else task)
+        if root == id:
+            return asked(task)
+        if root not in self._tops:
+            found = self.runs.get(root)
+            self._tops[root] = asked(found.task if found else task)
+        return self._tops[root]
 
     def _settings(self) -> dict[str, Any]:
         return dict(self.runs.store.settings.other)

@@ -123,6 +123,8 @@ def fit(
         "view": view.tokens + framed if view.text else 0,
         "task": counter.count(prompt.task),
     }
+    if not view.bounded and prompt.memory == before + view.text + behind:
+        counter.know(prompt.memory, tokens["view"])  # its blocks add up: the whole need not be encoded
     return prompt, Receipt(
         order.run, order.epoch, order.agent.id, view.at, view.cursor, template_of(order.agent, order.task, templates),
         templates.version, tokenizer(), counter.encoding, "bound" if view.bounded else counter.counting,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from orchestrator.task import Task
 from synapse.pen import Pen
-from synapse.records import Pending, fence
+from synapse.records import Guard, Pending, fence
 from synapse.store import Store
 from synapse.workspace import Agent
 
@@ -75,7 +75,9 @@ class Runs:
     def __init__(self, store: Store) -> None:
         self.store = store
 
-    def begin(self, id: str, task: Task, agent: Agent, holder: str, parent: Run | None, **more: Any) -> Run:
+    def begin(
+        self, id: str, task: Task, agent: Agent, holder: str, parent: Run | None, unless: Guard | None, **more: Any
+    ) -> Run:
         """Start a run. Asked again under the same id, the run that was started then."""
         fields = {
             "run": id,
@@ -95,7 +97,7 @@ class Runs:
             "grants": [f"status/{task.project}", f"blockers/{task.project}"],
             **more,
         }
-        record = self.store.log.append(Pending("run", agent.id, fields, key=_key(id)), once=f"run:{id}")
+        record = self.store.log.append(Pending("run", agent.id, fields, key=_key(id)), once=f"run:{id}", unless=unless)
         return run_of({**record.fields, "at": record.at, "seq": record.seq})
 
     def take(self, run: Run, holder: str, progress: int) -> Run:

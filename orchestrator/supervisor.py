@@ -112,13 +112,10 @@ class Supervisor:
     async def start(self, task: Task, *, parent: Run | None = None, id: str | None = None) -> Run:
         """Begin a task; `result` waits for it. Asked for the same work again, the run that does it or did."""
         id = id or self._named(task.agent, parent)
-        named = await self._engine_for(task)
-        if self._worker is not None and named not in self.engines:  # an SDK takes a second to import
-            await asyncio.to_thread(self._engine, named)
+        if self._worker is not None:
+            await self._loaded(task)
         run: Run
-        run, repeated = await self.desk(
-            self.books.admit, task, parent, id, named, self._engine(named), self.default_model
-        )
+        run, repeated = await self.desk(self.books.admit, task, parent, id, self._engine_for, self.default_model)
         if not repeated and run.id not in self._lives:
             self._begin(run)
         return run
@@ -280,9 +277,16 @@ class Supervisor:
         session = Session(self, self.books, run, engine, handlers, found.folder, found.terms, found.recorded)
         return session
 
-    async def _engine_for(self, task: Task) -> str:
-        agent: Agent = await self.desk(self.books.agent, task.agent)
-        return task.engine or agent.engine or self.default_engine
+    async def _loaded(self, task: Task) -> None:
+        """Import an SDK that the task will need, off the event loop: it takes a second."""
+        agent = self.books.store.index.query.declared.get(task.agent)
+        named = task.engine or (agent.engine if agent else None) or self.default_engine
+        if named not in self.engines:
+            await asyncio.to_thread(self._engine, named)
+
+    def _engine_for(self, task: Task, agent: Agent) -> tuple[str, Engine]:
+        named = task.engine or agent.engine or self.default_engine
+        return named, self._engine(named)
 
     def _engine(self, name: str) -> Engine:
         """The engine of this name: given, declared in synapse.yaml, or one of ours."""
