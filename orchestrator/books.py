@@ -178,9 +178,7 @@ class Books:
                 self.costs.budget.leave(id)  # somebody else began it in this moment: look again
                 self.store.index.catch_up()
 
-    def _about(
-        self, task: Task, agent: Agent, engine_name: str, engine: Engine, model: str | None
-    ) -> dict[str, Any]:
+    def _about(self, task: Task, agent: Agent, engine_name: str, engine: Engine, model: str | None) -> dict[str, Any]:
         """What a run is begun with besides its task."""
         named = task.model or agent.model or model or getattr(engine, "model", None)
         about: dict[str, Any] = {"engine": engine_name, "model": named}
