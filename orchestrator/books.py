@@ -188,8 +188,11 @@ class Books:
             about["folder"] = os.path.abspath(task.folder or os.curdir)
         return about
 
-    def furnish(self, run: Run, engine: Engine) -> Furniture:
-        """What a session needs: its prompt, made and receipted, or all that an earlier incarnation recorded."""
+    def furnish(self, run: Run, engine: Engine, alone: bool) -> Furniture:
+        """What a session needs: its prompt, made and receipted, or all that an earlier incarnation recorded. `alone`:
+        nobody else runs, so what came until now wakes nobody, and is for the view."""
+        if alone:
+            self.heard(())
         folder = self.folder(run).make()
         recorded = steps.read(folder.lines(STEPS))
         if recorded:

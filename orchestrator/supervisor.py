@@ -268,7 +268,7 @@ class Supervisor:
 
     async def _session(self, run: Run) -> Session:
         engine = self._engine(str(run.fields["engine"]))
-        found = await self.desk(self.books.furnish, run, engine)
+        found = await self.desk(self.books.furnish, run, engine, not self.sessions)
         handlers: dict[str, Handler] = {}
         if engine.takes_tools:
             handlers = of_user((*self.user_tools, *self.server_tools)) | of_memory(found.tools, found.seat, self.desk)
@@ -326,8 +326,8 @@ class Supervisor:
                 self.sessions[id].stop(reason)
 
     def _rung(self) -> None:
-        """On the event loop, by a bell: look, unless somebody is looking."""
-        if self._hearing is None or self._hearing.done():
+        """On the event loop, by a bell: look, unless somebody is looking, or nobody is there to be told."""
+        if self.sessions and (self._hearing is None or self._hearing.done()):
             self._hearing = asyncio.create_task(self.hear())
 
     async def gather(self, session: Session, wanted: Iterable[str]) -> list[Result]:
