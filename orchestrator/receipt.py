@@ -6,8 +6,10 @@ With it the prompt can be made again, byte for byte, and be seen to be the same.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
+from itertools import groupby
+from operator import itemgetter
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -58,11 +60,12 @@ class Receipt(NamedTuple):
     fence: str
 
     def dump(self) -> str:
-        """As JSON, a line for each field: there may be a thousand entries, and indenting each takes milliseconds."""
-        fields = (
-            f"{json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}" for name, value in self._asdict().items()
-        )
-        return "{\n" + ",\n".join(fields) + "\n}\n"
+        """As JSON, a line for each field; what was left out by its reasons, for there may be a thousand entries."""
+        fields = self._asdict() | {
+            "left_out": [(why, [id for id, _ in each]) for why, each in _by_reason(self.left_out)]
+        }
+        encode = json.JSONEncoder(ensure_ascii=False).encode
+        return "{\n" + ",\n".join(f'"{name}": {encode(value)}' for name, value in fields.items()) + "\n}\n"
 
     def shown(self) -> dict[str, Any]:
         """The fields of the record in the log: what the agent was shown, and by what the prompt is known."""
@@ -81,11 +84,16 @@ class Receipt(NamedTuple):
         }
 
 
+def _by_reason(left_out: Iterable[tuple[str, str]]) -> Iterator[tuple[str, Iterable[tuple[str, str]]]]:
+    """Stretches that were left out for one reason, in their order."""
+    return groupby(left_out, key=itemgetter(1))
+
+
 def load(text: str) -> Receipt:
     fields = json.loads(text)
     fields["tools"] = tuple(fields["tools"])
     fields["included"] = tuple((id, tokens, form) for id, tokens, form in fields["included"])
-    fields["left_out"] = tuple((id, reason) for id, reason in fields["left_out"])
+    fields["left_out"] = tuple((id, reason) for reason, ids in fields["left_out"] for id in ids)
     return Receipt(**fields)
 
 

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -148,6 +150,36 @@ def test_a_run_that_takes_too_long_is_written_as_such(world):
     result = here.spawn("Work", "eng-a", timeout=60)
     assert result.status == "timeout"
     assert here.mem.as_agent("boss").get(result.entry).body.startswith("Out of time: ")
+
+
+def test_a_run_that_is_stopped_before_it_can_hear_ends(mem):
+    async def play(boss):
+        async with boss:
+            run = await boss.start(Task("Work", "eng-a"))
+            boss.books.runs.stop(run.id, "operator", "enough")
+            return await boss.result(run)
+
+    with Supervisor(mem, engine=Scripted(lambda seen: Move("never", takes=60)), inline=True) as boss:
+        result = asyncio.run(asyncio.wait_for(play(boss), 20))
+    assert (result.status, result.why, result.usage.input_tokens) == ("stopped", "enough", 0)
+
+
+def test_of_supervisors_that_begin_the_same_work_one_does(mem):
+    together = threading.Barrier(4, timeout=20)
+
+    def begin(_):
+        with (
+            synapse.open(mem.store.root) as own,
+            Supervisor(own, engine=Scripted(lambda seen: Move("ok", takes=0.2))) as boss,
+        ):
+            together.wait()
+            return boss.run(Task("The very same", "eng-a"))
+
+    with ThreadPoolExecutor(4) as crew:
+        results = list(crew.map(begin, range(4)))
+    assert {result.status for result in results} == {"done"}
+    assert len({result.run for result in results}) == 1
+    assert sum(not result.repeated for result in results) == 1
 
 
 def test_a_run_can_be_stopped_by_anybody(world):
