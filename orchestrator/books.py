@@ -23,7 +23,7 @@ from orchestrator.folder import ERROR, LEDGER, OUTPUT, RECEIPT, STEPS, TRANSCRIP
 from orchestrator.holder import LEASE, Holder
 from orchestrator.intent import ALIKE, intent_of, similar
 from orchestrator.limits import Limits
-from orchestrator.opening import Means, Policy, by_default, opened
+from orchestrator.opening import Means, Policy, by_default, histories, opened, registered
 from orchestrator.prompt import Report
 from orchestrator.runs import ATTEMPTS, Run, Runs
 from orchestrator.session import Session, Terms
@@ -44,7 +44,6 @@ from synapse.workspace import OPERATOR, Agent
 RECENT = 600 * SECOND  # so long a result answers the same task again
 MAX_OUTPUT = 8_192  # tokens of one reply
 NEIGHBOURS = 20  # running runs that a new one is compared with
-HISTORY = 200  # ended runs that are looked at for what a role takes
 HISTORY_KEPT = 30 * SECOND
 
 
@@ -105,10 +104,7 @@ class Books:
         return self.store.clock()
 
     def agent(self, id: str) -> Agent:
-        found = self.store.agents().get(id)
-        if found is None:
-            raise NotFound(f"agent {id} is not registered; `synapse agents` lists those that are", id=id)
-        return found
+        return registered(self.store, id)
 
     def engine_declared(self, name: str) -> tuple[str, dict[str, Any]]:
         """An engine's kind and options, as `engines:` in synapse.yaml has them: `fast: {kind: openai-chat, model: m}`;
@@ -233,11 +229,8 @@ class Books:
         """The newest runs of a role, looked up now and then."""
         at, known = self._history
         if self.now() - at >= HISTORY_KEPT:
-            known = {}
-            for run in reversed(self.runs.all(state="ended", limit=HISTORY)):
-                if run.fields.get("past"):
-                    known.setdefault(run.fields["role"], []).append(budget.Past(*run.fields["past"]))
-            self._history = (self.now(), known)
+            at, known = self.now(), histories(self.runs)
+            self._history = at, known
         return known.get(role, [])
 
     def missed(self, session: Session) -> tuple[list[News], str | None]:

@@ -4,7 +4,6 @@ memory's thread."""
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from typing import Any
 
 from orchestrator import limits, prices
@@ -123,8 +122,7 @@ class Costs:
         """The price of a model; None where none is known."""
         if not model or session.engine.name == "scripted":
             return None
-        given = self._settings().get("prices")
-        return prices.price(model, at=self.runs.store.clock(), given=given if isinstance(given, Mapping) else None)
+        return prices.price(model, at=self.runs.store.clock(), given=prices.declared(self._settings()))
 
     # -- below -------------------------------------------------------------------------------------
 
