@@ -43,7 +43,7 @@ async def mcp_tools(
             listed = await _listed(client)
             title = client.server_info.name if client.server_info else "mcp"
         except ImportError as error:
-            raise ToolFailed("MCP servers need the extra mcp: install synapse-orchestrator[mcp]") from error
+            raise ToolFailed("tools of MCP servers need the package mcp, which the extra mcp installs") from error
         except Exception as error:
             raise ToolFailed(f"the MCP server {server} cannot be used: {_cause(error)}") from error
         names = _names([tool.name for tool in listed], title, taken)

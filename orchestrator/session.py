@@ -342,7 +342,9 @@ class Session:
         """Carry out a call, or say why not; one that was in flight at a crash only if that does no harm."""
         handler = self.handlers.get(call.name)
         if handler is None:
-            said = Said(f"Error: there is no tool {call.name}; there are {', '.join(self.handlers)}", failed=True)
+            said = Said(
+                f"Error: there is no tool {call.name}; yours: {', '.join(self.handlers) or 'none'}", failed=True
+            )
         elif call.problem:
             said = Said(f"Error: the arguments cannot be read: {call.problem}", failed=True)
         elif begun and not handler.repeatable:

@@ -37,8 +37,13 @@ class Supervisor:
     """Runs agents on engines, with the memory in their prompts.
 
     `engine` and `model` are for agents whose file names none. `engines` gives engines by name, made already.
-    `context` decides what of the memory goes into a prompt, and which of its tools are offered. With `seed`, the
-    ids of runs follow from it. `inline` keeps everything on the event loop's thread: for virtual time.
+    `memory_tools` (auto, always or never) says when agents are offered the memory's tools; `tools` are functions of
+    yours, `mcp` servers whose tools are offered, each a command or an address. `context` decides what of the memory
+    goes into a prompt. `limits` hold for each run, where they say more than the workspace's.
+
+    With `seed`, the ids of runs follow from it. `inline` keeps everything on the event loop's thread: for virtual
+    time. Without a sign of life for `lease` seconds this supervisor counts as hung; a run that died `attempts` times
+    without moving is given up.
     """
 
     def __init__(

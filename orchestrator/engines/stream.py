@@ -40,7 +40,7 @@ _FINAL = (
 def model_of(engine: Any, request: Request) -> str:
     model: str | None = request.model or engine.model
     if not model:
-        raise Rejected(f"which model? The engine {engine.name} has none by itself")
+        raise Rejected(f"the engine {engine.name} needs a model: --model, or `model:` in the agent's file")
     return model
 
 
