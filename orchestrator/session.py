@@ -352,6 +352,7 @@ class Session:
             said = Said(f"{text} it was not repeated.", failed=True)
         else:
             if not handler.repeatable:
+                await self.ground.hear()  # it may have been taken over, or stopped
                 await self.ground.desk(self._record, "call", {"call": call.id}, True)
             said = await self._carried_out(handler, call)
         fields = steps.result(call, said.text, bill.tool_label(call.name), said.failed, **said.about)
