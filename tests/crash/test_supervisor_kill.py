@@ -89,7 +89,7 @@ def findings(root, log):
 
 
 def unproven(memory):
-    """What `verify` finds. A file that a killed writer did not place is put there when its record is two seconds old."""
+    """What `verify` finds. A file that a killed writer did not place is put there two seconds after its record."""
     if problems := memory.verify().problems:
         time.sleep(2.1)
         memory.store.fresh(force=True)
