@@ -24,6 +24,7 @@ class Holder:
         self.folder = os.path.join(root, "runs", ".holders")
         self.path = os.path.join(self.folder, name)
         try:
+            os.makedirs(os.path.dirname(self.folder), mode=0o700, exist_ok=True)  # all that lies in runs/ is private
             os.makedirs(self.folder, mode=0o700, exist_ok=True)
             self._fd = _held(self.path)
             os.pwrite(self._fd, b"%d\n" % os.getpid(), 0)
