@@ -15,6 +15,7 @@ from orchestrator.runs import Run, Runs
 from orchestrator.session import Session
 from orchestrator.spending import Budget, Past, Reservation, ledgers
 from orchestrator.task import Task
+from synapse.entry import SECOND
 from synapse.workspace import Agent
 
 
@@ -30,6 +31,7 @@ class Costs:
         self.ratios = Ratios(root)
         self._tops: dict[str, Limits] = {}
         self._counters: dict[str | None, Counter] = {}
+        self._since: dict[int, int] = {}  # when calls in flight began
 
     def close(self) -> None:
         self.budget.close()
@@ -97,13 +99,16 @@ class Costs:
         if session.engine.name == "scripted":
             worst = 0.0
         usd = limits.check_price(where, terms.model or session.engine.name, worst)
-        return self.budget.reserve(run.id, self.holder, where, Amount(1, most + terms.max_output, usd))
+        reservation = self.budget.reserve(run.id, self.holder, where, Amount(1, most + terms.max_output, usd))
+        self._since[reservation.id] = self.runs.store.clock()
+        return reservation
 
     def settle(self, session: Session, reservation: Reservation, turn: Turn | None, counted: int) -> float | None:
         """Book what a call took. Without a turn it failed: nothing, or what had been sent when it was cut off."""
+        seconds = max(self.runs.store.clock() - self._since.pop(reservation.id), 0) / SECOND
         if turn is None:
             if counted:
-                self.budget.settle(reservation, Amount(1, counted))
+                self.budget.settle(reservation, Amount(1, counted, seconds=seconds))
             else:
                 self.budget.release(reservation)
             return None
@@ -113,7 +118,8 @@ class Costs:
         price, cost = self.price(session, turn.model or session.terms.model), usage.cost
         if cost is None and price is not None:
             cost = prices.cost(price, usage)
-        self.budget.settle(reservation, Amount(1, usage.input_tokens + usage.output_tokens or counted, cost or 0.0))
+        tokens = usage.input_tokens + usage.output_tokens or counted
+        self.budget.settle(reservation, Amount(1, tokens, cost or 0.0, seconds))
         if session.engine.takes_tools and session.engine.name != "scripted" and not turn.usage.estimated:
             self.ratios.learn(session.terms.model, turn.usage.input_tokens, counted)
         return cost

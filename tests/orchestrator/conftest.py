@@ -21,9 +21,12 @@ TEAM = (
 class World:
     """A workspace under virtual time, and a supervisor in it."""
 
-    def __init__(self, root, engine, **options):
+    def __init__(self, root, engine, settings="", **options):
         self.time = VirtualTime()
-        self.mem = synapse.init(str(root), clock=self.time)
+        synapse.init(str(root), clock=self.time).close()
+        with (root / "synapse.yaml").open("a") as file:
+            file.write(settings)
+        self.mem = synapse.open(str(root), clock=self.time)
         for agent in TEAM:
             self.mem.register(agent)
         options = {"seed": 7, "inline": True, "memory_tools": "always"} | options
