@@ -660,7 +660,7 @@ SHELL = {
     "restore": ID_ACT,
     "ack": ID_ACT,
     "write": ("--from {me} --json --namespace api/endpoints --supersedes {id} text",),
-    **dict.fromkeys(("audit", "export", "import", "init", "register", "repair", "tell"), WHOLE),
+    **dict.fromkeys(("audit", "backup", "export", "import", "init", "register", "repair", "tell"), WHOLE),
     **dict.fromkeys(("agents", "completion", "doctor", "rebuild", "verify"), NONE),
 }
 REVIEWING = ("approve", "log", "read")
@@ -755,7 +755,7 @@ def test_a_spawned_run_is_its_agent_alone(disk, run, monkeypatch):
     monkeypatch.setenv("SYNAPSE_RUN", "run-1")
     monkeypatch.setenv("SYNAPSE_AGENT", "eng-c")
     assert {verb for verb, why in SHELL.items() if why == WHOLE} == OPERATORS
-    needed = {"import": "--json new", "register": "--json new", "tell": "--json lead text"}
+    needed = {"backup": "--json new", "import": "--json new", "register": "--json new", "tell": "--json lead text"}
     for verb in OPERATORS:
         told = run(verb, needed.get(verb, "--json"))
         assert "SYNAPSE_RUN" in told

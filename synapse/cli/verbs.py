@@ -223,14 +223,21 @@ _TABLE = (
         "import",
         "keep",
         "moving",
-        "fill an empty workspace from an export",
+        "fill an empty workspace from an export or a snapshot",
         "synapse --root ./copy import backup.jsonl",
+    ),
+    Verb(
+        "backup",
+        "keep",
+        "moving",
+        "take a snapshot of the log, and read it through",
+        "synapse backup ~/snapshots --keep 14",
     ),
 )
 VERBS = {verb.name: verb for verb in _TABLE}
 
 # What a spawned run may not do: these act on the whole workspace, or show all of it, in the operator's name.
-OPERATORS = frozenset(("init", "register", "import", "repair", "export", "audit", "tell"))
+OPERATORS = frozenset(("init", "register", "import", "repair", "export", "backup", "audit", "tell"))
 
 ALIASES = {
     "synapse-write": "write",
