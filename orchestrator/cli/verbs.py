@@ -46,6 +46,13 @@ _TABLE = (
     _verb("up", "keep", "serving", "stay, and go on with runs whose process died", "orchestrator up --detach"),
     _verb("down", "keep", "serving", "end what `up` began; its runs wait", "orchestrator down"),
     _verb("status", "keep", "serving", "whether it is up, and what it holds", "orchestrator status"),
+    _verb(
+        "defrag-agent",
+        "keep",
+        "tidying",
+        "tidy an agent's own MEMORY.md and notes",
+        "orchestrator defrag-agent ~/agents/scout --nap --context 0.8",
+    ),
 )
 VERBS = {verb.name: verb for verb in _TABLE}
 

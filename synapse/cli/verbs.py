@@ -21,7 +21,11 @@ class Verb(NamedTuple):
 
     @property
     def function(self) -> str:
-        return "import_" if self.name == "import" else self.name
+        return "import_" if self.name == "import" else self.name.replace("-", "_")
+
+    @property
+    def options(self) -> str:
+        return self.name.replace("-", "_") + "_options"
 
 
 class Program(NamedTuple):
@@ -258,7 +262,7 @@ def listed(groups: Mapping[str, str], table: Iterable[Verb]) -> list[str]:
     lines: list[str] = []
     for key, title in groups.items():
         lines.append(f"{title}:")
-        lines += [f"  {verb.name:<11} {verb.summary}" for verb in table if verb.group == key]
+        lines += [f"  {verb.name:<12} {verb.summary}" for verb in table if verb.group == key]
         lines.append("")
     return lines
 
