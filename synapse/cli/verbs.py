@@ -213,6 +213,20 @@ _TABLE = (
         "synapse doctor",
     ),
     Verb(
+        "defrag",
+        "keep",
+        "tidying",
+        "file away what is outdone or past its time; --plan only says what",
+        "synapse defrag --plan",
+    ),
+    Verb(
+        "undo",
+        "keep",
+        "tidying",
+        "take back an act, a night, or what was done last",
+        "synapse undo last",
+    ),
+    Verb(
         "export",
         "keep",
         "moving",
@@ -230,7 +244,7 @@ _TABLE = (
 VERBS = {verb.name: verb for verb in _TABLE}
 
 # What a spawned run may not do: these act on the whole workspace, or show all of it, in the operator's name.
-OPERATORS = frozenset(("init", "register", "import", "repair", "export", "audit", "tell"))
+OPERATORS = frozenset(("init", "register", "import", "repair", "export", "audit", "tell", "defrag", "undo"))
 
 ALIASES = {
     "synapse-write": "write",
