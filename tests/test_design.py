@@ -76,11 +76,11 @@ def test_every_module_has_its_place():
     ]
     package = ROOT / "synapse"
     single = {f"{path.stem}.py" for path in package.glob("*.py") if not path.stem.startswith("__")}
-    folders = {"cli/", "index/", "log/", "testing/"}
+    folders = {"cli/", "consolidate/", "index/", "log/", "testing/"}
     assert sorted(told) == sorted(single | folders)
     inside = {
         path.relative_to(package).as_posix()
-        for folder in ("log", "index", "testing")
+        for folder in ("consolidate", "log", "index", "testing")
         for path in (package / folder).glob("*")
     }
     inside = {name for name in inside if name.endswith((".py", ".sql")) and "__" not in name}

@@ -217,6 +217,20 @@ _TABLE = (
         "synapse doctor",
     ),
     Verb(
+        "defrag",
+        "keep",
+        "tidying",
+        "file away what is outdone or past its time; --plan only says what",
+        "synapse defrag --plan",
+    ),
+    Verb(
+        "undo",
+        "keep",
+        "tidying",
+        "take back an act, a night, or what was done last",
+        "synapse undo last",
+    ),
+    Verb(
         "export",
         "keep",
         "moving",
@@ -241,7 +255,7 @@ _TABLE = (
 VERBS = {verb.name: verb for verb in _TABLE}
 
 # What a spawned run may not do: these act on the whole workspace, or show all of it, in the operator's name.
-OPERATORS = frozenset(("init", "register", "import", "repair", "export", "backup", "audit", "tell"))
+OPERATORS = frozenset("init register import repair export backup audit tell defrag undo".split())
 
 ALIASES = {
     "synapse-write": "write",
