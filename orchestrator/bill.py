@@ -40,7 +40,7 @@ def sent(request: Request, known: int, count: Count) -> tuple[Segment, ...]:
     before. Without any known, everything is new."""
     again = known > 0
     segments = [Segment("system", count(request.system), not again)]
-    segments += [Segment("tool_schema", count(schema_text(tool)), not again) for tool in request.tools]
+    segments += [Segment(_schema_label(tool.name), count(schema_text(tool)), not again) for tool in request.tools]
     for place, message in enumerate(request.messages):
         segments += _message(message, place >= known, count)
     return tuple(_merged(segments))
@@ -55,6 +55,11 @@ def got(turn: Turn, label: str, count: Count) -> tuple[Segment, ...]:
     """The segments of a reply."""
     segments = [Segment(label, count(turn.text))]
     return tuple(_merged([*segments, *(_call(call, True, count) for call in turn.calls)]))
+
+
+def _schema_label(name: str) -> str:
+    """Being told of the memory's tools is coordination; of the user's own, part of the task."""
+    return "tool_schema" if name in TOOL_LABELS else "task"
 
 
 def _message(message: Message, first: bool, count: Count) -> list[Segment]:

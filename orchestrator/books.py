@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
+from traceback import format_exception
 from typing import Any, NamedTuple
 
 from orchestrator import budget, ledger, prompt, steps, wake, writeback
@@ -18,11 +19,11 @@ from orchestrator.bill import said_label
 from orchestrator.costs import Costs
 from orchestrator.engine import Engine, Place, Turn
 from orchestrator.fence import secret
-from orchestrator.folder import LEDGER, OUTPUT, RECEIPT, STEPS, TRANSCRIPT, Folder
+from orchestrator.folder import ERROR, LEDGER, OUTPUT, RECEIPT, STEPS, TRANSCRIPT, Folder
 from orchestrator.holder import LEASE, Holder
 from orchestrator.intent import ALIKE, intent_of, similar
 from orchestrator.limits import Limits
-from orchestrator.opening import Means, Policy, by_default, opened
+from orchestrator.opening import Means, Policy, by_default, histories, opened, registered
 from orchestrator.prompt import Report
 from orchestrator.runs import ATTEMPTS, Run, Runs
 from orchestrator.session import Session, Terms
@@ -34,7 +35,7 @@ from synapse import tools as memory_tools
 from synapse.authority import wakes
 from synapse.core import Memory
 from synapse.entry import SECOND, Entry
-from synapse.errors import Conflict, InvalidEntry, NotFound
+from synapse.errors import Conflict, InvalidEntry, NotFound, SynapseError
 from synapse.notify import Follower
 from synapse.records import Guard, Pending
 from synapse.seat import Seat
@@ -43,7 +44,6 @@ from synapse.workspace import OPERATOR, Agent
 RECENT = 600 * SECOND  # so long a result answers the same task again
 MAX_OUTPUT = 8_192  # tokens of one reply
 NEIGHBOURS = 20  # running runs that a new one is compared with
-HISTORY = 200  # ended runs that are looked at for what a role takes
 HISTORY_KEPT = 30 * SECOND
 
 
@@ -85,7 +85,7 @@ class Books:
         self.root = memory.store.root or self._temporary or ""
         self.runs = Runs(memory.store)
         self.holder = Holder(self.root, name, lease)
-        self.costs = Costs(self.runs, self.root, not self._temporary, name, limits)
+        self.costs = Costs(self.runs, self.root, not self._temporary, self.holder, limits)
         self.templates = Templates(memory.store.root)
         self.secret = secret(self.root) if seed is None else sha256(f"seed {seed}".encode()).digest()
         self._history: tuple[int, dict[str, list[budget.Past]]] = (0, {})
@@ -104,10 +104,7 @@ class Books:
         return self.store.clock()
 
     def agent(self, id: str) -> Agent:
-        found = self.store.agents().get(id)
-        if found is None:
-            raise NotFound(f"agent {id} is not registered; `synapse agents` lists those that are", id=id)
-        return found
+        return registered(self.store, id)
 
     def engine_declared(self, name: str) -> tuple[str, dict[str, Any]]:
         """An engine's kind and options, as `engines:` in synapse.yaml has them: `fast: {kind: openai-chat, model: m}`;
@@ -147,27 +144,51 @@ class Books:
     # -- beginning ---------------------------------------------------------------------------------
 
     def admit(
-        self, task: Task, parent: Run | None, id: str, engine_name: str, engine: Engine, model: str | None
+        self,
+        task: Task,
+        parent: Run | None,
+        id: str,
+        engine_of: Callable[[Task, Agent], tuple[str, Engine]],
+        model: str | None,
     ) -> tuple[Run, bool]:
         """Begin a run, within the limits; or the run that does this work already, or did it a moment ago."""
         agent = self.agent(task.agent)
         known = self.runs.get(id)
         if known is not None:
-            return known, known.holder != self.holder.name
-        earlier = None if task.force else self._claimed(task, id)
-        if earlier is not None:
-            return earlier, True
-        self.costs.admit(id, task, agent, parent)
-        named = task.model or agent.model or model or getattr(engine, "model", None)
-        more: dict[str, Any] = {"engine": engine_name, "model": named}
-        if alike := self._alike(task):
-            more["warnings"] = alike
-        if not engine.takes_tools:
-            more["folder"] = os.path.abspath(task.folder or os.curdir)
-        return self.runs.begin(id, task, agent, self.holder.name, parent, **more), False
+            return known, known.holder != self.holder.name or not known.running
+        more = self._about(task, agent, *engine_of(task, agent), model)
+        if task.force:
+            self.costs.admit(id, task, agent, parent)
+            return self.runs.begin(id, task, agent, self.holder.name, parent, None, **more), False
+        key = f"intent:{intent_of(task.text, project=task.project, agent=task.agent, intent=task.intent)}"
+        while True:
+            begun = self.store.index.keyed(key)
+            earlier = self.runs.get(str(begun[-1].fields["run"])) if begun else None
+            if earlier is not None and self._answers(earlier):
+                return earlier, True
+            self.costs.admit(id, task, agent, parent)
+            still = _still(key, len(begun))
+            try:
+                return self.runs.begin(id, task, agent, self.holder.name, parent, still, intent=key, **more), False
+            except Conflict:
+                self.costs.budget.leave(id)  # somebody else began it in this moment: look again
+                self.store.index.catch_up()
 
-    def furnish(self, run: Run, engine: Engine) -> Furniture:
-        """What a session needs: its prompt, made and receipted, or all that an earlier incarnation recorded."""
+    def _about(self, task: Task, agent: Agent, engine_name: str, engine: Engine, model: str | None) -> dict[str, Any]:
+        """What a run is begun with besides its task."""
+        named = task.model or agent.model or model or getattr(engine, "model", None)
+        about: dict[str, Any] = {"engine": engine_name, "model": named}
+        if alike := self._alike(task):
+            about["warnings"] = alike
+        if not engine.takes_tools:
+            about["folder"] = os.path.abspath(task.folder or os.curdir)
+        return about
+
+    def furnish(self, run: Run, engine: Engine, alone: bool) -> Furniture:
+        """What a session needs: its prompt, made and receipted, or all that an earlier incarnation recorded. `alone`:
+        nobody else runs, so what came until now wakes nobody, and is for the view."""
+        if alone:
+            self.heard(())
         folder = self.folder(run).make()
         recorded = steps.read(folder.lines(STEPS))
         if recorded:
@@ -199,7 +220,7 @@ class Books:
         means = Means(self.context, self.memory_tools, self.secret, self.templates, counter, past)
         given_by = self.known(run.parent).agent if run.parent else None
         made, receipt = opened(run, self.agent(run.agent), given_by, seat, means, not engine.takes_tools)
-        folder.write(RECEIPT, receipt.dump())
+        folder.write(RECEIPT, receipt.dump(), sync=False)  # what the log holds of it is synced
         seat.pen.act("shown", **receipt.shown())
         ids = [id for id, _, _ in receipt.included]
         return steps.prompt(*made) | {"tools": list(receipt.tools), "ids": ids, "cursor": receipt.cursor}
@@ -208,47 +229,43 @@ class Books:
         """The newest runs of a role, looked up now and then."""
         at, known = self._history
         if self.now() - at >= HISTORY_KEPT:
-            known = {}
-            for run in reversed(self.runs.all(state="ended", limit=HISTORY)):
-                if run.fields.get("past"):
-                    known.setdefault(run.fields["role"], []).append(budget.Past(*run.fields["past"]))
-            self._history = (self.now(), known)
+            at, known = self.now(), histories(self.runs)
+            self._history = at, known
         return known.get(role, [])
 
-    def missed(self, session: Session) -> list[News]:
-        """What is critical and came after the prompt was made, before the session could hear."""
-        agent = self.agent(session.run.agent)
-        cursor = session.first["cursor"]
+    def missed(self, session: Session) -> tuple[list[News], str | None]:
+        """What came after the prompt was made, before the session could hear: what is critical, and why to end."""
+        agent, cursor = self.store.agent(session.run.agent), session.first["cursor"]
+        if agent is None:
+            return [], "its agent is registered no more"
+        self._learn_ends(cursor)
         follower = Follower(self.store.log, lambda: agent, self.store.current, cursor)
         now = self.now()
-        return [News(event.entry, now) for event in follower.poll() if wakes(event.entry, agent)]
+        news = [News(event.entry, now) for event in follower.poll() if wakes(event.entry, agent)]
+        return news, self.runs.over(session.run)
+
+    def _learn_ends(self, cursor: int) -> bool:
+        """Have the index know what ends a session of ours since: a stop, or a takeover; whether there is any. Most
+        records are neither, and what is read of the log is read at once, while the index takes its time."""
+        mine = (None, self.holder.name)
+        found = any(
+            record.kind == "stop" or (record.kind == "run" and record.fields.get("holder") not in mine)
+            for record in self.store.log.since(cursor)
+        )
+        if found:
+            self.store.index.catch_up()
+        return found
 
     def _environment(self, run: Run) -> dict[str, str]:
         """What binds the shell commands of a client to this run."""
         bound = {"SYNAPSE_AGENT": run.agent, "SYNAPSE_RUN": f"{run.id}:{run.epoch}"}
         return bound | ({"SYNAPSE_ROOT": self.store.root} if self.store.root else {})
 
-    def _claimed(self, task: Task, id: str) -> Run | None:
-        """The run that does this work or did it a moment ago. Otherwise the work is this one's from now on."""
-        key = f"intent:{intent_of(task.text, project=task.project, agent=task.agent, intent=task.intent)}"
-        while True:
-            self.store.index.catch_up()
-            claims = self.store.index.keyed(key)
-            found = self.runs.get(str(claims[-1].fields["run"])) if claims else None
-            if found is not None and self._answers(found):
-                return found
-            try:
-                pending = Pending("claim", task.agent, {"work": key, "agent": task.agent, "run": id}, key=key)
-                self.store.log.append(pending, unless=_still(key, len(claims)))
-                return None
-            except Conflict:
-                continue  # somebody else claimed it in this moment: look again
-
     def _alike(self, task: Task) -> list[str]:
         """Running work of this project that sounds like it: perhaps the same, perhaps not."""
-        running = self.runs.all(project=task.project, state="running", limit=NEIGHBOURS)
-        found = [run for run in running if similar(run.task.text, task.text) >= ALIKE]
-        return [f"{run.id} ({run.agent}) is at something that sounds like it" for run in found]
+        running = self.store.index.query.runs(project=task.project, state="running", limit=NEIGHBOURS)
+        found = [each for each in running if similar(str(each["task"]), task.text) >= ALIKE]
+        return [f"{each['run']} ({each['agent']}) is at something that sounds like it" for each in found]
 
     def _answers(self, run: Run) -> bool:
         ended = run.fields.get("ended_at")
@@ -261,13 +278,14 @@ class Books:
         running, mark = list(running), self.store.log.mark()
         agents = self.store.index.query.declared
         listeners = {run.agent: agents[run.agent] for run in running if run.agent in agents}
+        before = self.ear.cursor
         news = self.ear.news(listeners.values())
         self._hold()
-        if mark == self._looked:
-            return Heard(news, [])
-        self._looked = mark
-        self.store.index.catch_up()
-        stops = [(run.id, reason) for run in running if (reason := self.runs.stopped(run))]
+        stops: list[tuple[str, str]] = []
+        if mark != self._looked:
+            if self._learn_ends(before):
+                stops = [(run.id, reason) for run in running if (reason := self.runs.over(run))]
+            self._looked = mark
         return Heard(news, stops)
 
     def _hold(self) -> None:
@@ -304,26 +322,36 @@ class Books:
 
     # -- ending ------------------------------------------------------------------------------------
 
-    def close_run(self, session: Session, outcome: Outcome) -> Result:
-        """Store what came of it, write it into the memory, then say that it has ended."""
-        run, folder = session.run, session.folder
-        folder.write(OUTPUT, outcome.text)
+    def failed(self, run: Run, error: Exception) -> Outcome:
+        """The outcome of an error that no session expects. One that is nobody's word for it is kept whole."""
+        if isinstance(error, SynapseError):
+            return Outcome("failed", "", str(error))
+        self.folder(run).make().write(ERROR, "".join(format_exception(error)))
+        return Outcome("failed", "", f"{type(error).__name__}: {error} (runs/{run.id}/{ERROR})")
+
+    def close_run(self, run: Run, outcome: Outcome, session: Session | None) -> Result:
+        """Store what came of it, write it into the memory, then say that it has ended. Without a session, it came to
+        none."""
+        folder = self.folder(run).make()
+        if self.known(run.id).epoch == run.epoch:
+            folder.write(OUTPUT, outcome.text)
         lines = ledger.read(folder.lines(LEDGER))
         usage, cost = ledger.spent(lines)
         over = ledger.overhead(lines)
         notes = writeback.settle(run.id, run.project, outcome)
-        more = {
+        more: dict[str, Any] = {
             "summary": writeback.summary(outcome.text),
             "why": outcome.why,
             "debt": list(outcome.debt),
             "usage": usage._asdict(),
             "cost": cost,
             "overhead": list(over),
-            "turns": len(session.conversation.turns),
-            "past": list(budget.past(lines, _capsules(session))),
+            "turns": len(session.conversation.turns) if session else 0,
         }
+        if session is not None:
+            more["past"] = list(budget.past(lines, _capsules(session)))
         try:
-            entry = self._written(run, notes) or outcome.blocker
+            entry = self.write(run, notes) or outcome.blocker
             ended = self.runs.end(run, outcome.status, entry=entry, **more)
         except Conflict as stale:
             self.costs.leave(run)
@@ -332,7 +360,7 @@ class Books:
         self.costs.leave(run)
         return result_of(run.id, ended.fields, outcome.text)
 
-    def _written(self, run: Run, notes: list[writeback.Note]) -> str | None:
+    def write(self, run: Run, notes: list[writeback.Note]) -> str | None:
         """Write the entries, each once; the id of the last."""
         id = None
         for note in notes:
@@ -340,38 +368,6 @@ class Books:
             entry = self.seat(run).append(note.body, note.namespace, priority=note.priority, tags=note.tags, once=key)
             id = entry.id
         return id
-
-    # -- taking over -------------------------------------------------------------------------------
-
-    def take_over(self) -> list[Run]:
-        """Every run whose holder is gone is this supervisor's from now on; one that died too often ends."""
-        taken = []
-        for run in reversed(self.runs.all(state="running")):
-            if run.holder and self.holder.lives(run.holder):
-                continue
-            try:
-                mine = self.runs.take(run, self.holder.name, self._progress(run))
-            except Conflict:
-                continue  # another supervisor was faster
-            self.costs.take_over(mine)
-            if mine.attempts > self.attempts:
-                self._bury(mine)
-            else:
-                taken.append(mine)
-        return taken
-
-    def _progress(self, run: Run) -> int:
-        """How many replies and results it and all below it have recorded."""
-        recorded = steps.read(self.folder(run).lines(STEPS))
-        own = sum(step.kind in ("turn", "result") for step in recorded)
-        return own + sum(map(self._progress, self.runs.children(run.id)))
-
-    def _bury(self, run: Run) -> None:
-        """A run that died again and again: a dead letter, and a blocker that says so."""
-        note = writeback.dead_letter(run.id, run.project, run.attempts - 1)
-        entry = self._written(run, [note])
-        self.runs.end(run, "failed", entry=entry, why=f"it died {run.attempts - 1} times without moving", summary="")
-        self.costs.leave(run)
 
 
 def _still(key: str, seen: int) -> Guard:

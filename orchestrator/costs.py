@@ -4,31 +4,34 @@ memory's thread."""
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from typing import Any
 
 from orchestrator import limits, prices
 from orchestrator.counting import Counter, Ratios
 from orchestrator.engine import Turn, Usage
-from orchestrator.limits import Amount, Limits, Scope
+from orchestrator.holder import Holder
+from orchestrator.limits import Amount, LimitReached, Limits, Scope
 from orchestrator.runs import Run, Runs
 from orchestrator.session import Session
 from orchestrator.spending import Budget, Past, Reservation, ledgers
 from orchestrator.task import Task
+from synapse.entry import SECOND
 from synapse.workspace import Agent
 
 
 class Costs:
     """One supervisor's part in the budget that all of a workspace share. `root` is None where nothing is shared."""
 
-    def __init__(self, runs: Runs, root: str, shared: bool, holder: str, own: Limits | None) -> None:
-        self.runs, self.holder = runs, holder
+    def __init__(self, runs: Runs, root: str, shared: bool, holder: Holder, own: Limits | None) -> None:
+        self.runs, self.holder, self._lives = runs, holder.name, holder.lives
         found = limits.policy(self._settings())
         self.policy = found if own is None else found._replace(run=limits.overridden(found.run, own))
         path = os.path.join(root, "runs", "spend.db") if shared else ":memory:"
         self.budget = Budget(path, policy=self.policy, refill=lambda: ledgers(root, map(_past, runs.all())))
         self.ratios = Ratios(root)
+        self._tops: dict[str, Limits] = {}
         self._counters: dict[str | None, Counter] = {}
+        self._since: dict[int, int] = {}  # when calls in flight began
 
     def close(self) -> None:
         self.budget.close()
@@ -52,12 +55,24 @@ class Costs:
             department=agent.department,
             at=self.runs.store.clock(),
             own=asked(parent.task) if parent else Limits(),
-            top=self._top(root, task),
+            top=self._top(root, id, task),
         )
-        self.budget.admit(id, self.holder, where)
+        try:
+            self.budget.admit(id, self.holder, where)
+        except LimitReached as limit:
+            if limit.limit != "live":
+                raise
+            self.forget_the_dead()  # whoever holds nothing any more keeps nobody out
+            self.budget.admit(id, self.holder, where)
 
     def take_over(self, run: Run) -> None:
         self.budget.take_over(run.id, self.holder, self._where(run))
+
+    def forget_the_dead(self) -> None:
+        """Count no run as alive whose supervisor is not."""
+        for holder in self.budget.holders():
+            if not self._lives(holder):
+                self.budget.release_holder(holder)
 
     def leave(self, run: Run) -> None:
         self.budget.leave(run.id)
@@ -68,7 +83,10 @@ class Costs:
 
     def seconds_left(self, run: Run) -> float | None:
         bound = limits.overridden(self.policy.run, asked(run.task))
-        return limits.time_left(run.id, bound, run.at, self.runs.store.clock())
+        try:
+            return limits.time_left(run.id, bound, run.at, self.runs.store.clock())
+        except LimitReached:
+            return 0.0  # it ran out while nobody held it
 
     # -- calls -------------------------------------------------------------------------------------
 
@@ -81,13 +99,16 @@ class Costs:
         if session.engine.name == "scripted":
             worst = 0.0
         usd = limits.check_price(where, terms.model or session.engine.name, worst)
-        return self.budget.reserve(run.id, self.holder, where, Amount(1, most + terms.max_output, usd))
+        reservation = self.budget.reserve(run.id, self.holder, where, Amount(1, most + terms.max_output, usd))
+        self._since[reservation.id] = self.runs.store.clock()
+        return reservation
 
     def settle(self, session: Session, reservation: Reservation, turn: Turn | None, counted: int) -> float | None:
         """Book what a call took. Without a turn it failed: nothing, or what had been sent when it was cut off."""
+        seconds = max(self.runs.store.clock() - self._since.pop(reservation.id), 0) / SECOND
         if turn is None:
             if counted:
-                self.budget.settle(reservation, Amount(1, counted))
+                self.budget.settle(reservation, Amount(1, counted, seconds=seconds))
             else:
                 self.budget.release(reservation)
             return None
@@ -97,7 +118,8 @@ class Costs:
         price, cost = self.price(session, turn.model or session.terms.model), usage.cost
         if cost is None and price is not None:
             cost = prices.cost(price, usage)
-        self.budget.settle(reservation, Amount(1, usage.input_tokens + usage.output_tokens or counted, cost or 0.0))
+        tokens = usage.input_tokens + usage.output_tokens or counted
+        self.budget.settle(reservation, Amount(1, tokens, cost or 0.0, seconds))
         if session.engine.takes_tools and session.engine.name != "scripted" and not turn.usage.estimated:
             self.ratios.learn(session.terms.model, turn.usage.input_tokens, counted)
         return cost
@@ -106,8 +128,7 @@ class Costs:
         """The price of a model; None where none is known."""
         if not model or session.engine.name == "scripted":
             return None
-        given = self._settings().get("prices")
-        return prices.price(model, at=self.runs.store.clock(), given=given if isinstance(given, Mapping) else None)
+        return prices.price(model, at=self.runs.store.clock(), given=prices.declared(self._settings()))
 
     # -- below -------------------------------------------------------------------------------------
 
@@ -119,13 +140,17 @@ class Costs:
             department=run.fields.get("department"),
             at=self.runs.store.clock(),
             own=asked(run.task),
-            top=self._top(run.root, run.task),
+            top=self._top(run.root, run.id, run.task),
         )
 
-    def _top(self, root: str, task: Task) -> Limits:
+    def _top(self, root: str, id: str, task: Task) -> Limits:
         """The limits of the task at the root: they hold for all below it."""
-        found = self.runs.get(root)
-        return asked(found.task if found else task)
+        if root == id:
+            return asked(task)
+        if root not in self._tops:
+            found = self.runs.get(root)
+            self._tops[root] = asked(found.task if found else task)
+        return self._tops[root]
 
     def _settings(self) -> dict[str, Any]:
         return dict(self.runs.store.settings.other)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from orchestrator.engine import Engine, Request, Tool
 from synapse.errors import StoreError
-from synapse.tokens import DEFAULT, Keep, Stored, Tokens, known, upper_bound
+from synapse.tokens import DEFAULT, Keep, Stored, Tokens, digest, known, upper_bound
 
 # By the beginning of a model's name, the longest first. What is not here is counted in o200k.
 ENCODINGS = (
@@ -78,6 +78,10 @@ class Counter:
             return counts[0]
         self.counting = "estimate"
         return -(-upper_bound(text) // 4)
+
+    def know(self, text: str, tokens: int) -> None:
+        """Keep the count of a text that was added up from its parts."""
+        self._remember({digest(text): tokens})
 
     def measure(self, texts: Iterable[str]) -> tuple[Sequence[int], bool]:
         """The count of each text, and whether any of them is only an upper bound."""

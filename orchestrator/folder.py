@@ -1,6 +1,6 @@
 """The folder of a run: its steps, its ledger, its receipts and its output, as files that anyone can read.
 
-Lines are whole or not there. What a line says is on the disk when `record` returns.
+Lines are whole or not there. What is synced is on the disk when `record` or `write` returns.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from synapse.errors import NotFound, StoreError
 
 STEPS, LEDGER, OUTPUT, RECEIPT = "steps.jsonl", "ledger.jsonl", "output.md", "receipt.json"
-TRANSCRIPT = "transcript.log"
+TRANSCRIPT, ERROR = "transcript.log", "error.txt"
 
 
 class Folder:
@@ -45,8 +45,8 @@ class Folder:
         except OSError as error:
             raise StoreError(f"{self._at(name)} cannot be written: {error}") from error
 
-    def write(self, name: str, text: str) -> str:
-        """A file whole, or not at all; its path."""
+    def write(self, name: str, text: str, *, sync: bool = True) -> str:
+        """A file whole, or not at all, whoever dies; where it is synced, also if the machine does. Its path."""
         path = self._at(name)
         aside = f"{path}.{os.getpid()}.new"
         try:
@@ -54,7 +54,8 @@ class Folder:
             with open(descriptor, "w", encoding="utf-8", errors="surrogatepass", newline="") as file:
                 file.write(text)
                 file.flush()
-                os.fdatasync(file.fileno())
+                if sync:
+                    os.fdatasync(file.fileno())
             os.rename(aside, path)
         except OSError as error:
             raise StoreError(f"{path} cannot be written: {error}") from error

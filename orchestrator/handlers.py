@@ -10,7 +10,7 @@ from orchestrator.engine import Call, Tool
 from orchestrator.runs import Run, name
 from orchestrator.session import Handler, Said, Session
 from orchestrator.task import Result, Task
-from orchestrator.tools import SPAWN, WAIT, ToolProblem, UserTool, carry_out
+from orchestrator.tools import SPAWN, WAIT, ToolFailed, UserTool, carry_out
 from synapse import tools as memory_tools
 from synapse.seat import Seat
 
@@ -82,7 +82,7 @@ def checked(tool: Tool, call: Carrying) -> Carrying:
 
     async def carried(asked: Call, once: str) -> Said:
         if found := schema.problems(tool.schema, asked.arguments):
-            raise ToolProblem("; ".join(found))
+            raise ToolFailed("; ".join(found))
         return await call(asked, once)
 
     return carried

@@ -24,9 +24,9 @@ class Holder:
         self.folder = os.path.join(root, "runs", ".holders")
         self.path = os.path.join(self.folder, name)
         try:
+            os.makedirs(os.path.dirname(self.folder), mode=0o700, exist_ok=True)  # all that lies in runs/ is private
             os.makedirs(self.folder, mode=0o700, exist_ok=True)
-            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._fd = _held(self.path)
             os.pwrite(self._fd, b"%d\n" % os.getpid(), 0)
         except OSError as error:
             raise StoreError(f"{self.path} cannot be held: {error}") from error
@@ -46,13 +46,20 @@ class Holder:
             return None
 
     def sweep(self) -> None:
-        """Remove the files of the dead, once nobody's runs name them."""
+        """Remove the files of the dead. One that hangs may come back, and keeps its file."""
         for name in os.listdir(self.folder):
-            if not self.lives(name):
-                try:
-                    os.unlink(os.path.join(self.folder, name))
-                except FileNotFoundError:
-                    pass
+            path = os.path.join(self.folder, name)
+            try:
+                fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            except FileNotFoundError:
+                continue
+            try:
+                if not _locked(fd):
+                    os.unlink(path)
+            except FileNotFoundError:
+                pass
+            finally:
+                os.close(fd)
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -62,6 +69,19 @@ class Holder:
                 os.unlink(self.path)
             except OSError:
                 pass
+
+
+def _held(path: str) -> int:
+    """The file, made and locked. Whoever looks at it locks it for a moment, or sweeps it away before it is locked."""
+    while True:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        try:
+            if os.stat(path).st_ino == os.fstat(fd).st_ino:
+                return fd
+        except FileNotFoundError:
+            pass
+        os.close(fd)
 
 
 def lives(root: str, name: str, lease: float = LEASE) -> bool:

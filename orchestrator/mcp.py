@@ -14,7 +14,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from orchestrator.engine import Tool
-from orchestrator.tools import SECONDS, ToolProblem, UserTool
+from orchestrator.tools import SECONDS, ToolFailed, UserTool
 
 KEY = "synapse/idempotency_key"
 _PAGES = 50
@@ -43,9 +43,9 @@ async def mcp_tools(
             listed = await _listed(client)
             title = client.server_info.name if client.server_info else "mcp"
         except ImportError as error:
-            raise ToolProblem("MCP servers need the extra mcp: install synapse-orchestrator[mcp]") from error
+            raise ToolFailed("tools of MCP servers need the package mcp, which the extra mcp installs") from error
         except Exception as error:
-            raise ToolProblem(f"the MCP server {server} cannot be used: {_cause(error)}") from error
+            raise ToolFailed(f"the MCP server {server} cannot be used: {_cause(error)}") from error
         names = _names([tool.name for tool in listed], title, taken)
         offered = [
             UserTool(
@@ -107,7 +107,7 @@ def _caller(client: Any, name: str) -> Callable[[Mapping[str, Any], str | None],
         result = await client.call_tool(name, dict(arguments), meta={KEY: key} if key else None)
         text = "\n".join(_text(block) for block in result.content)
         if result.is_error:
-            raise ToolProblem(text or f"{name} failed and did not say why")
+            raise ToolFailed(text or f"{name} failed and did not say why")
         return text or result.structured_content
 
     return run

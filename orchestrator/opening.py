@@ -14,16 +14,19 @@ from orchestrator.counting import Counter
 from orchestrator.engine import Tool as Told
 from orchestrator.prompt import Assignment, Prompt, Reach
 from orchestrator.receipt import Order, Receipt, fit
-from orchestrator.runs import Run
+from orchestrator.runs import Run, Runs
 from orchestrator.task import Task
 from orchestrator.templates import Templates
 from orchestrator.tools import SPAWN, WAIT, schema_tokens
 from synapse import tools as memory_tools
-from synapse.errors import OverBudget
+from synapse.errors import NotFound, OverBudget
 from synapse.seat import Seat
+from synapse.store import Store
 from synapse.tools import Tool
 from synapse.view import View
 from synapse.workspace import Agent
+
+HISTORY = 200  # ended runs that are looked at for what a role takes
 
 
 class Context(NamedTuple):
@@ -85,6 +88,23 @@ def opened(
     except OverBudget as error:
         without = order._replace(budget=0, why=f"no view: {error}")
         return fit(seat, without, means.secret, means.templates, means.counter)
+
+
+def registered(store: Store, id: str) -> Agent:
+    """The agent of a task."""
+    found = store.agents().get(id)
+    if found is None:
+        raise NotFound(f"agent {id} is not registered; `synapse agents` lists those that are", id=id)
+    return found
+
+
+def histories(runs: Runs) -> dict[str, list[Past]]:
+    """What the newest runs that have ended took, by role, the oldest first."""
+    found: dict[str, list[Past]] = {}
+    for run in reversed(runs.all(state="ended", limit=HISTORY)):
+        if run.fields.get("past"):
+            found.setdefault(run.fields["role"], []).append(Past(*run.fields["past"]))
+    return found
 
 
 def assignment(task: Task, given_by: str | None) -> Assignment:

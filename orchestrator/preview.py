@@ -6,17 +6,16 @@ import os
 from typing import NamedTuple
 
 from orchestrator import budget, prices
-from orchestrator.books import HISTORY, MAX_OUTPUT
+from orchestrator.books import MAX_OUTPUT
 from orchestrator.counting import Counter, Ratios
 from orchestrator.fence import SECRET_BYTES, secret
-from orchestrator.opening import Means, by_default, opened
+from orchestrator.opening import Means, by_default, histories, opened, registered
 from orchestrator.prompt import Prompt
 from orchestrator.receipt import Receipt
-from orchestrator.runs import Run
+from orchestrator.runs import Run, Runs
 from orchestrator.task import Task
 from orchestrator.templates import Templates
 from synapse.core import Memory
-from synapse.errors import NotFound
 
 
 class Preview(NamedTuple):
@@ -35,12 +34,10 @@ class Preview(NamedTuple):
 def preview(memory: Memory, task: Task, engine: str, takes_tools: bool, model: str | None) -> Preview:
     """The beginning of this task on this engine, if it were begun now."""
     store, root = memory.store, memory.store.root or ""
-    agent = store.agents().get(task.agent)
-    if agent is None:
-        raise NotFound(f"agent {task.agent} is not registered; `synapse agents` lists those that are", id=task.agent)
+    agent = registered(store, task.agent)
     role = task.role or agent.role
     model = task.model or agent.model or model
-    counter, past = Counter(model, ratio=Ratios(root).of(model)), _past(memory, role)
+    counter, past = Counter(model, ratio=Ratios(root).of(model)), histories(Runs(store)).get(role, [])
     means = Means(by_default, "auto", _secret(root), Templates(store.root), counter, past)
     run, seat = _run(task, role, store.clock()), memory.as_agent(agent.id)
     prompt, receipt = opened(run, agent, None, seat, means, not takes_tools)
@@ -64,16 +61,8 @@ def _run(task: Task, role: str, now: int) -> Run:
 
 
 def _price(memory: Memory, model: str | None) -> prices.Price | None:
-    given = dict(memory.store.settings.other).get("prices")
-    own = given if isinstance(given, dict) else None
-    return prices.price(model, at=memory.store.clock(), given=own) if model else None
-
-
-def _past(memory: Memory, role: str) -> list[budget.Past]:
-    """The newest runs of the role."""
-    memory.store.index.catch_up()
-    ended = memory.store.index.query.runs(state="ended", limit=HISTORY)
-    return [budget.Past(*run["past"]) for run in reversed(ended) if run.get("past") and run.get("role") == role]
+    given = prices.declared(dict(memory.store.settings.other))
+    return prices.price(model, at=memory.store.clock(), given=given) if model else None
 
 
 def _secret(root: str) -> bytes:

@@ -52,6 +52,14 @@ def price(
     return _listed(model, provider, at)
 
 
+def declared(settings: Mapping[str, object]) -> Mapping[str, Mapping[str, object]]:
+    """The user's own prices, as synapse.yaml has them under `prices:`."""
+    found = settings.get("prices") or {}
+    if not isinstance(found, Mapping) or not all(isinstance(each, Mapping) for each in found.values()):
+        raise InvalidEntry("prices: write a line for each model, such as my-model: {input: 3.0, output: 15.0}")
+    return found
+
+
 def own(model: str, prices: Mapping[str, object]) -> Price:
     """A price that the user gives: `{"input": 3.0, "output": 15.0}`; cached and written cost as input, if unsaid."""
     unknown = sorted(set(prices) - set(OWN_KEYS))

@@ -95,7 +95,8 @@ def assigned(task: Assignment, templates: Templates) -> str:
     """The last part of a prompt. The text of the task is in it as it is."""
     made = templates.render("task", {"task": task})
     if task.text not in made:
-        raise BrokenTemplate("task.md.j2 does not show task.text as it is", file="task.md.j2", line=1)
+        path = templates.path("task")
+        raise BrokenTemplate(f"{path} does not show {{{{ task.text }}}} as it is", file=path, line=1)
     return made
 
 
@@ -147,8 +148,8 @@ def fenced(name: str, fence: str, body: str, templates: Templates, value: str, *
     block = f"{opening(fence)}{body}{closing(fence)}"
     at = made.find(block)
     if made.count(fence) != 2 or at < 0 or made[:at][-1:] not in ("", "\n"):
-        what = "{{ opening }}{{ " + value + " }}{{ closing -}} in lines of their own, once"
-        raise BrokenTemplate(f"{name}.md.j2 has to have {what}", file=f"{name}.md.j2", line=1)
+        what, path = "{{ opening }}{{ " + value + " }}{{ closing -}} in lines of their own, once", templates.path(name)
+        raise BrokenTemplate(f"{path} has to have {what}", file=path, line=1)
     return made
 
 

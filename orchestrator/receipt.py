@@ -6,7 +6,10 @@ With it the prompt can be made again, byte for byte, and be seen to be the same.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+from itertools import groupby
+from operator import itemgetter
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -57,7 +60,12 @@ class Receipt(NamedTuple):
     fence: str
 
     def dump(self) -> str:
-        return json.dumps(self._asdict(), ensure_ascii=False, indent=1) + "\n"
+        """As JSON, a line for each field; what was left out by its reasons, for there may be a thousand entries."""
+        fields = self._asdict() | {
+            "left_out": [(why, [id for id, _ in each]) for why, each in _by_reason(self.left_out)]
+        }
+        encode = json.JSONEncoder(ensure_ascii=False).encode
+        return "{\n" + ",\n".join(f'"{name}": {encode(value)}' for name, value in fields.items()) + "\n}\n"
 
     def shown(self) -> dict[str, Any]:
         """The fields of the record in the log: what the agent was shown, and by what the prompt is known."""
@@ -76,11 +84,16 @@ class Receipt(NamedTuple):
         }
 
 
+def _by_reason(left_out: Iterable[tuple[str, str]]) -> Iterator[tuple[str, Iterable[tuple[str, str]]]]:
+    """Stretches that were left out for one reason, in their order."""
+    return groupby(left_out, key=itemgetter(1))
+
+
 def load(text: str) -> Receipt:
     fields = json.loads(text)
     fields["tools"] = tuple(fields["tools"])
     fields["included"] = tuple((id, tokens, form) for id, tokens, form in fields["included"])
-    fields["left_out"] = tuple((id, reason) for id, reason in fields["left_out"])
+    fields["left_out"] = tuple((id, reason) for reason, ids in fields["left_out"] for id in ids)
     return Receipt(**fields)
 
 
@@ -118,12 +131,13 @@ def fit(
         "view": view.tokens + framed if view.text else 0,
         "task": counter.count(prompt.task),
     }
+    if not view.bounded and prompt.memory == before + view.text + behind:
+        counter.know(prompt.memory, tokens["view"])  # its blocks add up: the whole need not be encoded
     return prompt, Receipt(
         order.run, order.epoch, order.agent.id, view.at, view.cursor, template_of(order.agent, order.task, templates),
         templates.version, tokenizer(), counter.encoding, "bound" if view.bounded else counter.counting,
         counter.ratio, order.budget, order.only_critical, order.why, order.reach.tools, order.reach.shell,
-        tuple(map(tuple, view.included)), tuple(map(tuple, view.left_out)),  # type: ignore[arg-type]
-        tokens, prompt.sha256, fence,
+        view.included, view.left_out, tokens, prompt.sha256, fence,
     )  # fmt: skip
 
 
@@ -150,6 +164,7 @@ def _without(view: View, reason: str = "") -> View:
     return view._replace(text="", tokens=0, included=(), left_out=tuple(out))
 
 
+@cache  # finding out reads a directory and parses a file, and what is installed stays as it is
 def tokenizer() -> str:
     """The name and version of what counts."""
     from importlib.metadata import PackageNotFoundError, version

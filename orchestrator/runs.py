@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from orchestrator.task import Task
 from synapse.pen import Pen
-from synapse.records import Pending, fence
+from synapse.records import Guard, Pending, fence
 from synapse.store import Store
 from synapse.workspace import Agent
 
@@ -75,7 +75,9 @@ class Runs:
     def __init__(self, store: Store) -> None:
         self.store = store
 
-    def begin(self, id: str, task: Task, agent: Agent, holder: str, parent: Run | None, **more: Any) -> Run:
+    def begin(
+        self, id: str, task: Task, agent: Agent, holder: str, parent: Run | None, unless: Guard | None, **more: Any
+    ) -> Run:
         """Start a run. Asked again under the same id, the run that was started then."""
         fields = {
             "run": id,
@@ -95,7 +97,7 @@ class Runs:
             "grants": [f"status/{task.project}", f"blockers/{task.project}"],
             **more,
         }
-        record = self.store.log.append(Pending("run", agent.id, fields, key=_key(id)), once=f"run:{id}")
+        record = self.store.log.append(Pending("run", agent.id, fields, key=_key(id)), once=f"run:{id}", unless=unless)
         return run_of({**record.fields, "at": record.at, "seq": record.seq})
 
     def take(self, run: Run, holder: str, progress: int) -> Run:
@@ -118,10 +120,17 @@ class Runs:
         """Ask for its end, whoever holds it."""
         self.store.log.append(Pending("stop", by, {"run": id, "reason": reason}, key=f"stop:{id}"))
 
-    def stopped(self, run: Run) -> str | None:
-        """Why it is to end, if somebody asked for that, of it or of the root of its tree."""
-        asked = (*self.store.index.keyed(f"stop:{run.id}"), *self.store.index.keyed(f"stop:{run.root}"))
-        return str(asked[-1].fields["reason"]) if asked else None
+    def over(self, run: Run) -> str | None:
+        """Why this incarnation is to end: another goes on with it, or somebody stopped it or one above it."""
+        self.store.index.catch_up()
+        found = self.store.index.query.run(run.id)
+        if found is not None and found["epoch"] != run.epoch:
+            return f"it was taken over: another supervisor goes on with it, as epoch {found['epoch']}"
+        while found is not None:
+            if asked := self.store.index.keyed(f"stop:{found['run']}"):
+                return str(asked[-1].fields["reason"])
+            found = self.store.index.query.run(found["parent"]) if found.get("parent") else None
+        return None
 
     def get(self, id: str) -> Run | None:
         self.store.index.catch_up()

@@ -16,7 +16,7 @@ from orchestrator.counting import Counter
 from orchestrator.engine import Call, ContextTooLong, Engine, EngineError, Place, Request, Tool, Turn, Usage
 from orchestrator.folder import LEDGER, STEPS, Folder
 from orchestrator.ledger import Line, Segment, dump
-from orchestrator.limits import LimitReached
+from orchestrator.limits import LimitReached, Unpriced
 from orchestrator.runs import Run
 from orchestrator.task import Outcome, Result
 from orchestrator.telemetry import step_span, tool_span
@@ -105,11 +105,13 @@ class Session:
         self._living: asyncio.Task[Any] | None = None
         self.first = recorded[0].fields  # what its prompt was made of
         self._adding = steps.Adding()
+        self._rendered: list[tuple[int, list[str]]] = []  # (turns so far, entries told of before the next)
         for step in recorded:
             self._adding.take(step)
+            if ids := step.kind == "message" and step.fields.get("ids"):
+                self._rendered.append((len(self._adding.turns), list(ids)))
         self.conversation = self._adding.sum()
         self.seen = {*self.first["ids"], *self.conversation.heard}
-        self._rendered: list[tuple[int, list[str]]] = []  # (turns so far, entries told of before the next)
 
     # -- from outside ------------------------------------------------------------------------------
 
@@ -148,10 +150,8 @@ class Session:
             if self._living is not None:
                 self._living.uncancel()
             return self._cut("stopped", self.stop_reason)
-        except LimitReached as limit:
-            return self._cut("stopped", str(limit))
-        except EngineError as error:
-            return self._cut("failed", f"{type(error).__name__}: {error}")
+        except (LimitReached, Unpriced, EngineError) as error:
+            return self._cut(*_ending(error))
         finally:
             self._living = None
 
@@ -342,7 +342,9 @@ class Session:
         """Carry out a call, or say why not; one that was in flight at a crash only if that does no harm."""
         handler = self.handlers.get(call.name)
         if handler is None:
-            said = Said(f"Error: there is no tool {call.name}; there are {', '.join(self.handlers)}", failed=True)
+            said = Said(
+                f"Error: there is no tool {call.name}; yours: {', '.join(self.handlers) or 'none'}", failed=True
+            )
         elif call.problem:
             said = Said(f"Error: the arguments cannot be read: {call.problem}", failed=True)
         elif begun and not handler.repeatable:
@@ -350,6 +352,7 @@ class Session:
             said = Said(f"{text} it was not repeated.", failed=True)
         else:
             if not handler.repeatable:
+                await self.ground.hear()  # it may have been taken over, or stopped
                 await self.ground.desk(self._record, "call", {"call": call.id}, True)
             said = await self._carried_out(handler, call)
         fields = steps.result(call, said.text, bill.tool_label(call.name), said.failed, **said.about)
@@ -370,6 +373,15 @@ class Session:
         self.folder.record(STEPS, steps.dump(step), sync=sync)
         self._adding.take(step)
         self.conversation = self._adding.sum()
+
+
+def _ending(error: SynapseError | EngineError) -> tuple[str, str]:
+    """The status and the reason that an error in the middle comes to."""
+    if isinstance(error, LimitReached):
+        return "stopped", str(error)
+    if isinstance(error, Unpriced):
+        return "refused", str(error)
+    return "failed", f"{type(error).__name__}: {error}"
 
 
 def _taken(error: BaseException) -> int:

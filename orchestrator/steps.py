@@ -56,13 +56,21 @@ def dump(step: Step) -> str:
 
 
 def read(lines: Iterable[str]) -> list[Step]:
-    """Every whole line. A torn last one was never acted on."""
-    steps = []
+    """Every whole line that counts. A torn last one was never acted on. What an incarnation wrote that had been
+    taken over without knowing it counts nothing: the next one goes on from where it says, by its first line's `n`."""
+    steps: list[Step] = []
+    epoch = 0
     for text in lines:
         if not text.endswith("\n"):
             break
         fields = json.loads(text)
-        steps.append(Step(fields.pop("n"), fields.pop("epoch"), fields.pop("kind"), fields))
+        step = Step(fields.pop("n"), fields.pop("epoch"), fields.pop("kind"), fields)
+        if step.epoch > epoch:
+            epoch = step.epoch
+            while steps and steps[-1].n >= step.n:
+                steps.pop()
+        if step.epoch == epoch:
+            steps.append(step)
     return steps
 
 

@@ -7,6 +7,7 @@ thread of its own, in order, and never on the event loop.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,10 +24,11 @@ from orchestrator.limits import Limits
 from orchestrator.opening import Policy, by_default
 from orchestrator.runs import ATTEMPTS, Run, name
 from orchestrator.session import Handler, Session
-from orchestrator.task import Result, Task
+from orchestrator.takeover import take_over
+from orchestrator.task import Outcome, Result, Task
 from orchestrator.telemetry import run_span
 from orchestrator.tools import UserTool, tool_of
-from orchestrator.wake import Listener, News
+from orchestrator.wake import LOOK_EVERY, Listener, News
 from synapse.core import Memory
 from synapse.workspace import Agent
 
@@ -35,8 +37,13 @@ class Supervisor:
     """Runs agents on engines, with the memory in their prompts.
 
     `engine` and `model` are for agents whose file names none. `engines` gives engines by name, made already.
-    `context` decides what of the memory goes into a prompt, and which of its tools are offered. With `seed`, the
-    ids of runs follow from it. `inline` keeps everything on the event loop's thread: for virtual time.
+    `memory_tools` (auto, always or never) says when agents are offered the memory's tools; `tools` are functions of
+    yours, `mcp` servers whose tools are offered, each a command or an address. `context` decides what of the memory
+    goes into a prompt. `limits` hold for each run, where they say more than the workspace's.
+
+    With `seed`, the ids of runs follow from it. `inline` keeps everything on the event loop's thread: for virtual
+    time. Without a sign of life for `lease` seconds this supervisor counts as hung; a run that died `attempts` times
+    without moving is given up.
     """
 
     def __init__(
@@ -71,6 +78,7 @@ class Supervisor:
         self._lives: dict[str, asyncio.Task[Result]] = {}
         self._begun = 0
         self._open = 0
+        self._ending: str | None = None  # why whatever begins now is to end
         self._hearing: asyncio.Task[None] | None = None
         self._background: list[asyncio.Task[None]] = []
         self._listener: Listener | None = None
@@ -109,30 +117,30 @@ class Supervisor:
     async def start(self, task: Task, *, parent: Run | None = None, id: str | None = None) -> Run:
         """Begin a task; `result` waits for it. Asked for the same work again, the run that does it or did."""
         id = id or self._named(task.agent, parent)
-        named = await self._engine_for(task)
-        if self._worker is not None and named not in self.engines:  # an SDK takes a second to import
-            await asyncio.to_thread(self._engine, named)
+        if self._worker is not None:
+            await self._loaded(task)
         run: Run
-        run, repeated = await self.desk(
-            self.books.admit, task, parent, id, named, self._engine(named), self.default_model
-        )
+        run, repeated = await self.desk(self.books.admit, task, parent, id, self._engine_for, self.default_model)
         if not repeated and run.id not in self._lives:
             self._begin(run)
         return run
 
     async def result(self, run: Run) -> Result:
-        """What came of a run, once it has ended, whoever holds it."""
-        life = self._lives.get(run.id)
+        """What came of a run, once it has ended, whoever holds it. Where its holder is gone, this one goes on."""
+        while (life := self._lives.get(run.id)) is None:
+            found = await self.desk(self.books.known, run.id)
+            if not found.running:
+                break
+            if not await self.resume(found.root):
+                await asyncio.sleep(LOOK_EVERY / 2)
         if life is not None:
             return await asyncio.shield(life)
-        while (found := await self.desk(self.books.known, run.id)).running:
-            await asyncio.sleep(0.1)
         result: Result = await self.desk(self.books.result, found)
         return result
 
-    async def resume(self) -> list[Run]:
-        """Go on with every run whose supervisor is gone."""
-        taken: list[Run] = await self.desk(self.books.take_over)
+    async def resume(self, root: str | None = None) -> list[Run]:
+        """Go on with every run whose supervisor is gone, or with those of one tree."""
+        taken: list[Run] = await self.desk(take_over, self.books, root)
         for run in taken:
             self._begin(run)
         return taken
@@ -169,6 +177,7 @@ class Supervisor:
         if self._open:
             return
         await self._end_all("its supervisor ended")
+        self._ending = None
         if self._listener is not None:
             self._listener.close()
             self._listener = None
@@ -204,6 +213,7 @@ class Supervisor:
         self.close()
 
     async def _end_all(self, reason: str) -> None:
+        self._ending = reason
         for session in list(self.sessions.values()):
             session.stop(reason)
         await asyncio.gather(*list(self._lives.values()), return_exceptions=True)
@@ -233,26 +243,37 @@ class Supervisor:
         life.add_done_callback(lambda _: self._lives.pop(run.id, None))
 
     async def _live(self, run: Run) -> Result:
-        """A run from its prompt, or from where another process left it, to its result."""
-        session = await self._session(run)
-        self.sessions[run.id] = session
+        """A run from its prompt, or from where another process left it, to its result: whatever goes wrong."""
+        session = None
         try:
-            for news in await self.desk(self.books.missed, session):
-                session.offer(news)
-            with run_span(run.id, run.agent, provider=session.engine.name, model=session.terms.model) as span:
-                outcome = await session.live()
-                if outcome.status != "done":
-                    span.failed(outcome.status)
-            result: Result = await self.desk(self.books.close_run, session, outcome)
+            try:
+                session = self.sessions[run.id] = await self._session(run)
+                outcome = await self._lived(session)
+            except Exception as error:
+                outcome = await self.desk(self.books.failed, run, error)
+            result: Result = await self.desk(self.books.close_run, run, outcome, session)
         finally:
-            del self.sessions[run.id]
+            self.sessions.pop(run.id, None)
             for other in self.sessions.values():
                 other.ended.set()
         return result
 
+    async def _lived(self, session: Session) -> Outcome:
+        news, over = await self.desk(self.books.missed, session)
+        for each in news:
+            session.offer(each)
+        if reason := over or self._ending:
+            session.stop(reason)
+        run = session.run
+        with run_span(run.id, run.agent, provider=session.engine.name, model=session.terms.model) as span:
+            outcome = await session.live()
+            if outcome.status != "done":
+                span.failed(outcome.status)
+        return outcome
+
     async def _session(self, run: Run) -> Session:
         engine = self._engine(str(run.fields["engine"]))
-        found = await self.desk(self.books.furnish, run, engine)
+        found = await self.desk(self.books.furnish, run, engine, not self.sessions)
         handlers: dict[str, Handler] = {}
         if engine.takes_tools:
             handlers = of_user((*self.user_tools, *self.server_tools)) | of_memory(found.tools, found.seat, self.desk)
@@ -261,9 +282,16 @@ class Supervisor:
         session = Session(self, self.books, run, engine, handlers, found.folder, found.terms, found.recorded)
         return session
 
-    async def _engine_for(self, task: Task) -> str:
-        agent: Agent = await self.desk(self.books.agent, task.agent)
-        return task.engine or agent.engine or self.default_engine
+    async def _loaded(self, task: Task) -> None:
+        """Import an SDK that the task will need, off the event loop: it takes a second."""
+        agent = self.books.store.index.query.declared.get(task.agent)
+        named = task.engine or (agent.engine if agent else None) or self.default_engine
+        if named not in self.engines:
+            await asyncio.to_thread(self._engine, named)
+
+    def _engine_for(self, task: Task, agent: Agent) -> tuple[str, Engine]:
+        named = task.engine or agent.engine or self.default_engine
+        return named, self._engine(named)
 
     def _engine(self, name: str) -> Engine:
         """The engine of this name: given, declared in synapse.yaml, or one of ours."""
@@ -287,7 +315,11 @@ class Supervisor:
         return await asyncio.get_running_loop().run_in_executor(self._worker, act, *args)
 
     async def hear(self) -> None:
-        """What is critical into the inboxes of those it is for; an end to what somebody stopped."""
+        """What is critical into the inboxes of those it is for; an end to what somebody stopped. Seen through even if
+        whoever asked is cancelled: what was taken off the log is everybody's."""
+        await asyncio.shield(self._heard())
+
+    async def _heard(self) -> None:
         heard = await self.desk(self.books.heard, [session.run for session in self.sessions.values()])
         now = self.books.now()
         for agent, entry in heard.news:
@@ -299,8 +331,8 @@ class Supervisor:
                 self.sessions[id].stop(reason)
 
     def _rung(self) -> None:
-        """On the event loop, by a bell: look, unless somebody is looking."""
-        if self._hearing is None or self._hearing.done():
+        """On the event loop, by a bell: look, unless somebody is looking, or nobody is there to be told."""
+        if self.sessions and (self._hearing is None or self._hearing.done()):
             self._hearing = asyncio.create_task(self.hear())
 
     async def gather(self, session: Session, wanted: Iterable[str]) -> list[Result]:
@@ -310,11 +342,21 @@ class Supervisor:
             session.ended.clear()
             children = await self._unread(session.run.id, session.conversation.read)
             asked = [child for child in children if not wanted or child.id in wanted]
-            if not any(child.running for child in asked):
+            running = [child for child in asked if child.running]
+            if not running:
                 return [await self.result(child) for child in asked]
             if session.inbox:
                 return []
+            await self._any_end(session, all(child.id in self._lives for child in running))
+
+    async def _any_end(self, session: Session, here: bool) -> None:
+        """Wait for the end of a child. Of one that another supervisor holds nobody tells: look, and go on with it
+        if that one is gone."""
+        if here:
             await session.ended.wait()
+        elif not await self.resume(session.run.root):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(session.ended.wait(), LOOK_EVERY)
 
     async def told(self, reader: Run, results: list[Result]) -> str:
         """What children left, as their parent is told."""

@@ -53,6 +53,10 @@ class Templates:
         self._look()
         return name + SUFFIX in self._sources
 
+    def path(self, name: str) -> str:
+        """Where the template of this name lies."""
+        return self._sources[name + SUFFIX][0]
+
     def render(self, name: str, values: Mapping[str, object]) -> str:
         """The text of the template of this name. What it asks for and is not given is an error."""
         self._look()

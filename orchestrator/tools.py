@@ -1,6 +1,6 @@
 """Tools that a user registers: plain functions with a name, a docstring and annotations. And carrying out a call.
 
-A call is checked before it is made, has a time limit, and always ends in text: its result, or a ToolProblem that
+A call is checked before it is made, has a time limit, and always ends in text: its result, or a ToolFailed that
 says in a line what was wrong. What an agent is told of the orchestrator's own tools stands here too.
 """
 
@@ -13,6 +13,7 @@ from contextvars import copy_context
 from typing import Any, NamedTuple
 
 from orchestrator import schema
+from orchestrator.counting import schema_text
 from orchestrator.engine import Tool
 from synapse.errors import SynapseError
 
@@ -33,7 +34,7 @@ WAIT = Tool(
 )
 
 
-class ToolProblem(SynapseError):
+class ToolFailed(SynapseError):
     """The tool could not do it. The text is for the model."""
 
 
@@ -84,18 +85,18 @@ async def carry_out(
     longest: int = LONGEST,
     keep: Callable[[str], str] | None = None,
 ) -> str:
-    """The result as text, or ToolProblem. A longer one is cut; `keep` stores the whole and says where it lies."""
+    """The result as text, or ToolFailed. A longer one is cut; `keep` stores the whole and says where it lies."""
     if found := schema.problems(tool.tool.schema, arguments):
-        raise ToolProblem("; ".join(found))
+        raise ToolFailed("; ".join(found))
     try:
         async with asyncio.timeout(tool.seconds) as limit:
             result = await tool.run(arguments, key)
-    except ToolProblem:
+    except ToolFailed:
         raise
     except (Exception, SystemExit) as error:
         if isinstance(error, TimeoutError) and limit.expired():
-            raise ToolProblem(f"{tool.tool.name} took longer than {tool.seconds:g} s") from error
-        raise ToolProblem(f"{type(error).__name__}: {error}"[:1_000].rstrip(": ")) from error
+            raise ToolFailed(f"{tool.tool.name} took longer than {tool.seconds:g} s") from error
+        raise ToolFailed(f"{type(error).__name__}: {error}"[:1_000].rstrip(": ")) from error
     return cut(text_of(result), longest, keep)
 
 
@@ -116,8 +117,7 @@ def text_of(result: object) -> str:
 
 def schema_tokens(tools: Iterable[Tool], count: Callable[[str], int]) -> int:
     """What being told of these tools takes, in each prompt."""
-    parts = ((tool.name, tool.description, _compact(tool.schema)) for tool in tools)
-    return sum(count("\n".join(part)) for part in parts)
+    return sum(count(schema_text(tool)) for tool in tools)
 
 
 def is_name(name: str) -> bool:
@@ -166,7 +166,7 @@ def _runner(
 
     async def run(arguments: Mapping[str, Any], key: str | None) -> object:
         if unknown := sorted(set(arguments) - set(parameters)):
-            raise ToolProblem(f"{', '.join(unknown)}: not known; {name} takes {', '.join(parameters) or 'nothing'}")
+            raise ToolFailed(f"{', '.join(unknown)}: not known; {name} takes {', '.join(parameters) or 'nothing'}")
         values = {each: schema.build(parameters[each].annotation, value) for each, value in arguments.items()}
         values |= {KEY: key} if keyed else {}
         return await (function(**values) if waits else _in_thread(function, values))
@@ -219,7 +219,3 @@ def _plain(value: object) -> object:
     if isinstance(value, list | tuple | set | frozenset):
         return [_plain(each) for each in value]
     return value if value is None or isinstance(value, str | int | float | bool) else str(value)
-
-
-def _compact(value: Mapping[str, Any]) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -40,6 +40,11 @@ class Ear:
         self._follower = Follower(store.log, lambda: None, store.current, store.index.cursor())
         self._mark = store.log.mark()
 
+    @property
+    def cursor(self) -> int:
+        """How far it has listened."""
+        return self._follower.cursor
+
     def news(self, listeners: Iterable[Agent]) -> list[tuple[str, Entry]]:
         """What has come that wakes one of these agents: (agent, entry), in the order of the log."""
         mark = self.store.log.mark()

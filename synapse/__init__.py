@@ -9,7 +9,7 @@ Names are loaded when they are first used: a shell command that only counts unre
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from synapse.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from synapse.claims import Claim

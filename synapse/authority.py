@@ -1,13 +1,15 @@
 """Who may write, who may read, who wins. Pure: agents, entries and settings in, decisions out."""
 
+from __future__ import annotations
+
 from collections import defaultdict
 from collections.abc import Collection, Container, Iterable
-from typing import NamedTuple
 
 from synapse import namespace as ns
 from synapse.entry import NEVER, RANK, SCOPES, Draft, Entry, addressees, check_priority, is_id, parse_ttl
 from synapse.errors import Forbidden, InvalidEntry, NoKey
 from synapse.records import canonical_body
+from synapse.typed import NamedTuple
 from synapse.workspace import Agent, Settings, authority_in
 
 MAX_BODY = 1 << 20

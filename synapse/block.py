@@ -7,15 +7,17 @@ as a heading, a list item, a fence, front matter or another entry; and what woul
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from functools import lru_cache
 
 from synapse import namespace as ns
 from synapse.clock import seconds
 from synapse.entry import Entry
+from synapse.typed import NamedTuple
 
 WHOLE, POINTER = "whole", "pointer"
 MAX_BODY = 1 << 16  # bytes
 EXCERPT = 80  # characters
+KEPT = 1_024  # blocks of each form that are kept: one prompt shows most of what the one before showed
 
 # What a reader would not see, a terminal would obey or a tokenizer would hide: control, format and zero-width
 # characters, line and paragraph separators, private use, tags, variation selectors but one in a row.
@@ -39,6 +41,7 @@ class Block(NamedTuple):
     form: str
 
 
+@lru_cache(KEPT)
 def natural(entry: Entry) -> Block:
     """The form an entry has where there is room: whole, but info is a pointer unless it is a status."""
     if entry.priority == "info" and entry.namespace.split("/", 1)[0] != "status":
@@ -56,6 +59,7 @@ def whole(entry: Entry) -> Block:
     return Block(f"{head}{_quoted(escaped(body))}{cut}", WHOLE)
 
 
+@lru_cache(KEPT)
 def pointer(entry: Entry) -> Block:
     start = " ".join(entry.body[: EXCERPT * 2].split())
     more = len(start) > EXCERPT or len(entry.body) > EXCERPT * 2

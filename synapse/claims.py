@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Mapping
-from typing import Any, NamedTuple
 
 from synapse.clock import seconds
 from synapse.entry import SECOND
@@ -15,6 +14,7 @@ from synapse.errors import Conflict, InvalidEntry, NotFound
 from synapse.pen import Pen
 from synapse.records import Pending, unclaimed
 from synapse.store import Store
+from synapse.typed import Any, NamedTuple
 
 LONGEST = 24 * 60  # minutes
 MOST = 200  # characters of the name of a piece of work

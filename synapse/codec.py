@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from typing import Any, NamedTuple
 
 from synapse import clock, front_matter, yaml_text
 from synapse import namespace as ns
@@ -25,6 +24,7 @@ from synapse.entry import NEVER, PRIORITIES, SCOPES, Draft, Entry, addressees, i
 from synapse.errors import InvalidEntry
 from synapse.front_matter import MAX_FRONT
 from synapse.records import canonical_body
+from synapse.typed import Any, NamedTuple
 from synapse.yaml_text import Fields, flow, quoted
 
 MAX_TEXT = 2 << 20

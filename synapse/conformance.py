@@ -10,7 +10,6 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from synapse import codec, declared
 from synapse import namespace as ns
@@ -20,6 +19,7 @@ from synapse.errors import NewerProtocol, SynapseError
 from synapse.log.journal import GENESIS, decode, link, split
 from synapse.log.mirror import block, pages
 from synapse.records import Record
+from synapse.typed import NamedTuple
 from synapse.workspace import Agent, settled, settled_settings
 
 MAX_FILE = MAX_BODY + (64 << 10)

@@ -10,28 +10,27 @@ from __future__ import annotations
 import os
 from _thread import allocate_lock, start_new_thread
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
 
 from synapse.errors import StoreBusy
+from synapse.typed import T
 
 try:
     import fcntl
 except ImportError as error:  # Windows
     raise ImportError("this software needs a system with flock and links: Linux or macOS") from error
 
-T = TypeVar("T")
 PATIENCE = 5.0
 
 
-class _Turn(Generic[T]):
+class _Turn:
     """A critical section waiting for its turn. Whoever takes `claim` first decides: it runs, or it is given up."""
 
-    def __init__(self, section: Callable[[], T]) -> None:
+    def __init__(self, section: Callable[[], object]) -> None:
         self.section = section
         self.claim = allocate_lock()
         self.done = allocate_lock()
         self.done.acquire()
-        self.value: T | None = None
+        self.value: object = None
         self.error: BaseException | None = None
 
     def run(self) -> None:
@@ -56,7 +55,7 @@ class Lock:
         self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         self.pid = os.getpid()
         self.mutex = allocate_lock()
-        self.queue: list[_Turn[Any]] = []
+        self.queue: list[_Turn] = []
         self.wanted = allocate_lock()
         self.waiter = 0
 
@@ -72,7 +71,7 @@ class Lock:
                     return section()
                 finally:
                     fcntl.flock(self.fd, fcntl.LOCK_UN)
-            return self._wait_for(_Turn(section))
+            return self._wait_for(_Turn(section))  # type: ignore[return-value]
         finally:
             self.mutex.release()
 
@@ -98,7 +97,7 @@ class Lock:
         except OSError:
             pass
 
-    def _wait_for(self, turn: _Turn[T]) -> T:
+    def _wait_for(self, turn: _Turn) -> object:
         if not self.waiter:
             self.wanted.acquire()
             self.waiter = start_new_thread(self._serve, ())
@@ -111,7 +110,7 @@ class Lock:
             turn.done.acquire()
         if turn.error is not None:
             raise turn.error
-        return turn.value  # type: ignore[return-value]
+        return turn.value
 
     def _serve(self) -> None:
         """The waiting thread: one turn after the other, each under the lock; a turn given up is passed over."""

@@ -8,15 +8,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import NamedTuple
 
 from synapse import namespace as ns
 from synapse.authority import visible, wakes
 from synapse.bell import Bell
 from synapse.entry import Entry
 from synapse.page import Event
-from synapse.ports import Log
 from synapse.records import Record, entry_of
+from synapse.typed import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from synapse.ports import Log
 from synapse.workspace import Agent
 
 RECONCILE = 0.25

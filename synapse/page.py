@@ -1,9 +1,14 @@
 """What a read gives back: pages, hits, events, reports. Values; nothing here reads or writes."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, overload
 
 from synapse.entry import Entry
+from synapse.typed import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from typing import overload
 
 
 class Page:
@@ -37,11 +42,13 @@ class Page:
     def __len__(self) -> int:
         return len(self.entries)
 
-    @overload
-    def __getitem__(self, place: int) -> Entry: ...
+    if TYPE_CHECKING:
 
-    @overload
-    def __getitem__(self, place: slice) -> tuple[Entry, ...]: ...
+        @overload
+        def __getitem__(self, place: int) -> Entry: ...
+
+        @overload
+        def __getitem__(self, place: slice) -> tuple[Entry, ...]: ...
 
     def __getitem__(self, place: int | slice) -> Entry | tuple[Entry, ...]:
         return self.entries[place]
@@ -88,11 +95,13 @@ class Hits(Sequence[Hit]):
     def __len__(self) -> int:
         return len(self.hits)
 
-    @overload
-    def __getitem__(self, place: int) -> Hit: ...
+    if TYPE_CHECKING:
 
-    @overload
-    def __getitem__(self, place: slice) -> tuple[Hit, ...]: ...
+        @overload
+        def __getitem__(self, place: int) -> Hit: ...
+
+        @overload
+        def __getitem__(self, place: slice) -> tuple[Hit, ...]: ...
 
     def __getitem__(self, place: int | slice) -> Hit | tuple[Hit, ...]:
         return self.hits[place]

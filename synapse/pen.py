@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection
-from typing import Any
 
 from synapse.errors import Conflict, Forbidden
 from synapse.records import Guard, Pending, Record, all_of, fence
 from synapse.store import Store
+from synapse.typed import Any
 
 
 class Pen:

@@ -7,10 +7,10 @@ records that came after it, and is worked out by whoever reads them.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping
-from typing import Any, NamedTuple
 
 from synapse.entry import Entry, expiry
 from synapse.errors import Conflict
+from synapse.typed import Any, NamedTuple
 
 KINDS = frozenset(
     (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from synapse.authority import admit, may_close, may_replace, may_rule, visible
 from synapse.clock import parse_since
@@ -16,6 +15,7 @@ from synapse.page import Event, Fate, Hits, Page
 from synapse.pen import Pen
 from synapse.records import Pending, entry_of
 from synapse.store import Store
+from synapse.typed import TYPE_CHECKING
 from synapse.workspace import OPERATOR, Agent
 
 if TYPE_CHECKING:

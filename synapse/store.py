@@ -8,7 +8,6 @@ import os
 import time
 from _thread import allocate_lock
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 from synapse.authority import admit, may_replace
 from synapse.clock import parse_since
@@ -29,6 +28,7 @@ from synapse.log.adopt import Channel
 from synapse.log.files import FilesLog
 from synapse.log.line import agent_pending
 from synapse.records import Guard, Pending, Record, all_of, sum_below, unruled
+from synapse.typed import TYPE_CHECKING
 from synapse.workspace import OPERATOR, Agent, Settings, authority_in, settled
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from hashlib import blake2b
-from typing import NamedTuple
 
 from synapse.errors import InvalidQuery, SynapseError
+from synapse.typed import NamedTuple
 
 Stored = Callable[[Sequence[bytes]], Mapping[bytes, int]]
 Keep = Callable[[Mapping[bytes, int]], None]
@@ -23,6 +23,7 @@ Encode = Callable[[str], list[int]]
 # The pattern engine gives up, and takes the interpreter's standard error with it, when it has to go back over
 # a million white-space characters in a row.
 _LONGEST_BLANK = 900_000
+_SHORT = 2_048  # characters
 
 
 class Table(NamedTuple):
@@ -100,8 +101,15 @@ def problem(encoding: str = DEFAULT) -> str | None:
 
 
 def digest(text: str) -> bytes:
-    """The key under which a text's count is stored."""
+    """The key under which a text's count is stored. Those of short texts are kept: views are made of the same ones."""
+    return _short_digest(text) if len(text) <= _SHORT else _digest(text)
+
+
+def _digest(text: str) -> bytes:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+_short_digest = lru_cache(4_096)(_digest)
 
 
 def upper_bound(text: str) -> int:

@@ -7,13 +7,13 @@ poses as anything else. Whatever is wrong with a call is told as text: nothing t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
 
 from synapse import block
 from synapse.clock import seconds
 from synapse.entry import PRIORITIES, Entry
 from synapse.errors import InvalidEntry, SynapseError
 from synapse.seat import Seat
+from synapse.typed import Any, NamedTuple
 
 CAPSULE = 2_048  # bytes
 PAGE = 20

@@ -7,11 +7,12 @@ the order of the log, and changes as near to its end as it can, so that a provid
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from itertools import chain, repeat
 
 from synapse.block import WHOLE, Block, escaped, natural, pointer
 from synapse.entry import SECOND, Entry
 from synapse.errors import OverBudget
+from synapse.typed import NamedTuple
 from synapse.workspace import Agent
 
 # The counts of some texts, and whether any of them is only an upper bound.
@@ -219,22 +220,19 @@ def _roundest(low: int, high: int) -> int:
 
 
 class _Scale:
-    """Weighs texts, each once."""
+    """Weighs texts, each once: `weights`."""
 
     def __init__(self, count: Count) -> None:
         self._count = count
-        self._weights: dict[str, int] = {}
+        self.weights: dict[str, int] = {}
         self.bounded = False
 
     def take(self, texts: Iterable[str]) -> None:
-        new = [text for text in dict.fromkeys(texts) if text not in self._weights]
+        new = [text for text in dict.fromkeys(texts) if text not in self.weights]
         if new:
             counts, bounded = self._count(new)
-            self._weights.update(zip(new, counts, strict=True))
+            self.weights.update(zip(new, counts, strict=True))
             self.bounded = self.bounded or bounded
-
-    def __getitem__(self, text: str) -> int:
-        return self._weights[text]
 
 
 class _Page:
@@ -275,7 +273,7 @@ class _Page:
         tokens = 0
         for batch in _batches(places, first):
             self._make(batch)
-            tokens += sum(self.weight(self._natural[place]) for place in batch)
+            tokens += sum([self.weight(self._natural[place]) for place in batch])
             if budget is not None and tokens > budget:
                 return None
         view = self.finish(self._natural)
@@ -283,20 +281,21 @@ class _Page:
 
     def offers(self, places: list[int], share: int = 2) -> Iterator[_Offer]:
         """What each of these would take, the newest first."""
+        weights = self._scale.weights
         for batch in _batches(places[::-1], 32):
             self._make(batch)
             self._shorten(batch)
             for place in batch:
                 block, short = self._natural[place], self._short[place]
                 seq = self.entries[place].seq
-                yield _Offer(place, seq, block, self.weight(block), short, self.weight(short), share)
+                yield _Offer(place, seq, block, weights[block.text], short, weights[short.text], share)
 
     def frame(self) -> int:
         """The tokens of the page without any entry, with the longest last line."""
         last = self._last_line([len(places) for places in self._sections.values()])
         frame = [self._head, last.shape, *self._headings.values(), *map(self._empty, self._headings)]
         self._scale.take((*frame, NOTE))
-        return sum(map(self._scale.__getitem__, frame + [NOTE] * self._scale.bounded))
+        return sum(map(self._scale.weights.__getitem__, frame + [NOTE] * self._scale.bounded))
 
     def finish(self, chosen: Mapping[int, Block]) -> View:
         """The view that shows these entries in these forms and counts the others."""
@@ -313,33 +312,35 @@ class _Page:
         return self._closed([], (), {})
 
     def _closed(self, parts: list[str], included: tuple[Included, ...], chosen: Mapping[int, Block]) -> View:
-        tokens = sum(map(self._scale.__getitem__, parts))
+        tokens = sum(map(self._scale.weights.__getitem__, parts))
         left = [[place for place in places if place not in chosen] for places in self._sections.values()]
         if any(left) or not parts:
             line = self._last_line([len(places) for places in left])
             self._scale.take((line.shape,))
             parts.append(line.text)
-            tokens += self._scale[line.shape]
+            tokens += self._scale.weights[line.shape]
         if self._scale.bounded and len(parts) > 1:
             self._scale.take((NOTE,))
             parts.append(NOTE)
-            tokens += self._scale[NOTE]
-        out = tuple(told for places in left for told in self._left_out(places))
+            tokens += self._scale.weights[NOTE]
+        out = tuple(chain.from_iterable(map(self._left_out, left)))
         text = "".join(parts)
         return View(text, tokens, included, out, self._scale.bounded)
 
-    def _left_out(self, places: Sequence[int]) -> list[LeftOut]:
+    def _left_out(self, places: Sequence[int]) -> Iterable[LeftOut]:
         """Why each entry of a section is not there."""
         if not places:
-            return []
+            return ()
         priority = self.entries[places[0]].priority
         usual = old = _REASONS[priority]
         if priority not in self._headings:
             usual = old = f"only {self._only} ones were asked for"
         elif priority == "important":
             old = _REASONS["old"]
-        found, edge = map(self.entries.__getitem__, places), self.edge
-        return [LeftOut(entry.id, old if entry.at < edge else usual) for entry in found]
+        entries, edge = [self.entries[place] for place in places], self.edge
+        reasons = repeat(usual) if usual == old else [old if entry.at < edge else usual for entry in entries]
+        pairs = zip([entry.id for entry in entries], reasons, strict=False)
+        return map(tuple.__new__, repeat(LeftOut), pairs)  # there may be thousands: the constructor takes twice as long
 
     def _make(self, places: Sequence[int]) -> None:
         """Have the natural forms of these, with their weights."""
@@ -376,7 +377,7 @@ class _Page:
         return ALL_LEFT_OUT if self._sections[priority] else NONE
 
     def weight(self, block: Block) -> int:
-        return self._scale[block.text]
+        return self._scale.weights[block.text]
 
 
 class _Line(NamedTuple):

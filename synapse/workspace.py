@@ -4,12 +4,14 @@ A role fills in whatever an agent's file leaves out. Membership (teams, projects
 names that `to:` can address.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from synapse import namespace as ns
 from synapse.entry import PRIORITIES, parse_ttl, words
 from synapse.errors import InvalidEntry
+from synapse.typed import NamedTuple
 
 PROTOCOL = 1
 OPERATOR = "operator"

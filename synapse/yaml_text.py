@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TypeAlias
 
 from synapse.errors import InvalidEntry
+from synapse.typed import Any, TypeAlias
 
 Value: TypeAlias = "str | bool | int | float | list[Value] | dict[str, Value] | None"
 Fields: TypeAlias = "dict[str, Value]"

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from bench import spawning
 from bench.__main__ import OPERATIONS, main
 from bench.brute import Score, differs, ranking
 from bench.figures import Beside, Goal, Row, Timing
@@ -33,6 +34,18 @@ def test_every_quick_operation_gives_rows(tmp_path, capsys):
     assert all(row["values"] for row in rows)
     assert not [row for row in rows if "wrong" in row["missed"] or "tokenizers" in row["missed"]]
     assert set(QUICK) <= set(OPERATIONS)
+
+
+def test_spawns_and_wakes_give_rows(tmp_path, monkeypatch):
+    monkeypatch.setattr(spawning, "SPAWNS", 2)
+    monkeypatch.setattr(spawning, "WAKES", 3)
+    monkeypatch.setattr(spawning, "IMPORTS", 1)
+    ground = Ground(str(tmp_path / "workspace"), 60, clock.now())
+    rows = [*spawning.spawning(ground), *spawning.waking(ground), *spawning.starting(ground)]
+    ground.close()
+    assert len(rows) >= 6
+    assert all(row.values["p50"] > 0 for row in rows)
+    assert not [row for row in rows if "lost" in row.missed or "sdks" in row.missed]
 
 
 def test_the_workspace_of_the_bench_is_sound(ground):

@@ -6,14 +6,26 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator import budget, holder, runs, session, tools, wake, writeback
+from orchestrator.engines import clients, lifeline
+from orchestrator.limits import DAY, RUN
 from synapse import lock, notify, store
 from synapse.index import search
 from synapse.log import adopt
 
 ROOT = Path(__file__).parents[1]
 DESIGN = ROOT / "synapse/DESIGN.md"
+TEAM_DESIGN = ROOT / "orchestrator/DESIGN.md"
 README = ROOT / "README.md"
-NAMED = re.compile(r"`((?:tests|synapse)/[\w/]+\.py)::((?:\w+::)?\w+)`")
+PAGES = (DESIGN, TEAM_DESIGN, README)
+NAMED = re.compile(r"`((?:tests|synapse|orchestrator)/[\w/]+\.py)::((?:\w+::)?\w+)`")
+
+# The folders whose modules the table names one by one.
+FOLDERS = {DESIGN: ("consolidate", "log", "index", "testing"), TEAM_DESIGN: ("engines", "testing")}
+
+
+def page(path):
+    return path.relative_to(ROOT).as_posix()
 
 
 def defined_in(path):
@@ -36,21 +48,22 @@ def missing(text):
 
 def promises(path):
     """The rows of the table of promises: number -> (promise, tests)."""
-    rows = re.findall(r"^\| (P\d+) \| (.+?) \| (.+) \|$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    rows = re.findall(r"^\| ([PO]\d+) \| (.+?) \| (.+) \|$", path.read_text(encoding="utf-8"), re.MULTILINE)
     return {number: (promise, NAMED.findall(named)) for number, promise, named in rows}
 
 
-@pytest.mark.parametrize("path", [DESIGN, README], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", PAGES, ids=page)
 def test_named_tests_exist(path):
     text = path.read_text(encoding="utf-8")
     assert NAMED.search(text)
     assert missing(text) == []
 
 
-@pytest.mark.parametrize("path", [DESIGN, README], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", PAGES, ids=page)
 def test_every_promise_names_a_test(path):
-    found = promises(path)
-    assert list(found) == [f"P{number}" for number in range(1, len(found) + 1)]
+    found, letter = promises(path), "O" if path == TEAM_DESIGN else "P"
+    assert found
+    assert list(found) == [f"{letter}{number}" for number in range(1, len(found) + 1)]
     assert [number for number, (_, named) in found.items() if not named] == []
 
 
@@ -69,22 +82,18 @@ def test_a_wrong_name_is_found(text):
     assert missing("`tests/test_design.py::test_named_tests_exist`") == []
 
 
-def test_every_module_has_its_place():
-    section = DESIGN.read_text(encoding="utf-8").partition("\n## Modules\n")[2].partition("\n## ")[0]
+@pytest.mark.parametrize("path", FOLDERS, ids=page)
+def test_every_module_has_its_place(path):
+    section = path.read_text(encoding="utf-8").partition("\n## Modules\n")[2].partition("\n## ")[0]
     told = [
         name for row in re.findall(r"^\| (.+?) \|", section, re.MULTILINE) for name in re.findall(r"`([^`]+)`", row)
     ]
-    package = ROOT / "synapse"
-    single = {f"{path.stem}.py" for path in package.glob("*.py") if not path.stem.startswith("__")}
-    folders = {"cli/", "consolidate/", "index/", "log/", "testing/"}
+    single = {each.name for each in path.parent.glob("*.py") if not each.stem.startswith("__")}
+    folders = {f"{each.parent.name}/" for each in path.parent.glob("*/__init__.py")}
     assert sorted(told) == sorted(single | folders)
-    inside = {
-        path.relative_to(package).as_posix()
-        for folder in ("consolidate", "log", "index", "testing")
-        for path in (package / folder).glob("*")
-    }
+    inside = {each.name for folder in FOLDERS[path] for each in (path.parent / folder).glob("*")}
     inside = {name for name in inside if name.endswith((".py", ".sql")) and "__" not in name}
-    assert {name for name in inside if f"`{name.partition('/')[2]}`" not in section} == set()
+    assert {name for name in inside if f"`{name}`" not in section} == set()
 
 
 def test_figures_are_the_programs():
@@ -94,3 +103,27 @@ def test_figures_are_the_programs():
     assert f"has not changed for {adopt.SETTLED * 1000:g} ms" in text
     assert f"{1 / store.LOOK_EVERY:g} looks a second".replace("5", "five") in text
     assert f"looks again {1 / notify.RECONCILE:g} times a second".replace("4", "four") in text
+
+
+def test_figures_are_the_orchestrators():
+    text = " ".join(TEAM_DESIGN.read_text(encoding="utf-8").split())
+    assert f"a hang after the lease ({holder.LEASE:g} s)" in text
+    assert f"{runs.ATTEMPTS} deaths without a step".replace("3", "Three") in text
+    assert f"{wake.QUOTA} wakes a minute".replace("10", "Ten") in text
+    assert f"at most {writeback.LONGEST} characters" in text
+    assert f"Results over {tools.LONGEST:,} characters" in text
+    assert (session.REMINDERS, session.SECOND_TRIES) == (2, 2), "twice, says the text"
+    assert f"the newest {budget.NEWEST} runs" in text
+    assert f"Below {budget.LEAST} tokens" in text
+    assert f"may take {budget.CRITICALS} tokens" in text
+    assert f"depth {RUN.depth}, {RUN.children} children, {RUN.turns} turns" in text
+    assert f"{DAY.live} live runs" in text
+    assert f"(SIGTERM, {lifeline.HASTE:g} s)" in text
+
+
+def test_versions_of_clients_are_those_that_were_seen():
+    text = TEAM_DESIGN.read_text(encoding="utf-8")
+    for client in (clients.CLAUDE_CODE, clients.CODEX, clients.GEMINI, clients.OPENCLAW):
+        assert re.search(rf"^\| `{client.name}` \|.*\| {re.escape(client.verified)} \|$", text, re.MULTILINE), (
+            client.name
+        )

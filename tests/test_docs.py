@@ -10,6 +10,14 @@ from typing import NamedTuple
 import pytest
 
 from orchestrator.cli.verbs import VERBS as TEAM_VERBS
+from orchestrator.engine import ENGINES
+from orchestrator.engines import clients
+from orchestrator.engines.process import Process
+from orchestrator.holder import LEASE
+from orchestrator.limits import DAY, RUN, policy
+from orchestrator.prices import own
+from orchestrator.testing.model_server import ModelServer
+from synapse import yaml_text
 from synapse.cli.verbs import VERBS
 from synapse.errors import SynapseError
 from synapse.namespace import DEFAULT_TTL, PREFIX_TTL
@@ -160,6 +168,47 @@ def test_roles_are_the_programs():
         for name, authority, reads, writes in rows("Roles and authority")
     }
     assert told == {name: (role.authority, list(role.read), list(role.write)) for name, role in ROLES.items()}
+
+
+def test_engines_are_the_programs():
+    told = {cells[0].strip("`"): cells[-1] for cells in rows("Engines")}
+    assert sorted(told) == sorted(ENGINES)
+    seen = (clients.CLAUDE_CODE, clients.CODEX, clients.GEMINI, clients.OPENCLAW)
+    assert {name: version for name, version in told.items() if version} == {each.name: each.verified for each in seen}
+
+
+def settings(name):
+    """What the page shows of synapse.yaml, from this key on."""
+    (text,) = (match[2] for match in BLOCK.finditer(README) if match[1] == "text" and match[2].startswith(f"{name}:\n"))
+    return yaml_text.load(text, depth=4, typed=True)
+
+
+def test_limits_are_the_programs():
+    told = f"{RUN.turns} turns, {RUN.children} children and {RUN.seconds:.0f} seconds, at depth {RUN.depth} at most"
+    text = " ".join(README.split())
+    assert f"{told}, and a workspace {DAY.live} live runs" in text
+    assert f"taken for dead after {LEASE:.0f} seconds" in text
+    shown = settings("limits")
+    assert policy(shown).departments["*"].usd == 20.0
+    assert [own(model, price).input.base for model, price in shown["prices"].items()] == [3.0]
+
+
+def test_engines_in_the_settings_can_be_made():
+    shown = settings("engines")["engines"]
+    assert Process(client=clients.CLAUDE_CODE, permissions=shown["careful"]["permissions"]).permissions == "own"
+    assert shown["local"].keys() == {"kind", "base_url", "model"}
+
+
+@pytest.mark.parametrize("line", [line for line in README.splitlines() if line.startswith("OPENAI_BASE_URL=")])
+def test_a_compatible_server_takes_one_line(line, env, tmp_path):
+    """Ollama, vLLM, OpenRouter: the line as it stands, but for the host."""
+    calm = env | {"PYTHONPATH": ""}
+    run(Block(1, "bash", "orchestrator init shared-memory", None), tmp_path, calm)
+    with ModelServer(lambda seen: "Drawn.") as server:
+        code = re.sub(r"https?://[^/]+(/api)?", server.url, line)
+        done = run(Block(1, "bash", code, None), tmp_path, calm)
+        assert (done.code, done.printed) == (0, "Drawn.\n"), done.complaint
+        assert server.journal[-1].path == "/v1/chat/completions"
 
 
 def test_times_to_live_are_the_programs():

@@ -121,6 +121,8 @@ def declared(body):
                 names |= declared(node.body) | declared(node.orelse)
             case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
                 names.add(name)
+            case ast.ImportFrom(module="synapse.typed"):
+                pass  # the names of typing
             case ast.ImportFrom(module=str(module)) if module.split(".")[0] == "synapse":
                 names |= {alias.asname or alias.name for alias in node.names}
             case ast.Assign(targets=targets):

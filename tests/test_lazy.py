@@ -20,7 +20,7 @@ HEAVY = {
     "frontmatter",
     "rich",
 }
-HEAVY |= {"dataclasses", "inspect", "pathlib"}
+HEAVY |= {"dataclasses", "inspect", "pathlib", "typing"}
 
 
 def python(*args, cwd):
@@ -62,6 +62,7 @@ def workspace(tmp_path):
     python(*cli, "init", cwd=tmp_path)
     globs = ("--read", "api/*", "--write", "api/*")
     python(*cli, "register", "--id", "eng-backend", "--role", "engineer", *globs, cwd=tmp_path)
+    python(*cli, "write", "--from", "eng-backend", "--namespace", "api/endpoints", "use /v1/users", cwd=tmp_path)
     return root
 
 
@@ -85,10 +86,12 @@ def test_import_synapse_is_light(tmp_path):
         ("read", "--agent", "eng-backend"),
         ("read", "--agent", "eng-backend", "--json"),
         ("unread", "--agent", "eng-backend"),
+        ("watch", "--since", "0", "--count", "1", "--timeout", "30"),
     ],
     ids=" ".join,
 )
-def test_hot_verbs_import_no_third_party(workspace, verb):
+def test_hot_verbs_import_nothing_heavy(workspace, verb):
     names = imported("-m", "synapse.cli", "--root", str(workspace), *verb, cwd=workspace.parent)
     assert "synapse" in names
     assert {name for name in names if third_party(name)} == set()
+    assert names & HEAVY == set()

@@ -54,6 +54,7 @@ _TABLE = (
         "tidy an agent's own MEMORY.md and notes",
         "orchestrator defrag-agent ~/agents/scout --nap --context 0.8",
     ),
+    _verb("completion", "keep", "completion", "print a completion script", "orchestrator completion bash"),
 )
 VERBS = {verb.name: verb for verb in _TABLE}
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from orchestrator.engine import Call, EngineError, Message, Rejected, Request, Turn, Usage
-from orchestrator.engines.stream import Dropped, Reading, call_of, ending, guess, problem, take
+from orchestrator.engines.stream import Dropped, Reading, call_of, ending, extra, guess, model_of, problem, take
 
 STOPS = {"max_tokens": "length", "model_context_window_exceeded": "length", "refusal": "refusal"}
 Part = dict[str, Any]
@@ -47,19 +47,18 @@ class Anthropic:
 
     async def step(self, request: Request, interrupt: asyncio.Event) -> Turn:
         asked = {**self._asked(request), "max_tokens": request.max_tokens}
-        headers = {"Idempotency-Key": request.key} if request.key else {}
 
         def begin() -> Reading:
-            return _Reading(self._client, asked, {"extra_headers": headers, "extra_body": self.parameters})
+            return _Reading(self._client, asked, extra(self, request))
 
         return await take(begin, interrupt)
 
     async def count(self, request: Request) -> int | None:
         import anthropic
 
-        extra = {key: self.parameters[key] for key in ("thinking", "tool_choice") if key in self.parameters}
+        counts = {key: self.parameters[key] for key in ("thinking", "tool_choice") if key in self.parameters}
         try:
-            counted = await self._client.messages.count_tokens(**self._asked(request), extra_body=extra)
+            counted = await self._client.messages.count_tokens(**self._asked(request), extra_body=counts)
         except (anthropic.APIError, TypeError) as error:
             raise _told(error) from error
         found: int = counted.input_tokens
@@ -69,10 +68,7 @@ class Anthropic:
         await self._client.close()
 
     def _asked(self, request: Request) -> dict[str, Any]:
-        model = request.model or self.model
-        if not model:
-            raise Rejected("which model? The engine anthropic has none by itself")
-        return {"model": model, **conversation(request)}
+        return {"model": model_of(self, request), **conversation(request)}
 
 
 def conversation(request: Request) -> dict[str, Any]:

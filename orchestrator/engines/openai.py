@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from orchestrator.engine import Call, EngineError, Message, Rejected, Request, Turn, Usage
-from orchestrator.engines.stream import Dropped, Reading, call_of, ending, guess, problem, take
+from orchestrator.engines.stream import Dropped, Reading, call_of, ending, extra, guess, model_of, problem, take
 
 ENCRYPTED = "reasoning.encrypted_content"
 Item = dict[str, Any]
@@ -42,11 +42,9 @@ class OpenAI:
 
     async def step(self, request: Request, interrupt: asyncio.Event) -> Turn:
         asked = {**self._asked(request), "max_output_tokens": request.max_tokens, "store": False}
-        headers = {"Idempotency-Key": request.key} if request.key else {}
-        extra = {"extra_headers": headers, "extra_body": self.parameters}
 
         def begin() -> Reading:
-            return _Reading(self._client, asked, extra, self._unreasoned)
+            return _Reading(self._client, asked, extra(self, request), self._unreasoned)
 
         return await take(begin, interrupt)
 
@@ -93,13 +91,6 @@ def connect(base_url: str | None, api_key: str | None, max_retries: int, timeout
         return openai.AsyncOpenAI(max_retries=max_retries, **given)  # type: ignore[arg-type]
     except openai.OpenAIError as error:
         raise Rejected(str(error)) from error
-
-
-def model_of(engine: Any, request: Request) -> str:
-    model: str | None = request.model or engine.model
-    if not model:
-        raise Rejected(f"which model? The engine {engine.name} has none by itself")
-    return model
 
 
 def _items(message: Message) -> Iterator[Item]:

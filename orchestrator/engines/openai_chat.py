@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from orchestrator.engine import Message, Request, Turn, Usage
-from orchestrator.engines.openai import connect, model_of
-from orchestrator.engines.stream import Dropped, Reading, call_of, ending, guess, problem, take
+from orchestrator.engines.openai import connect
+from orchestrator.engines.stream import Dropped, Reading, call_of, ending, extra, guess, model_of, problem, take
 
 STOPS = {"length": "length", "content_filter": "refusal"}
 
@@ -63,10 +63,9 @@ class OpenAIChat:
                 }
                 for tool in request.tools
             ]
-        headers = {"Idempotency-Key": request.key} if request.key else {}
 
         def begin() -> Reading:
-            return _Reading(self._client, asked, {"extra_headers": headers, "extra_body": self.parameters})
+            return _Reading(self._client, asked, extra(self, request))
 
         return await take(begin, interrupt)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Protocol
 
-from orchestrator.engine import Call, ContextTooLong, EngineError, Rejected, Turn, Unavailable, Usage
+from orchestrator.engine import Call, ContextTooLong, EngineError, Rejected, Request, Turn, Unavailable, Usage
 
 # A stream that breaks off is asked for again so often, by us: the SDKs only repeat what has not begun to answer.
 REPEATS = 2
@@ -35,6 +35,19 @@ _FINAL = (
     "403",
     "404",
 )
+
+
+def model_of(engine: Any, request: Request) -> str:
+    model: str | None = request.model or engine.model
+    if not model:
+        raise Rejected(f"the engine {engine.name} needs a model: --model, or `model:` in the agent's file")
+    return model
+
+
+def extra(engine: Any, request: Request) -> dict[str, Any]:
+    """What goes with a request beside what it says: the key of the step, the user's parameters."""
+    headers = {"Idempotency-Key": request.key} if request.key else {}
+    return {"extra_headers": headers, "extra_body": engine.parameters}
 
 
 class Dropped(Exception):

@@ -6,11 +6,11 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 from synapse.cli.options import Usage
 from synapse.cli.verbs import OPERATORS, Verb
 from synapse.errors import Forbidden
+from synapse.typed import TYPE_CHECKING
 from synapse.workspace import OPERATOR
 
 if TYPE_CHECKING:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from synapse.cli.call import Call
 from synapse.cli.options import Options
 from synapse.cli.parse import options_of
-from synapse.cli.verbs import ALIASES, VERBS
+from synapse.cli.verbs import ALIASES, PROGRAM, Program
 from synapse.entry import PRIORITIES, SCOPES
 
 SHELLS = ("bash", "zsh")
 
 _SCRIPT = """\
-# {shell} completion for synapse. Load it with: eval "$(synapse completion {shell})"
-{load}_synapse_root() {{
+# {shell} completion for {program}. Load it with: eval "$({program} completion {shell})"
+{load}_{program}_root() {{
     local i
     for ((i = 1; i < ${{#COMP_WORDS[@]}}; i++)); do
         [[ ${{COMP_WORDS[i-1]}} == --root ]] && echo "${{COMP_WORDS[i]}}" && return
@@ -21,15 +23,15 @@ _SCRIPT = """\
     elif [[ -d shared-memory ]]; then echo shared-memory
     else echo "$HOME/shared-memory"; fi
 }}
-_synapse_agents() {{
+_{program}_agents() {{
     local file
-    for file in "$(_synapse_root)"/agents/*.yaml; do
+    for file in "$(_{program}_root)"/agents/*.yaml; do
         [[ -e $file ]] || continue
         file=${{file##*/}}
         echo "${{file%.yaml}}"
     done
 }}
-_synapse() {{
+_{program}() {{
     local cur=${{COMP_WORDS[COMP_CWORD]}} prev=${{COMP_WORDS[COMP_CWORD-1]}} verb= words= i
     case ${{COMP_WORDS[0]##*/}} in
 {aliases}
@@ -43,7 +45,7 @@ _synapse() {{
             done ;;
     esac
     case $prev in
-        --agent|--from|--author) words=$(_synapse_agents) ;;
+        --agent|--from|--author) words=$(_{program}_agents) ;;
         --priority|--notify) words="{priorities}" ;;
         --scope) words="{scopes}" ;;
         --as-generation) words="A B C" ;;
@@ -55,15 +57,17 @@ _synapse() {{
             esac ;;
     esac
     case $verb in
-        view) [[ $cur == -* ]] || words="$words $(_synapse_agents)" ;;
+{places}
         completion) words="$words {shells}" ;;
-        export|import) [[ $cur == -* ]] || {{ COMPREPLY=($(compgen -f -- "$cur")); return; }} ;;
     esac
     COMPREPLY=($(compgen -W "$words" -- "$cur"))
 }}
-complete -F _synapse {commands}
+complete -F _{program} {commands}
 """
 
+_PLACES = """\
+        view) [[ $cur == -* ]] || words="$words $(_synapse_agents)" ;;
+        export|import) [[ $cur == -* ]] || { COMPREPLY=($(compgen -f -- "$cur")); return; } ;;"""
 _ZSH = """\
 (( $+functions[compdef] )) || { autoload -U +X compinit && compinit; }
 autoload -U +X bashcompinit && bashcompinit
@@ -79,21 +83,26 @@ def completion(call: Call) -> None:
     call.show(lambda: {"shell": call.args.shell, "script": text}, lambda: text.rstrip("\n"))
 
 
-def script(shell: str) -> str:
+def script(shell: str, program: Program = PROGRAM, places: str = _PLACES, aliases: Mapping[str, str] = ALIASES) -> str:
+    """The script of a program; `places` are the cases for what its verbs take without an option's name."""
     return _SCRIPT.format(
+        program=program.name,
+        places=places,
         shell=shell,
         shells=" ".join(SHELLS),
         load=_ZSH if shell == "zsh" else "",
-        aliases="\n".join(f"        {command}) verb={verb} ;;" for command, verb in ALIASES.items()),
+        aliases="\n".join(f"        {command}) verb={verb} ;;" for command, verb in aliases.items()),
         priorities=" ".join(PRIORITIES),
         scopes=" ".join(SCOPES),
-        verbs=" ".join(VERBS),
-        options="\n".join(f'                {name}) words="{" ".join(flags(name))}" ;;' for name in VERBS),
-        commands=" ".join(("synapse", *ALIASES)),
+        verbs=" ".join(program.verbs),
+        options="\n".join(
+            f'                {name}) words="{" ".join(flags(name, program))}" ;;' for name in program.verbs
+        ),
+        commands=" ".join((program.name, *aliases)),
     )
 
 
-def flags(name: str) -> list[str]:
+def flags(name: str, program: Program = PROGRAM) -> list[str]:
     """Every long option of a verb."""
-    calls = options_of(VERBS[name]).calls
+    calls = options_of(program.verbs[name]).calls
     return ["--help", *(flag for names, _ in calls for flag in names if flag.startswith("--"))]

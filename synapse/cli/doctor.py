@@ -9,10 +9,10 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 from synapse.cli import probes
 from synapse.errors import SynapseError
+from synapse.typed import TYPE_CHECKING, Any, NamedTuple
 from synapse.workspace import PROTOCOL
 
 if TYPE_CHECKING:

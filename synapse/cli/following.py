@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import signal
-from typing import TYPE_CHECKING, Any, NoReturn
 
 from synapse.cli.call import Call
 from synapse.cli.options import Options
 from synapse.cli.parse import number
 from synapse.cli.show import line, to_json
 from synapse.cli.streams import abandoned, hush
+from synapse.typed import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from synapse.page import Event

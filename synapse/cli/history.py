@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 from synapse import clock
 from synapse.cli.call import Call
@@ -13,6 +12,7 @@ from synapse.cli.parse import number
 from synapse.cli.show import columns, fields, first, short
 from synapse.errors import NotFound
 from synapse.records import filings
+from synapse.typed import TYPE_CHECKING, Any, NamedTuple
 from synapse.workspace import OPERATOR
 
 if TYPE_CHECKING:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from synapse.errors import SynapseError
+from synapse.typed import Any
 
 
 class Usage(SynapseError):

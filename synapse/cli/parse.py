@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib import import_module
 from types import SimpleNamespace
-from typing import Any
 
 from synapse.cli.options import Options, Usage
 from synapse.cli.verbs import PROGRAM, Program, Verb
+from synapse.typed import Any
 
 Flags = dict[str, tuple[str, dict[str, Any]]]
 

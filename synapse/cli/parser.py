@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable
-from typing import NoReturn
 
 from synapse.cli.options import Options, Usage
 from synapse.cli.verbs import Verb
+from synapse.typed import NoReturn
 
 EVERYWHERE = ("--root", "--json", "--debug")
 

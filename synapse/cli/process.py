@@ -10,9 +10,9 @@ import gc
 import os
 import sys
 from collections.abc import Callable
-from typing import NoReturn
 
 from synapse import cli
+from synapse.typed import NoReturn
 
 
 def main() -> NoReturn:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
 
 from synapse.cli.call import Call
 from synapse.cli.options import Options, Usage
@@ -12,6 +11,7 @@ from synapse.cli.parse import many, number
 from synapse.cli.show import clean, fields, header, listing, short
 from synapse.clock import seconds
 from synapse.entry import NEVER
+from synapse.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from synapse.entry import Entry

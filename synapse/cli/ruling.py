@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
 
 from synapse.cli.call import Call
 from synapse.cli.options import Options
 from synapse.cli.show import listing
+from synapse.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from synapse.seat import Seat

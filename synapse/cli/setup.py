@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from synapse.cli.call import Call
 from synapse.cli.options import Options, Usage
 from synapse.cli.parse import many, number
 from synapse.cli.show import clean, fields
 from synapse.entry import PRIORITIES
+from synapse.typed import Any
 from synapse.workspace import Agent, Skill
 
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence, Set
-from typing import Any
 
 from synapse.entry import Entry
+from synapse.typed import Any
 
 INDENT = "    "
 LINES = 12

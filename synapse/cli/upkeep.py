@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
 
 from synapse.cli.call import Call
 from synapse.cli.options import Options
 from synapse.cli.show import clean, fields
 from synapse.errors import StoreCorrupt
+from synapse.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,7 +6,8 @@ A verb's module is imported when the verb is called, so that reading an entry ne
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+
+from synapse.typed import NamedTuple
 
 
 class Verb(NamedTuple):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
 
 from synapse import codec
 from synapse.cli.call import Call
@@ -11,6 +10,7 @@ from synapse.cli.options import Options, Usage
 from synapse.cli.parse import number
 from synapse.cli.show import fields, line
 from synapse.namespace import is_component
+from synapse.typed import TYPE_CHECKING, Any
 from synapse.workspace import OPERATOR
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
 
 from synapse import codec
 from synapse.cli.call import Call
@@ -12,6 +11,7 @@ from synapse.cli.options import Options, Usage
 from synapse.cli.parse import many
 from synapse.entry import PRIORITIES, SCOPES
 from synapse.errors import InvalidEntry
+from synapse.typed import TYPE_CHECKING, Any
 from synapse.workspace import OPERATOR
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from synapse.errors import StoreError
 
-VERSION = "4"
+VERSION = "5"
 KEPT = 500
 _HERE = os.path.dirname(__file__)
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from synapse.authority import Effect, judge
 from synapse.entry import NEVER, RANK, Entry
 from synapse.index.db import Database
 from synapse.records import Record, entry_of, filings
+from synapse.typed import Any
 
 BATCH = 2_000
 _dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -189,6 +189,8 @@ class Projector:
         """What a later record says of a run is laid over what the earlier ones said."""
         row = self.db.run("run", {"id": record.fields["run"]}).fetchone()
         fields = {**(json.loads(row[0]) if row else {}), **record.fields}
+        if "intent" in record.fields:  # who begins the same work is decided on what was begun under this key
+            self._put("put_keyed", record.fields["intent"], record.seq, _dumps({"run": record.fields["run"]}))
         values = {name: fields.get(name) for name in _RUN} | {"seq": record.seq, "at": record.at}
         values |= {"agent": fields.get("agent", record.by), "epoch": fields.get("epoch", 0)}
         values["ended_at"] = record.at if fields.get("state") == "ended" else None

@@ -8,7 +8,6 @@ import sqlite3
 from _thread import RLock
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, TypeVar
 
 from synapse.entry import Entry
 from synapse.errors import StoreCorrupt
@@ -18,12 +17,13 @@ from synapse.index.query import Filter, Query
 from synapse.lock import Lock
 from synapse.page import Hits
 from synapse.records import Record
+from synapse.typed import TYPE_CHECKING, T
 from synapse.workspace import Agent
 
 if TYPE_CHECKING:
     from synapse.ports import Log
 
-T = TypeVar("T")
+COUNTED = 8_192  # token counts of each encoding that are kept in memory
 Watch = Callable[[Sequence[Record]], object]
 _FOR_SPEED = frozenset(("meta", "tokens", "words", "lanes", "swept"))
 
@@ -46,6 +46,7 @@ class Index:
         self.mark: tuple[int, int] = (-1, -1)
         self.horizon = 0  # how far pages go
         self.folders: dict[str, tuple[int, set[str]]] = {}
+        self.counts: dict[str, dict[bytes, int]] = {}
 
     # -- catching up -------------------------------------------------------------------------------
 
@@ -219,12 +220,18 @@ class Index:
                 return
 
     def token_counts(self, encoding: str, digests: Sequence[bytes]) -> Mapping[bytes, int]:
-        found: dict[bytes, int] = {}
-        for start in range(0, len(digests), 500):
-            part = digests[start : start + 500]
+        counts = self.counts.setdefault(encoding, {})
+        found = {digest: counts[digest] for digest in digests if digest in counts}
+        unknown = [digest for digest in digests if digest not in found]
+        for start in range(0, len(unknown), 500):
+            part = unknown[start : start + 500]
             marks = ",".join("?" * len(part))
             text = self.db.sql["token_counts"].replace("{digests}", marks)
             found.update(self.db.connection.execute(text, (encoding, *part)).fetchall())
+        if unknown:
+            if len(counts) > COUNTED:
+                counts = self.counts[encoding] = {}  # another thread may be reading the old one
+            counts.update(found)
         return found
 
     def keep_tokens(self, encoding: str, counts: Mapping[bytes, int]) -> None:

@@ -3,10 +3,11 @@
 Every statement that returns entries carries the read gate (`seen` in queries.sql), the twin of `authority.visible`.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
-from typing import Any, NamedTuple
 
 from synapse import namespace as ns
 from synapse.entry import NEVER, RANK, Entry
@@ -14,6 +15,7 @@ from synapse.index.db import Database
 from synapse.index.project import entry_from, read_entry
 from synapse.page import Fate
 from synapse.records import Record
+from synapse.typed import Any, NamedTuple
 from synapse.workspace import Agent, Skill, settled
 
 CACHED = 4_096
@@ -330,12 +332,10 @@ class Query:
         rows = self._asked("deliveries", ("entry", "run", "agent"), {"agent": agent, "run": run, "entry": entry}, limit)
         return [dict(zip(("entry", "agent", "run", "epoch", "state", "at"), row, strict=True)) for row in rows]
 
-    def _asked(
-        self, name: str, narrow: Iterable[str], values: dict[str, str | None], limit: int | None
-    ) -> Iterable[Any]:
+    def _asked(self, name: str, narrow: Iterable[str], values: Mapping[str, Any], limit: int | None) -> Iterable[Any]:
         """Through the index of the narrowest of what is asked for."""
         by = next((f"{name}_by_{column}" for column in narrow if values[column] is not None), name)
-        return self.db.run(by, values | {"limit": -1 if limit is None else limit})
+        return self.db.run(by, {**values, "limit": -1 if limit is None else limit})
 
     # -- numbers -----------------------------------------------------------------------------------
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from synapse.errors import NotFound, StoreError
 from synapse.log.files import FilesLog
+from synapse.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from synapse.log.memory import MemoryLog

@@ -4,16 +4,18 @@ This module finds them, decides when they are finished, and reads them safely. W
 `admit` that it is given; what it commits goes through the log like any other record.
 """
 
+from __future__ import annotations
+
 import os
 import stat
 from collections.abc import Callable, Generator, Iterator
-from typing import NamedTuple
 
 from synapse import namespace as ns
 from synapse.authority import MAX_BODY
 from synapse.entry import Draft, Entry
 from synapse.errors import InvalidEntry, SynapseError
 from synapse.records import canonical_body
+from synapse.typed import NamedTuple
 
 SETTLED = 0.2
 FRESH = 2.0

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from synapse import bell, clock
 from synapse.digest import sha256
@@ -21,6 +20,7 @@ from synapse.log.journal import Journal, Tail
 from synapse.log.line import Line, act_line, agent_pending, entry_line, prepare
 from synapse.log.mirror import Mirror
 from synapse.records import Guard, Pending, Record, demand
+from synapse.typed import TYPE_CHECKING
 from synapse.workspace import PROTOCOL, Agent, Settings
 
 if TYPE_CHECKING:

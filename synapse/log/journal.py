@@ -7,11 +7,12 @@ text is covered by `sha`, so that a text can be redacted without breaking the ch
 `day`: all that a writer must know stands in the last line. This module knows lines, not entries.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import time
 from collections.abc import Callable, Collection, Iterator
-from typing import NamedTuple, TypeVar
 
 from synapse import clock
 from synapse.digest import sha256
@@ -20,8 +21,8 @@ from synapse.lock import Lock
 from synapse.log.disk import line_before, sync, sync_directory, whole_lines, write_all
 from synapse.log.line import Line
 from synapse.records import Record
+from synapse.typed import NamedTuple, T
 
-T = TypeVar("T")
 GENESIS = "0" * 64
 SEGMENT_BYTES = 64 << 20
 _HEAD = len('{"chain":"') + 64 + len('",')
@@ -340,19 +341,9 @@ def decode(raw: bytes) -> Record | None:
     """The record on a line, or None for one that is torn."""
     try:
         got = _loads(raw.decode())
-        return Record(
-            got["seq"],
-            clock.micros(got["at"]),
-            got["kind"],
-            got["by"],
-            got.get("id"),
-            got.get("f") or {},
-            got.get("text"),
-            got.get("path"),
-            got.get("once"),
-            got.get("key"),
-            got.get("sha"),
-        )
+        get, at = got.get, clock.micros(got["at"])
+        head = (got["seq"], at, got["kind"], got["by"], get("id"), get("f") or {})
+        return Record(*head, get("text"), get("path"), get("once"), get("key"), get("sha"))
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
 

@@ -1,11 +1,12 @@
 """What a pending record puts on the next line of a log. Pure: id and time are decided by the log."""
 
-from typing import Any, NamedTuple
+from __future__ import annotations
 
 from synapse import clock
 from synapse.digest import sha256
 from synapse.entry import is_id
 from synapse.records import Pending, fields_of
+from synapse.typed import Any, NamedTuple
 from synapse.workspace import Agent
 
 

@@ -4,15 +4,17 @@ It follows the journal and is never synced on its own: whatever a crash leaves u
 Every path is opened component by component and no symbolic link is followed, so nothing lands outside the root.
 """
 
+from __future__ import annotations
+
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
 
 from synapse.digest import sha256
 from synapse.errors import StoreError
 from synapse.log.disk import write_all
 from synapse.records import Record
+from synapse.typed import NamedTuple
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _TMPFILE = getattr(os, "O_TMPFILE", 0)

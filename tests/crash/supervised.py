@@ -1,13 +1,26 @@
-"""A supervisor's life for the kill checks: go on with what was running, else begin the team's task, until it ends."""
+"""A supervisor's life for the kill checks: go on with what was running, else begin the team's task, until it ends.
 
+`--die LABEL N` ends it without a word at the Nth time that it is about to do something durable, or has just done it:
+`before result 3`, `after run 1`, `any 17`. `--wrong WAY` makes it a supervisor that gets something wrong. `--watch`
+is one that begins nothing: it takes over what it finds abandoned, as the daemon does.
+"""
+
+import argparse
 import asyncio
-import sys
+import json
+import os
+import signal
+from collections import Counter
 from pathlib import Path
 
 import synapse
-from orchestrator import Supervisor, Task
+from orchestrator import Supervisor, Task, takeover
 from orchestrator.engines.scripted import Move, Scripted
+from orchestrator.folder import LEDGER, STEPS, Folder
+from orchestrator.runs import Runs
+from orchestrator.session import Session
 from orchestrator.tools import tool_of
+from synapse.pen import Pen
 
 ROOT_RUN = "lead-0000000000"
 ENGINEERS = ("eng-a", "eng-b", "eng-c")
@@ -24,12 +37,67 @@ def play(seen):
         return "All parts are done."
     if seen.turn < TURNS:
         wrote = {"namespace": "status/web", "body": f"{_name(seen)} step {seen.turn}"}
-        return Move(f"Step {seen.turn}", (("append", wrote), ("work", {"step": seen.turn})), takes=0.005)
+        return Move(f"Step {seen.turn}", (("append", wrote), ("work", {"step": seen.turn})), takes=args.pace)
     return f"{_name(seen)} is done."
 
 
 def _name(seen):
     return seen.system.split()[2].strip(",")
+
+
+class Death:
+    """What is durable, counted; and the end of this process where it was asked for."""
+
+    def __init__(self, label, n):
+        self.label, self.n, self.counts = label, n, Counter()
+
+    def comes(self, label):
+        self.counts.update((label, "any"))
+        if self.counts[self.label] == self.n and self.label in (label, "any"):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def around(self, act, name):
+        def acts(*args, **more):
+            self.comes(f"before {name(*args)}")
+            did = act(*args, **more)
+            self.comes(f"after {name(*args)}")
+            return did
+
+        return acts
+
+    def haunts(self, memory):
+        log = memory.store.log
+        log.append = self.around(log.append, lambda pending, **_: pending.kind)
+        Folder.record = self.around(Folder.record, _recorded)
+        Folder.write = self.around(Folder.write, lambda folder, name, text: name)
+
+
+def _recorded(folder, name, line):
+    return json.loads(line)["kind"] if name == STEPS else name
+
+
+def keyless(self, handler, call):
+    """Calls a tool without saying that it is the same call as before the crash."""
+    return handler.call(call, os.urandom(8).hex())
+
+
+def forgetful(folder):
+    """Begins anew what was running, as if nothing had been recorded."""
+    for name in (STEPS, LEDGER):
+        if folder.has(name):
+            folder.write(name, "")
+
+
+def wrong(way):
+    if way == "keys":
+        Session._carried_out = keyless
+    elif way == "steps":
+        takeover._mend = forgetful
+    elif way == "ledger":
+        takeover._mend = lambda folder: None
+    elif way == "fence":
+        Pen._fenced = lambda self, what, unless, write: write(unless)
+        Runs.over = lambda self, run: None
 
 
 def main(root, log):
@@ -42,18 +110,32 @@ def main(root, log):
     async def live(memory, boss):
         async with boss:
             print("begun", flush=True)
+            while args.watch and not await boss.resume():
+                await asyncio.sleep(0.5)
             await boss.resume()
             if boss.books.runs.get(ROOT_RUN) is None:
                 await boss.start(Task("The whole", "lead", project="web"), id=ROOT_RUN)
             result = await boss.result(boss.books.known(ROOT_RUN))
-            print(result.status, flush=True)
+            print(f"{result.status} {result.why}".strip(), flush=True)
 
     with synapse.open(root) as memory:
         options = {"engine": Scripted(play, count=len), "tools": [tool_of(work)], "memory_tools": "always"}
-        boss = Supervisor(memory, attempts=1_000, **options)
+        boss = Supervisor(memory, attempts=1_000, lease=args.lease, **options)
+        death.haunts(memory)
         asyncio.run(live(memory, boss))
         boss.close()
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    parser = argparse.ArgumentParser()
+    parser.add_argument("paths", nargs=2)
+    parser.add_argument("--die", nargs="+", default=["never", "0"])
+    parser.add_argument("--wrong")
+    parser.add_argument("--watch", action="store_true")
+    parser.add_argument("--pace", type=float, default=0.005)
+    parser.add_argument("--lease", type=float, default=15.0)
+    args = parser.parse_args()
+    *label, n = args.die
+    death = Death(" ".join(label), int(n))
+    wrong(args.wrong)
+    main(*args.paths)

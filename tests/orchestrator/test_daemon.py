@@ -14,6 +14,7 @@ import synapse
 from orchestrator import Supervisor
 from orchestrator.daemon import ask, is_up
 from orchestrator.folder import Folder
+from orchestrator.takeover import take_over
 
 SERVE = """
 import asyncio, sys, synapse
@@ -164,4 +165,4 @@ def test_what_it_held_is_left_for_the_next(tmp_path, start):
         (run,) = memory.store.index.query.runs()
         assert run["state"] == "running"
         with Supervisor(memory) as boss:
-            assert [taken.id for taken in boss.books.take_over()] == [run["run"]]
+            assert [taken.id for taken in take_over(boss.books)] == [run["run"]]

@@ -13,7 +13,7 @@ import pytest
 
 from orchestrator import tools
 from orchestrator.mcp import mcp_tools
-from orchestrator.tools import ToolProblem
+from orchestrator.tools import ToolFailed
 
 SERVER = """
 import os, sys
@@ -94,9 +94,9 @@ def test_a_servers_tools_are_ours(server, tmp_path):
         assert list(find.tool.schema["properties"]) == ["title", "limit"]
         assert (find.idempotent, found["fail"].idempotent) == (True, False)
         assert await tools.carry_out(find, {"title": "Ulysses"}, key="run/1/0") == "Ulysses 3"
-        with pytest.raises(ToolProblem, match="title: is missing"):
+        with pytest.raises(ToolFailed, match="title: is missing"):
             await tools.carry_out(find, {})
-        with pytest.raises(ToolProblem, match="Error executing tool fail"):
+        with pytest.raises(ToolFailed, match="Error executing tool fail"):
             await tools.carry_out(found["fail"], {})
         return int(await tools.carry_out(found["books_pid"], {}))
 
@@ -117,7 +117,7 @@ def test_a_name_that_is_taken_gets_the_servers_before_it(server):
 def test_a_server_that_dies_is_a_problem_of_the_call(server):
     async def body(found):
         for name in ("die", "find"):
-            with pytest.raises(ToolProblem):
+            with pytest.raises(ToolFailed):
                 await tools.carry_out(found[name], {} if name == "die" else {"title": "x"})
 
     within(server, body, seconds=5)
@@ -174,7 +174,7 @@ def test_a_server_that_cannot_be_used_is_said(server):
     async def body(found):
         raise AssertionError("never reached")
 
-    with pytest.raises(ToolProblem, match="cannot be used"):
+    with pytest.raises(ToolFailed, match="cannot be used"):
         within(server, body)
 
 

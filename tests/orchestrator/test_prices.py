@@ -112,3 +112,11 @@ def test_a_price_that_cannot_be_read_is_said(given):
 def test_nothing_is_fetched():
     done = subprocess.run([sys.executable, "-c", OFFLINE], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout.split(), done.stderr) == (0, ["1"], "")
+
+
+@pytest.mark.parametrize("value", ["cheap", [1], {"mine": 3.0}])
+def test_prices_that_cannot_be_read_are_said(value):
+    with pytest.raises(InvalidEntry, match="prices: write a line for each model"):
+        prices.declared({"prices": value})
+    assert prices.declared({}) == {}
+    assert prices.declared({"prices": {"mine": {"input": 1, "output": 2}}}) == {"mine": {"input": 1, "output": 2}}

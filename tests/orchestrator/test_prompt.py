@@ -175,7 +175,7 @@ def test_a_workspace_words_everything_else_as_it_likes(tmp_path):
     assert prompt.memory.startswith("Bekannt ist:\n<memory-")
     assert prompt.task == "Aufgabe: Fix the navigation of the landing page."
     (tmp_path / "prompts/task.md.j2").write_text("Aufgabe: {{ task.text | upper }}")
-    with pytest.raises(BrokenTemplate, match=r"task\.text as it is"):
+    with pytest.raises(BrokenTemplate, match=r"task\.text }} as it is"):
         spawn(templates=Templates(str(tmp_path)))
 
 

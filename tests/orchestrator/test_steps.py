@@ -42,3 +42,15 @@ def test_an_empty_memory_block_is_no_message():
 
 def test_nothing_recorded_is_a_conversation_not_begun():
     assert steps.conversation([]).next == 0
+
+
+def test_what_a_stale_incarnation_wrote_counts_nothing():
+    def line(n, epoch, kind, **fields):
+        return steps.dump(steps.Step(n, epoch, kind, fields))
+
+    lines = [line(0, 1, "prompt"), line(1, 1, "message", text="a")]
+    unseen = line(2, 1, "message", text="written while another took over")
+    later = [line(2, 2, "attempt"), line(3, 1, "message", text="and after"), line(3, 2, "message", text="b")]
+    found = steps.read([*lines, unseen, *later])
+    assert [(step.n, step.epoch) for step in found] == [(0, 1), (1, 1), (2, 2), (3, 2)]
+    assert steps.read([line(0, 1, "prompt"), line(0, 2, "prompt")])[0].epoch == 2

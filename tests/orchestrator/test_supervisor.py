@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,32 +15,11 @@ from orchestrator.testing.virtual import VirtualTime
 
 
 @pytest.fixture
-def mem(tmp_path):
+def mem(tmp_path, team):
     with synapse.init(str(tmp_path / "ws")) as memory:
-        for agent in TEAM:
+        for agent in team:
             memory.register(agent)
         yield memory
-
-
-TEAM = (
-    synapse.Agent("boss", role="cto"),
-    synapse.Agent("lead", role="project-lead", department="web"),
-    synapse.Agent("eng-a", department="web"),
-    synapse.Agent("eng-b", department="web"),
-)
-
-
-def cast(**scripts):
-    """One engine that plays each agent by its own script; it finds out whom from the prompt."""
-
-    def script(seen):
-        for name, play in scripts.items():
-            agent = name.replace("_", "-")
-            if f"`{agent}`" in seen.system or f"{agent}" in seen.system.split("\n")[0]:
-                return play(seen)
-        return "Nothing to say."
-
-    return Scripted(script)
 
 
 def test_a_run_writes_back_what_came_of_it(mem):
@@ -68,11 +49,11 @@ def test_an_agent_that_nobody_registered_is_refused(mem):
         boss.run(Task("x", "nobody"))
 
 
-def test_a_team_under_virtual_time_is_the_same_twice(tmp_path):
+def test_a_team_under_virtual_time_is_the_same_twice(tmp_path, team, cast):
     def play(root):
         time = VirtualTime()
         with synapse.init(root, clock=time) as memory:
-            for agent in TEAM:
+            for agent in team:
                 memory.register(agent)
             engine = cast(lead=lead, eng_a=lambda seen: Move("A is done.", takes=0), eng_b=lambda seen: "B is done.")
             with Supervisor(memory, engine=engine, seed=7, inline=True, memory_tools="always") as boss:
@@ -99,60 +80,6 @@ def test_a_team_under_virtual_time_is_the_same_twice(tmp_path):
 
 
 # -- what happens to a run -----------------------------------------------------------------------------------
-
-
-class World:
-    """A workspace under virtual time, and a supervisor in it."""
-
-    def __init__(self, root, engine, **options):
-        self.time = VirtualTime()
-        self.mem = synapse.init(str(root), clock=self.time)
-        for agent in TEAM:
-            self.mem.register(agent)
-        options = {"seed": 7, "inline": True, "memory_tools": "always"} | options
-        self.boss = Supervisor(self.mem, engine=engine, **options)
-
-    def spawn(self, *args, also=(), **more):
-        """The result of a task, with other things going on beside it."""
-
-        async def all_of_it():
-            async with self.boss:
-                beside = [asyncio.create_task(each) for each in also]
-                result = await self.boss.spawn(Task(*args, **more))
-                await asyncio.gather(*beside)
-                return result
-
-        return self.time.run(all_of_it())
-
-    async def later(self, seconds, act):
-        await asyncio.sleep(seconds)
-        act()
-
-    def says(self, body, namespace="decisions/api", priority="critical", **more):
-        return self.mem.as_agent("boss").append(body, namespace, priority=priority, **more)
-
-    def run(self, result):
-        return self.boss.books.known(result.run)
-
-    def labels(self, result):
-        lines = (self.boss.books.folder(self.run(result))).lines("ledger.jsonl")
-        return [segment[0] for line in lines for segment in json.loads(line)["in"]]
-
-
-@pytest.fixture
-def world(tmp_path):
-    made = []
-
-    def make(engine, **options):
-        made.append(
-            World(tmp_path / f"ws{len(made)}", engine if hasattr(engine, "step") else Scripted(engine), **options)
-        )
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.boss.close()
-        each.mem.close()
 
 
 def test_what_is_critical_interrupts_a_running_agent(world):
@@ -223,6 +150,36 @@ def test_a_run_that_takes_too_long_is_written_as_such(world):
     result = here.spawn("Work", "eng-a", timeout=60)
     assert result.status == "timeout"
     assert here.mem.as_agent("boss").get(result.entry).body.startswith("Out of time: ")
+
+
+def test_a_run_that_is_stopped_before_it_can_hear_ends(mem):
+    async def play(boss):
+        async with boss:
+            run = await boss.start(Task("Work", "eng-a"))
+            boss.books.runs.stop(run.id, "operator", "enough")
+            return await boss.result(run)
+
+    with Supervisor(mem, engine=Scripted(lambda seen: Move("never", takes=60)), inline=True) as boss:
+        result = asyncio.run(asyncio.wait_for(play(boss), 20))
+    assert (result.status, result.why, result.usage.input_tokens) == ("stopped", "enough", 0)
+
+
+def test_of_supervisors_that_begin_the_same_work_one_does(mem):
+    together = threading.Barrier(4, timeout=20)
+
+    def begin(_):
+        with (
+            synapse.open(mem.store.root) as own,
+            Supervisor(own, engine=Scripted(lambda seen: Move("ok", takes=0.2))) as boss,
+        ):
+            together.wait()
+            return boss.run(Task("The very same", "eng-a"))
+
+    with ThreadPoolExecutor(4) as crew:
+        results = list(crew.map(begin, range(4)))
+    assert {result.status for result in results} == {"done"}
+    assert len({result.run for result in results}) == 1
+    assert sum(not result.repeated for result in results) == 1
 
 
 def test_a_run_can_be_stopped_by_anybody(world):
@@ -307,7 +264,7 @@ def spawning(*agents, then="All done.", waits=False):
     return script
 
 
-def test_results_that_nobody_waited_for_are_told(world):
+def test_results_that_nobody_waited_for_are_told(world, cast):
     seen = []
 
     def lead(found):
@@ -321,7 +278,7 @@ def test_results_that_nobody_waited_for_are_told(world):
     assert seen[-1].messages[-1].label == "plan"
 
 
-def test_a_lead_hears_its_children_once(world):
+def test_a_lead_hears_its_children_once(world, cast):
     seen = []
 
     def lead(found):
@@ -337,7 +294,7 @@ def test_a_lead_hears_its_children_once(world):
     assert {child.agent for child in children} == {"eng-a", "eng-b"}
 
 
-def test_a_spawn_beyond_its_limit_is_told_to_the_model(world):
+def test_a_spawn_beyond_its_limit_is_told_to_the_model(world, cast):
     from orchestrator.limits import Limits
 
     seen = []
@@ -354,40 +311,18 @@ def test_a_spawn_beyond_its_limit_is_told_to_the_model(world):
 # -- another process goes on -----------------------------------------------------------------------------------
 
 
-def test_what_was_running_is_gone_on_with(tmp_path, world):
+def test_what_was_running_is_gone_on_with(world):
     def script(seen):
         if seen.turn == 0:
             return Move("", (("append", {"namespace": "status/web", "body": "step one"}),))
         return Move("All done.", takes=100)
 
     here = world(script)
-
-    async def dies():
-        async with here.boss:
-            run = await here.boss.start(Task("Work", "eng-a", project="web"))
-            await asyncio.sleep(10)
-            lives = list(here.boss._lives.values())
-            for life in lives:
-                life.cancel()
-            await asyncio.gather(*lives, return_exceptions=True)
-            return run
-
-    run = here.time.run(dies())
-    here.boss.books.holder.close()
-    assert here.boss.books.known(run.id).running
-
-    other = Supervisor(here.mem, engine=Scripted(script), seed=8, inline=True)
-
-    async def goes_on():
-        async with other:
-            taken = await other.resume()
-            return taken, await other.result(taken[0])
-
-    taken, result = here.time.run(goes_on())
-    other.close()
-    assert [each.id for each in taken] == [run.id]
-    assert (result.status, result.text) == ("done", "All done.")
+    run = here.dies("Work", "eng-a", project="web", after=10)
+    assert here.known(run).running
+    (result,) = here.resumed(script)
+    assert (result.run, result.status, result.text) == (run, "done", "All done.")
     bodies = [entry.body for entry in here.mem.as_agent("operator").read(namespace="status/web")]
     assert bodies.count("step one") == 1
     assert sum(body.startswith("Done:") for body in bodies) == 1
-    assert other.books.known(run.id).epoch == 2
+    assert here.known(run).epoch == 2

@@ -13,7 +13,7 @@ import pytest
 
 from orchestrator import tools
 from orchestrator.engine import Tool
-from orchestrator.tools import ToolProblem, tool_of
+from orchestrator.tools import ToolFailed, tool_of
 from synapse.tokens import Tokens
 
 
@@ -66,7 +66,7 @@ def test_the_key_is_given_to_who_takes_it_and_told_to_nobody():
     tool = tool_of(fetch)
     assert list(tool.tool.schema["properties"]) == ["url"]
     assert carry_out(tool, {"url": "x"}, key="run/3/0") == "x run/3/0"
-    with pytest.raises(ToolProblem, match="idempotency_key: not known; fetch takes url"):
+    with pytest.raises(ToolFailed, match="idempotency_key: not known; fetch takes url"):
         carry_out(tool, {"url": "x", "idempotency_key": "mine"})
 
 
@@ -95,7 +95,7 @@ def test_a_result_is_text():
     ],
 )
 def test_arguments_are_checked_before_the_call(arguments, told):
-    with pytest.raises(ToolProblem) as caught:
+    with pytest.raises(ToolFailed) as caught:
         carry_out(weather, arguments)
     assert str(caught.value) == told
 
@@ -108,7 +108,7 @@ def test_arguments_are_checked_before_the_call(arguments, told):
         (RuntimeError(), "RuntimeError"),
         (SystemExit(3), "SystemExit: 3"),
         (TimeoutError("theirs"), "TimeoutError: theirs"),
-        (ToolProblem("as it is"), "as it is"),
+        (ToolFailed("as it is"), "as it is"),
     ],
     ids=str,
 )
@@ -120,7 +120,7 @@ def test_an_error_is_told_in_a_line(error, told):
         raise error
 
     for function in (fail, fail_later):
-        with pytest.raises(ToolProblem) as caught:
+        with pytest.raises(ToolFailed) as caught:
             carry_out(function)
         assert str(caught.value) == told
 
@@ -133,7 +133,7 @@ def test_a_call_has_a_time_limit():
 
     start = time.monotonic()
     for function in (lambda: release.wait(30), sleep):
-        with pytest.raises(ToolProblem, match=r"slow took longer than 0\.05 s"):
+        with pytest.raises(ToolFailed, match=r"slow took longer than 0\.05 s"):
             carry_out(function, name="slow", seconds=0.05)
     assert time.monotonic() - start < 5
     release.set()
@@ -147,7 +147,7 @@ stuck = tools.tool_of(lambda: threading.Event().wait(), name="stuck", seconds=0.
 fine = tools.tool_of(lambda: "fine", name="fine")
 async def main():
     for result in await asyncio.gather(*(tools.carry_out(stuck, {}) for _ in range(50)), return_exceptions=True):
-        assert isinstance(result, tools.ToolProblem), result
+        assert isinstance(result, tools.ToolFailed), result
     print(await tools.carry_out(fine, {}))
 asyncio.run(main())
 """

@@ -1,0 +1,57 @@
+"""Taking over: runs whose supervisor is gone become this one's, and what it could not finish writing is mended.
+
+On the memory's thread. Nothing here begins a session.
+"""
+
+from __future__ import annotations
+
+from orchestrator import steps, writeback
+from orchestrator.books import Books
+from orchestrator.folder import LEDGER, STEPS, Folder
+from orchestrator.runs import Run
+from synapse.errors import Conflict
+
+
+def take_over(books: Books, root: str | None = None) -> list[Run]:
+    """Every run whose holder is gone, or those of one tree, from now on this supervisor's; one that died too often
+    ends."""
+    taken = []
+    for run in reversed(books.runs.all(state="running", root=root)):
+        if run.holder and books.holder.lives(run.holder):
+            continue
+        try:
+            mine = books.runs.take(run, books.holder.name, _progress(books, run))
+        except Conflict:
+            continue  # another supervisor was faster, or it has ended
+        books.costs.take_over(mine)
+        _mend(books.folder(mine))
+        if mine.attempts > books.attempts:
+            _bury(books, mine)
+        else:
+            taken.append(mine)
+    books.costs.forget_the_dead()
+    books.holder.sweep()
+    return taken
+
+
+def _progress(books: Books, run: Run) -> int:
+    """How many replies and results it and all below it have recorded."""
+    recorded = steps.read(books.folder(run).lines(STEPS))
+    own = sum(step.kind in ("turn", "result") for step in recorded)
+    return own + sum(_progress(books, child) for child in books.runs.children(run.id))
+
+
+def _mend(folder: Folder) -> None:
+    """Add to the ledger what was paid for and recorded, but not booked before its supervisor died."""
+    booked = set(folder.lines(LEDGER))
+    for step in steps.read(folder.lines(STEPS)):
+        if step.kind == "turn" and step.fields["ledger"] not in booked:
+            folder.record(LEDGER, step.fields["ledger"], sync=False)
+
+
+def _bury(books: Books, run: Run) -> None:
+    """A run that died again and again: a dead letter, and a blocker that says so."""
+    note = writeback.dead_letter(run.id, run.project, run.attempts - 1)
+    entry = books.write(run, [note])
+    books.runs.end(run, "failed", entry=entry, why=f"it died {run.attempts - 1} times without moving", summary="")
+    books.costs.leave(run)

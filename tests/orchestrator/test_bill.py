@@ -1,0 +1,47 @@
+"""What a call is billed as."""
+
+from orchestrator import bill
+from orchestrator.engine import Call, Message, Request, Tool, Turn
+from orchestrator.ledger import Segment
+
+
+def tool(name):
+    return Tool(name, "says", {"type": "object", "properties": {}})
+
+
+REQUEST = Request(
+    "You are.",
+    (Message("user", "memory", "view"), Message("user", "do it", "task")),
+    (tool("read"), tool("deploy")),
+)
+
+
+def labels(segments):
+    return {(segment.label, segment.first) for segment in segments}
+
+
+def test_only_the_memorys_tools_are_coordination():
+    found = {segment.label: segment.tokens for segment in bill.sent(REQUEST, 0, len)}
+    assert found["tool_schema"] > 0
+    assert found["task"] > len("do it")
+    assert bill.sent(REQUEST._replace(tools=(tool("deploy"),)), 0, len)[1].label == "task"
+
+
+def test_what_was_sent_before_is_not_new():
+    said = Message("assistant", "I read", "work_out", (Call("a", "read", {"limit": 1}),))
+    more = REQUEST._replace(messages=(*REQUEST.messages, said, Message("tool", "found", "capsule", answers="a")))
+    found = labels(bill.sent(more, 2, len))
+    assert ("history", False) in found
+    assert ("capsule", False) in found  # the call, which was counted when it was made
+    assert ("capsule", True) in found  # its result
+    assert ("view", True) not in found
+
+
+def test_a_reply_is_counted_by_what_it_asks_for():
+    reply = Turn("I read", (Call("a", "read", {}), Call("b", "append", {}), Call("c", "deploy", {})))
+    assert {label for label, _ in labels(bill.got(reply, "plan", len))} == {"plan", "capsule", "writeback", "work_out"}
+
+
+def test_a_client_without_a_memory_is_told_again():
+    found = bill.begun_again((Segment("task", 5, False), Segment("wake", 3), Segment("history", 2, False)))
+    assert found == (Segment("retry", 7, False), Segment("wake", 3))
