@@ -1,4 +1,5 @@
-"""One supervisor per workspace that stays: takes over the runs whose supervisor is gone, until it is told to go down.
+"""One supervisor per workspace that stays: takes over the runs whose supervisor is gone, until it is told to go down,
+and has an alarm clock for what is done every night.
 
 It holds a lock for as long as it lives, and answers on a socket that only its user may open: a line of JSON asked,
 a line of JSON answered.
@@ -14,9 +15,10 @@ import socket
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
+from orchestrator.schedule import Alarm
 from orchestrator.supervisor import Supervisor
 from synapse.errors import Conflict, NotFound, StoreError
 
@@ -29,8 +31,9 @@ UP_ALREADY = "a daemon is up in this workspace already; `orchestrator status` sh
 class Daemon:
     """The daemon of one workspace, in this process. Conflict where there is one already."""
 
-    def __init__(self, root: str, supervisor: Supervisor) -> None:
+    def __init__(self, root: str, supervisor: Supervisor, alarm: Alarm | None = None) -> None:
         self.supervisor = supervisor
+        self.alarm = alarm
         self.socket = os.path.join(_folder(root), ".daemon.sock")
         self.down = asyncio.Event()
         self.taken: list[str] = []
@@ -41,7 +44,7 @@ class Daemon:
         """Until somebody asks it to go down. What still runs then is left for whoever comes next."""
         server = await asyncio.start_unix_server(self._answer, sock=_bound(self.socket))
         try:
-            async with server, self.supervisor:
+            async with server, self.supervisor, self.alarm or nullcontext():
                 while not self.down.is_set():
                     self.taken += [run.id for run in await self.supervisor.resume()]
                     await _either(self.down, LOOK_EVERY)
@@ -65,7 +68,8 @@ class Daemon:
         if asked.get("do") == "down":
             self.down.set()
         seconds = time.monotonic() - self.began
-        return {"pid": os.getpid(), "seconds": seconds, "runs": sorted(self.supervisor.sessions), "taken": self.taken}
+        told = {"pid": os.getpid(), "seconds": seconds, "runs": sorted(self.supervisor.sessions), "taken": self.taken}
+        return told | {"jobs": sorted(self.alarm.running) if self.alarm else []}
 
 
 def ask(root: str, do: str) -> dict[str, Any]:

@@ -71,7 +71,7 @@ class Memory:
 
     def register(self, agent: Agent) -> Agent:
         """Declare an agent, or change what was declared; the agent with its role's rights filled in."""
-        _operators("register")
+        operators_alone("register")
         agent = settled(agent)
         was = self.store.agents().get(agent.id)
         if was != agent:
@@ -117,7 +117,7 @@ class Memory:
     def tell(self, whom: str, body: str, *, priority: str = "critical", re: str | None = None) -> Entry:
         """Say something in the operator's own name to a team or an agent, whom it reaches whatever they read. `re`
         is the entry that it is about; a question to the operator is thereby answered, and done."""
-        _operators("tell")
+        operators_alone("tell")
         asked = None if re is None else self.store.current(re)
         to = self._addressee(whom)
         kind, _, name = to.partition(":")
@@ -132,7 +132,7 @@ class Memory:
 
     def questions(self) -> list[Entry]:
         """What is addressed to the operator (`to: operator`) and not done yet, oldest first."""
-        _operators("ask for questions")
+        operators_alone("ask for questions")
         self.store.fresh()
         index = self.store.index
         return index.query.addressed(f"agent:{OPERATOR}", self.store.clock(), index.horizon)[::-1]
@@ -158,7 +158,7 @@ class Memory:
         limit: int | None = None,
     ) -> list[Record]:
         """Who wrote, changed or was shown what, and why; newest first."""
-        _operators("audit")
+        operators_alone("audit")
         return self.store.acts(agent, entry, since, limit)
 
     def verify(self, head: str | None = None) -> Report:
@@ -196,7 +196,7 @@ class Memory:
         """Put files back as the journal has them and record what was done; then what `verify` still finds."""
         from synapse.log.proof import Proof, mend
 
-        _operators("repair")
+        operators_alone("repair")
         log = self.store.log
         put: list[str] = []
         if isinstance(log, FilesLog):
@@ -224,7 +224,7 @@ class Memory:
         """The whole log, a line of JSON each, or its entries as another generation of the format has them."""
         from synapse import exchange
 
-        _operators("export")
+        operators_alone("export")
         self.store.fresh()
         if generation is None:
             yield from exchange.lines_out(self.store)
@@ -237,7 +237,7 @@ class Memory:
         """Take in an export, into a workspace that holds nothing yet; how many records came."""
         from synapse import exchange
 
-        _operators("import")
+        operators_alone("import")
         return exchange.lines_in(self.store, lines)
 
     def close(self) -> None:
@@ -270,7 +270,7 @@ class Memory:
                 yield Problem(path, "was edited, and the journal does not know it yet; the next read takes it in")
 
 
-def _operators(action: str) -> None:
+def operators_alone(action: str) -> None:
     """What acts on the whole workspace, or shows all of it, is not for a run that acts as its agent alone."""
     run, own = os.environ.get("SYNAPSE_RUN"), os.environ.get("SYNAPSE_AGENT")
     if run:

@@ -51,7 +51,7 @@ def lines_in(store: Store, lines: Iterable[str]) -> int:
     """Take in the lines of an export, into a log that holds nothing yet; how many records. All or none."""
     if next(iter(store.log.since(0)), None) is not None:
         raise Conflict("the workspace holds records already; import into a new one (`synapse init DIR`)")
-    raws = list(_proven(lines))
+    raws = list(proven(lines))
     records = [record for record in map(decode, raws) if record is not None]
     if isinstance(store.log, FilesLog):
         store.log.take_over(raws, records)
@@ -62,7 +62,7 @@ def lines_in(store: Store, lines: Iterable[str]) -> int:
     return len(records)
 
 
-def _proven(lines: Iterable[str]) -> Iterator[bytes]:
+def proven(lines: Iterable[str]) -> Iterator[bytes]:
     """The lines as bytes, each checked against the chain before it."""
     chain, seq = GENESIS, 0
     for number, line in enumerate(lines, 1):

@@ -23,6 +23,8 @@ KINDS = frozenset(
         "resolve",  # a blocker is done
         "archive",  # entries were filed away; reason in the fields
         "restore",  # and brought back
+        "undo",  # acts of a night are taken back: `back` comes back, `away` is filed away, in one step
+        "night",  # a nightly job was claimed, reached a phase, or is done
         "shown",  # everything up to a cursor was shown to an agent
         "quarantine",  # a dropped file could not be adopted
         "void",  # a record whose sync failed: it was never acknowledged and does not count
@@ -154,6 +156,16 @@ def unclaimed(key: str, now: int, agent: str, run: str | None = None, over: Cont
         return not live or (last.get("agent"), last.get("run")) == (agent, run)
 
     return Guard(key, "unclaimed", holds)
+
+
+def filings(record: Record) -> list[tuple[str, bool]]:
+    """Where an act files entries: each with whether it goes to the archive, or comes back from there."""
+    fields = record.fields
+    if record.kind == "undo":
+        return [*((id, True) for id in fields.get("away", ())), *((id, False) for id in fields.get("back", ()))]
+    if record.kind not in ("archive", "restore"):
+        return []
+    return [(id, record.kind == "archive") for id in fields.get("ids", ())]
 
 
 _DEFAULTS = Entry("", "", "", "", "", "", "")

@@ -454,6 +454,10 @@ UNGATED = {
     "every": "for export, the operator's",
     "acts": "for audit, the operator's; `log` asks the seat for each entry",
     "staged": "asked of the seat one by one",
+    **dict.fromkeys(
+        "outdone lapsed comparable brought_back filings_of weights of_night nights".split(),
+        "for consolidation, the operator's",
+    ),
     **dict.fromkeys("floor_of version next_release act_at hidden shown lane_counts last_active".split(), NUMBER),
     **dict.fromkeys(
         "run runs runs_by_state runs_by_root runs_by_parent deliveries deliveries_by_entry deliveries_by_run"
@@ -660,7 +664,7 @@ SHELL = {
     "restore": ID_ACT,
     "ack": ID_ACT,
     "write": ("--from {me} --json --namespace api/endpoints --supersedes {id} text",),
-    **dict.fromkeys(("audit", "export", "import", "init", "register", "repair", "tell"), WHOLE),
+    **dict.fromkeys("audit backup defrag export import init register repair tell undo".split(), WHOLE),
     **dict.fromkeys(("agents", "completion", "doctor", "rebuild", "verify"), NONE),
 }
 REVIEWING = ("approve", "log", "read")
@@ -755,7 +759,8 @@ def test_a_spawned_run_is_its_agent_alone(disk, run, monkeypatch):
     monkeypatch.setenv("SYNAPSE_RUN", "run-1")
     monkeypatch.setenv("SYNAPSE_AGENT", "eng-c")
     assert {verb for verb, why in SHELL.items() if why == WHOLE} == OPERATORS
-    needed = {"import": "--json new", "register": "--json new", "tell": "--json lead text"}
+    needed = {"backup": "--json new", "import": "--json new", "register": "--json new"}
+    needed |= {"tell": "--json lead text", "undo": "--json last"}
     for verb in OPERATORS:
         told = run(verb, needed.get(verb, "--json"))
         assert "SYNAPSE_RUN" in told

@@ -9,6 +9,9 @@ limits:
   # day: {usd: 20.0, live: 30}
 # What models cost that are on no list, in dollars per million tokens.
 # prices: {my-model: {input: 3.0, output: 15.0}}
+# When `orchestrator up` tidies the memory, and where a snapshot goes after it; keep: how many stay, else all.
+schedule: {zone: UTC, defrag: "02:30"}
+# backup: {dir: ~/snapshots, keep: 14}
 """
 
 TEAM = """\

@@ -42,8 +42,12 @@ async def _served(call: Call, boss: Supervisor) -> None:
     import signal
 
     from orchestrator.daemon import Daemon
+    from orchestrator.nightly import nightly
+    from orchestrator.schedule import Alarm, plan_of, zone_of
 
-    daemon = Daemon(_root(call), boss)
+    plan = plan_of(call.memory.store.settings)
+    alarm = Alarm(nightly(_root(call), plan), zone_of(plan.zone), call.memory.store.clock, call.note)
+    daemon = Daemon(_root(call), boss, alarm)
     for which in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(which, daemon.down.set)
     call.note(f"up as process {os.getpid()}; `orchestrator down` ends it")
@@ -107,7 +111,8 @@ def status_options(parser: Options) -> None:
 def status(call: Call) -> None:
     told = _asked(_root(call), "status")
     runs = ", ".join(told["runs"]) or "none"
-    call.show(told, f"up as process {told['pid']} for {told['seconds']:.0f} s; it holds these runs: {runs}")
+    jobs = f"; it is at: {', '.join(told['jobs'])}" if told["jobs"] else ""
+    call.show(told, f"up as process {told['pid']} for {told['seconds']:.0f} s; it holds these runs: {runs}{jobs}")
 
 
 def _asked(root: str, do: str) -> dict[str, Any]:

@@ -43,9 +43,17 @@ _TABLE = (
     _verb("questions", "see", "owing", "what agents ask you", "orchestrator questions"),
     _verb("stop", "end", "ending", "end runs, with all that they spawned", "orchestrator stop lead-1f0c"),
     _verb("resume", "end", "running", "go on with runs whose process died", "orchestrator resume"),
-    _verb("up", "keep", "serving", "stay, and go on with runs whose process died", "orchestrator up --detach"),
+    _verb("up", "keep", "serving", "stay: go on with what died, tidy the memory at night", "orchestrator up --detach"),
     _verb("down", "keep", "serving", "end what `up` began; its runs wait", "orchestrator down"),
     _verb("status", "keep", "serving", "whether it is up, and what it holds", "orchestrator status"),
+    _verb("schedule", "keep", "scheduling", "when the memory is tidied, and was", "orchestrator schedule --days 30"),
+    _verb(
+        "defrag-agent",
+        "keep",
+        "tidying",
+        "tidy an agent's own MEMORY.md and notes",
+        "orchestrator defrag-agent ~/agents/scout --nap --context 0.8",
+    ),
     _verb("completion", "keep", "completion", "print a completion script", "orchestrator completion bash"),
 )
 VERBS = {verb.name: verb for verb in _TABLE}

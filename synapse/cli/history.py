@@ -11,6 +11,7 @@ from synapse.cli.options import Options
 from synapse.cli.parse import number
 from synapse.cli.show import columns, fields, first, short
 from synapse.errors import NotFound
+from synapse.records import filings
 from synapse.typed import TYPE_CHECKING, Any, NamedTuple
 from synapse.workspace import OPERATOR
 
@@ -19,9 +20,10 @@ if TYPE_CHECKING:
     from synapse.records import Record
     from synapse.seat import Seat
 
+_NAMED = 5
 # What a person wants to know of a day. Cursors, seals and voids are in the audit.
 _TOLD = frozenset(
-    "agent settings entry approve reject vouch resolve archive restore quarantine repair run stop claim".split()
+    "agent settings entry approve reject vouch resolve archive restore undo quarantine repair run stop claim".split()
 )
 
 
@@ -89,6 +91,8 @@ def _seen(record: Record, reader: Seat) -> Act | None:
 def ids_of(record: Record) -> list[str]:
     """The entries that a record speaks of."""
     given = record.fields
+    if record.kind == "undo":
+        return [id for id, _ in filings(record)]
     return [record.id] if record.id else [*given.get("ids", ()), *([given["entry"]] if "entry" in given else [])]
 
 
@@ -142,9 +146,21 @@ def _declared(_: Act, given: Mapping[str, Any]) -> str:
 
 def _ruled(verb: str) -> Any:
     def tell(act: Act, given: Mapping[str, Any]) -> str:
-        return f"{verb} {', '.join(ids_of(act.record))}" + _why(given)
+        ids = ids_of(act.record)
+        return f"{verb} {', '.join(ids) if len(ids) <= _NAMED else f'{len(ids)} entries'}" + _why(given)
 
     return tell
+
+
+def _undid(_: Act, given: Mapping[str, Any]) -> str:
+    return f"undid {given['what']}: {len(given['back'])} came back, {len(given['away'])} filed away"
+
+
+def _slept(_: Act, given: Mapping[str, Any]) -> str:
+    """How far a nightly job is."""
+    state = given.get("state")
+    reached = f"began its phase {given['phase']}" if given.get("phase") else "began"
+    return f"{reached if state == 'running' else 'finished'} ({given.get('job')} of {given.get('date')})"
 
 
 def _why(given: Mapping[str, Any]) -> str:
@@ -194,6 +210,8 @@ _SENTENCES: Mapping[str, Any] = {
     "resolve": _ruled("resolved"),
     "archive": _ruled("archived"),
     "restore": _ruled("restored"),
+    "undo": _undid,
+    "night": _slept,
     "shown": lambda act, given: f"was shown everything up to {given.get('cursor', '?')}",
     "run": _ran,
     "stop": lambda act, given: f"wants run {given.get('run')} to stop" + _why(given),

@@ -1,4 +1,4 @@
-"""`synapse export` and `synapse import`: the whole log as JSON Lines, or entries for other readers."""
+"""`synapse export | import | backup`: the whole log as JSON Lines or as a snapshot, or entries for other readers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TextIO
 
 from synapse.cli.call import Call
 from synapse.cli.options import Options
-from synapse.cli.show import clean
+from synapse.cli.parse import number
+from synapse.cli.show import clean, fields
 from synapse.errors import Conflict, InvalidEntry
 from synapse.exchange import GENERATIONS, entries_as
 
@@ -35,16 +36,39 @@ def export(call: Call) -> None:
 
 
 def import_options(parser: Options) -> None:
-    parser.add_argument("file", metavar="FILE", help="an export; - is standard input")
+    parser.add_argument("file", metavar="FILE", help="an export, or a snapshot that `backup` took; - is standard input")
 
 
 def import_(call: Call) -> None:
+    if os.path.isdir(call.args.file):
+        from synapse import backup as snapshots
+
+        told = snapshots.restore(call.memory, call.args.file)
+        shown = f"{told.records} records restored: the workspace is as it was at {told.at}"
+        return call.show(lambda: fields(told), lambda: clean(shown))
     with _input(call.args.file) as lines:
         try:
             count = call.memory.import_(lines)
         except UnicodeDecodeError as error:
             raise InvalidEntry(f"{call.args.file} is no export: it is not UTF-8") from error
-    call.show(lambda: {"records": count}, lambda: f"{count} records imported")
+    return call.show(lambda: {"records": count}, lambda: f"{count} records imported")
+
+
+def backup_options(parser: Options) -> None:
+    add = parser.add_argument
+    add("directory", metavar="DIR", help="where snapshots are, outside of the workspace; with --check, one of them")
+    add("--keep", type=number, metavar="N", help="then remove the oldest of this log beyond so many; else none")
+    add("--check", action="store_true", help="instead read a snapshot through, and say whether it is whole")
+
+
+def backup(call: Call) -> None:
+    from synapse import backup as snapshots
+
+    if call.args.check:
+        told = snapshots.check(os.path.expanduser(call.args.directory))
+    else:
+        told = snapshots.take(call.memory, call.args.directory, call.args.keep)
+    call.show(lambda: fields(told), lambda: clean(f"{told.path}: {told.records} records, head {told.head}"))
 
 
 def _file(call: Call, place: str) -> int:

@@ -42,7 +42,7 @@ def verb_named(name: str, program: Program = PROGRAM) -> Verb:
 def options_of(verb: Verb) -> Options:
     """The verb's own options, and those that every verb takes."""
     options = Options()
-    getattr(_code(verb), f"{verb.name}_options")(options)
+    getattr(_code(verb), verb.options)(options)
     options.add_argument("--root", metavar="DIR", help="the workspace")
     options.add_argument("--json", action="store_true", help="print JSON")
     options.add_argument("--debug", action="store_true", help="show the traceback of an error")

@@ -22,7 +22,11 @@ class Verb(NamedTuple):
 
     @property
     def function(self) -> str:
-        return "import_" if self.name == "import" else self.name
+        return "import_" if self.name == "import" else self.name.replace("-", "_")
+
+    @property
+    def options(self) -> str:
+        return self.name.replace("-", "_") + "_options"
 
 
 class Program(NamedTuple):
@@ -214,6 +218,20 @@ _TABLE = (
         "synapse doctor",
     ),
     Verb(
+        "defrag",
+        "keep",
+        "tidying",
+        "file away what is outdone or past its time; --plan only says what",
+        "synapse defrag --plan",
+    ),
+    Verb(
+        "undo",
+        "keep",
+        "tidying",
+        "take back an act, a night, or what was done last",
+        "synapse undo last",
+    ),
+    Verb(
         "export",
         "keep",
         "moving",
@@ -224,14 +242,21 @@ _TABLE = (
         "import",
         "keep",
         "moving",
-        "fill an empty workspace from an export",
+        "fill an empty workspace from an export or a snapshot",
         "synapse --root ./copy import backup.jsonl",
+    ),
+    Verb(
+        "backup",
+        "keep",
+        "moving",
+        "take a snapshot of the log, and read it through",
+        "synapse backup ~/snapshots --keep 14",
     ),
 )
 VERBS = {verb.name: verb for verb in _TABLE}
 
 # What a spawned run may not do: these act on the whole workspace, or show all of it, in the operator's name.
-OPERATORS = frozenset(("init", "register", "import", "repair", "export", "audit", "tell"))
+OPERATORS = frozenset("init register import repair export backup audit tell defrag undo".split())
 
 ALIASES = {
     "synapse-write": "write",
@@ -252,7 +277,7 @@ def listed(groups: Mapping[str, str], table: Iterable[Verb]) -> list[str]:
     lines: list[str] = []
     for key, title in groups.items():
         lines.append(f"{title}:")
-        lines += [f"  {verb.name:<11} {verb.summary}" for verb in table if verb.group == key]
+        lines += [f"  {verb.name:<12} {verb.summary}" for verb in table if verb.group == key]
         lines.append("")
     return lines
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from synapse.authority import Effect, judge
 from synapse.entry import NEVER, RANK, Entry
 from synapse.index.db import Database
-from synapse.records import Record, entry_of
+from synapse.records import Record, entry_of, filings
 from synapse.typed import Any
 
 BATCH = 2_000
@@ -155,7 +155,8 @@ class Projector:
     def _act(self, record: Record) -> None:
         fields = record.fields
         self._put("put_act", record.seq, record.at, record.kind, record.by, _dumps(fields))
-        for id in (*fields.get("ids", ()), *((fields["entry"],) if "entry" in fields else ())):
+        moved = (id for id, _ in filings(record)) if record.kind == "undo" else fields.get("ids", ())
+        for id in (*moved, *((fields["entry"],) if "entry" in fields else ())):
             self._put("put_ref", id, record.seq)
         if record.kind == "agent":
             self._agent(record)
@@ -170,7 +171,7 @@ class Projector:
         elif record.kind in ("approve", "reject", "vouch", "resolve"):
             self.flush()
             self._ruling(record)
-        elif record.kind in ("archive", "restore"):
+        elif record.kind in ("archive", "restore", "undo"):
             self.flush()
             self._file(record)
         elif record.kind == "void":
@@ -240,11 +241,10 @@ class Projector:
         self.db.run("put_vouched", (_dumps(json.loads(head) | stamps), rec))
 
     def _file(self, record: Record) -> None:
-        away = int(record.kind == "archive")
-        for id in record.fields["ids"]:
+        for id, away in filings(record):
             row = self.db.run("id_of", {"id": id}).fetchone()
             if row and row[1] is not None:
-                self.db.run("set_archived", (away, row[1]))
+                self.db.run("set_archived", (int(away), row[1]))
                 self._weigh(row[1])
 
     # -- rows --------------------------------------------------------------------------------------

@@ -139,7 +139,7 @@ select t.id, t.path from namespaces n join entries e on e.nid = n.nid join texts
 where n.name = :folder and e.prio in (0, 1, 2) and e.seq > :floor and e.archived = 0
 
 -- name: refiled
-select 1 from acts where seq > :floor and kind in ('archive', 'restore', 'repair', 'void') limit 1
+select 1 from acts where seq > :floor and kind in ('archive', 'restore', 'undo', 'repair', 'void') limit 1
 
 -- name: place_of
 select case when s.rec is not null then 'staged' when i.seq is null then 'gone'
@@ -381,3 +381,42 @@ insert or ignore into authors(name) values(?)
 
 -- name: put_audience
 insert or ignore into audiences(name) values(?)
+
+-- name: outdone
+select t.id, f.reason, coalesce(h.id, a.by, ''), min(f.hider) from entries e join texts t on t.rec = e.rec
+join fates f on f.seq = e.seq and f.until = e.hidden
+left join entries w on w.seq = f.hider left join texts h on h.rec = w.rec left join acts a on a.seq = f.hider
+where e.archived = 0 and e.hidden > :now and e.hidden >= e.expires and e.hidden > 0
+group by e.seq order by e.seq
+
+-- name: lapsed
+select e.seq, t.id, e.prio, n.name from entries e join texts t on t.rec = e.rec join namespaces n on n.nid = e.nid
+where e.archived = 0 and e.expires <= :now and e.hidden < :never order by e.seq
+
+-- name: comparable
+select e.seq, e.rec, e.rev from entries e
+where e.nid in (select nid from entries where seq > :floor and archived = 0) and e.prio > 0 and {live}
+  and not exists (select 1 from disputes d where d.seq = e.seq)
+order by e.seq
+
+-- name: brought_back
+select distinct r.id from refs r join acts a on a.seq = r.seq where a.kind in ('restore', 'undo')
+
+-- name: filings_of
+select a.kind, a.fields from refs r join acts a on a.seq = r.seq
+where r.id = :id and a.kind in ('archive', 'restore', 'undo') order by a.seq
+
+-- name: weights
+select n.name, count(*), sum(length(cast(t.body as blob)) + length(cast(t.head as blob)))
+from entries e join texts t on t.rec = e.rec join namespaces n on n.nid = e.nid
+where e.archived = 0 group by e.nid order by n.name
+
+-- name: of_night
+select a.seq, a.at, a.kind, a.by, null, a.fields from acts a where a.seq > :floor and a.by = :by
+union all
+select e.seq, e.at, 'entry', w.name, t.id, t.head from entries e join authors w using(aid) join texts t using(rec)
+where e.seq > :floor and w.name = :by
+order by 1
+
+-- name: nights
+select seq, at, by, fields from acts where kind = 'night' order by seq

@@ -12,7 +12,7 @@ from synapse.log.journal import GENESIS, Journal, decode, link, split
 from synapse.log.mirror import Mirror, block, pages, path_of
 from synapse.log.settle import live_path, page_path
 from synapse.page import Problem, Report
-from synapse.records import Record
+from synapse.records import Record, filings
 
 _dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
@@ -118,9 +118,9 @@ class Proof:
             self.places[record.id] = (record, "staged" if fields.get("staged") else "live")
         elif record.kind in ("approve", "reject"):
             self._becomes(fields.get("entry"), "live" if record.kind == "approve" else "gone")
-        elif record.kind in ("archive", "restore"):
-            for id in fields.get("ids", ()):
-                self._becomes(id, "archived" if record.kind == "archive" else "live")
+        elif moved := filings(record):
+            for id, away in moved:
+                self._becomes(id, "archived" if away else "live")
         elif record.kind == "repair":
             for id in fields.get("lost", ()):
                 self._becomes(id, "gone")

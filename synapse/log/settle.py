@@ -14,7 +14,7 @@ from synapse.errors import NotFound, StoreError
 from synapse.log.adopt import Rejected
 from synapse.log.journal import Journal
 from synapse.log.mirror import Mirror, path_of
-from synapse.records import Pending, Record
+from synapse.records import Pending, Record, filings
 
 Get = Callable[[str], Record]
 Place = Callable[[str], str]
@@ -34,13 +34,10 @@ def follow(mirror: Mirror, record: Record, get: Get) -> None:
         if record.kind == "approve":
             mirror.place(live_path(entry), (entry.text or "").encode())
         mirror.remove(path_of(entry))
-    elif record.kind in ("archive", "restore"):
-        entries = list(_known(record.fields["ids"], get))
-        if record.kind == "archive":
-            _file_away(mirror, entries)
-        else:
-            for entry in entries:
-                mirror.place(live_path(entry), (entry.text or "").encode())
+    elif moved := filings(record):
+        _file_away(mirror, list(_known((id for id, away in moved if away), get)))
+        for entry in _known((id for id, away in moved if not away), get):
+            mirror.place(live_path(entry), (entry.text or "").encode())
 
 
 def _known(ids: Iterable[str], get: Get) -> Iterator[Record]:
@@ -158,7 +155,7 @@ def _ids(record: Record) -> Collection[str]:
         return (record.id,) if record.id else ()
     if record.kind in ("approve", "reject"):
         return (record.fields["entry"],)
-    return record.fields["ids"] if record.kind in ("archive", "restore") else ()
+    return [id for id, _ in filings(record)]
 
 
 def _settle(mirror: Mirror, id: str, get: Get, place: Place, rebooted: bool) -> None:

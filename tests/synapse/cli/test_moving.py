@@ -66,3 +66,20 @@ def test_for_other_readers(wrote, run, tmp_path):
     line = json.loads(run("export", "--as-generation", "A").out)
     assert line["path"] == f"entries/api/endpoints/{id}.md"
     assert run("export", "--as-generation", "D").code == 2
+
+
+def test_a_snapshot_is_taken_checked_and_restored(wrote, run, tmp_path):
+    wrote("body")
+    taken = json.loads(run("backup", tmp_path / "kept", "--json").out)
+    checked = run("backup", "--check", taken["path"])
+    assert (checked.code, checked.out) == (0, f"{taken['path']}: {taken['records']} records, head {taken['head']}\n")
+    run("backup", tmp_path / "kept", "--keep", "1")
+    assert len(os.listdir(tmp_path / "kept")) == 1
+    assert run("backup", "--check", taken["path"]).code == 3
+    run("init", tmp_path / "copy")
+    (kept,) = (tmp_path / "kept").iterdir()
+    restored = run("import", "--root", tmp_path / "copy", kept)
+    assert (restored.code, restored.out.split(":")[0]) == (0, f"{taken['records']} records restored")
+    assert run("import", "--root", tmp_path / "copy", kept).code == 5
+    (kept / "log.jsonl").write_text("")
+    assert run("backup", "--check", kept).code == 6

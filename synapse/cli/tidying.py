@@ -1,0 +1,100 @@
+"""`synapse defrag`: tidy the memory by hand, or see what a night would do; `synapse undo` takes it back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from synapse import clock
+from synapse.cli.call import Call
+from synapse.cli.options import Options
+from synapse.errors import Conflict, InvalidQuery
+
+if TYPE_CHECKING:
+    from synapse.consolidate import Act, Done, Plan
+
+_DOES = {"archive": "would file away", "merge": "would merge", "escalate": "would escalate"}
+_DID = {"archive": "filed away", "merge": "merged", "escalate": "escalated"}
+
+
+def defrag_options(parser: Options) -> None:
+    add = parser.add_argument
+    add("--plan", action="store_true", help="only say what would be done, and why")
+    add("--phase", metavar="PHASES", help="only these of scan, merge, archive")
+    add("--as-of", metavar="WHEN", help="by what is past its time at another time, such as 2026-03-01; with --plan")
+
+
+def defrag(call: Call) -> None:
+    todo, phases = _planned(call), _phases(call.args.phase)
+    if call.args.plan or not todo.acts:
+        told, words = [act_json(act) for act in todo.acts], _DOES
+    else:
+        told, words = [done_json(each) for each in _carried(call, phases, todo.now)], _DID
+    call.show(lambda: {"acts": told}, lambda: _lines(told, words))
+
+
+def undo_options(parser: Options) -> None:
+    parser.add_argument("what", metavar="WHAT", help="the number of an act, the date of a night, or last")
+
+
+def undo(call: Call) -> None:
+    from synapse.consolidate import undo as take_back
+
+    done = take_back(call.memory, call.args.what)
+    lines = [f"undo {done.seq}: {len(done.back)} came back, {len(done.away)} filed away"]
+    lines += [f"  back  {id}" for id in done.back] + [f"  away  {id}" for id in done.away]
+    call.show(lambda: {"undo": done._asdict()}, lambda: "\n".join(lines))
+
+
+def act_json(act: Act) -> dict[str, Any]:
+    """An act for programs: each of its entries, why, and what took its place."""
+    heirs = act.heirs or ("",) * len(act.ids)
+    entries = [{"id": id} | ({"by": heir} if heir else {}) for id, heir in zip(act.ids, heirs, strict=True)]
+    told: dict[str, Any] = {"phase": act.phase, "kind": act.kind, "reason": act.reason, "entries": entries}
+    return told | ({"to": list(act.made.draft.addressees)} if act.kind == "escalate" and act.made else {})
+
+
+def done_json(done: Done) -> dict[str, Any]:
+    return act_json(done.act) | {"act": done.seqs[-1]} | ({"wrote": done.id} if done.id else {})
+
+
+def _planned(call: Call) -> Plan:
+    from synapse.consolidate import gather, plan
+
+    store, when = call.memory.store, call.args.as_of
+    if when and not call.args.plan:
+        raise InvalidQuery("--as-of only says what would be done: add --plan")
+    now = (clock.parse_since(when, store.clock()) if when else None) or store.clock()
+    return plan(gather(store, now), now, store.settings, _phases(call.args.phase))
+
+
+def _carried(call: Call, phases: Sequence[str], now: int) -> Sequence[Done]:
+    from synapse.consolidate import claim, run
+    from synapse.consolidate.night import JOB
+
+    right = claim(call.memory, JOB, clock.day(now), now, again=True)
+    if right is None:
+        raise Conflict("somebody is consolidating just now; look again later")
+    return run(call.memory, right, now, phases=phases).acts
+
+
+def _phases(text: str | None) -> tuple[str, ...]:
+    from synapse.consolidate import PHASES
+
+    asked = text.split(",") if text else PHASES
+    for name in asked:
+        if name not in PHASES:
+            raise InvalidQuery(f"phase {name!r} is not one of {', '.join(PHASES)}", phase=name)
+    return tuple(asked)
+
+
+def _lines(told: Sequence[dict[str, Any]], words: dict[str, str]) -> str:
+    """Entry by entry: what, which, why."""
+    lines = []
+    for act in told:
+        number = f"{act['act']:>6}  " if "act" in act else ""
+        into = f" into {act['wrote']}" if "wrote" in act else ""
+        for entry in act["entries"]:
+            by = f" by {entry['by']}" if "by" in entry else ""
+            lines.append(f"{number}{act['phase']:<8} {words[act['kind']]} {entry['id']}{into}: {act['reason']}{by}")
+    return "\n".join(lines) or "nothing to do"

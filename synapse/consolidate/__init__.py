@@ -1,0 +1,31 @@
+"""Consolidation: what is outdone or past its time is filed away at night, and nothing is ever lost.
+
+`plan` is pure and says what would be done; `apply` does it; `night` does it once for each local date, by the right
+that `claim` gives; `undo` takes it back. All of it is appended records: no entry is changed, and nothing is deleted.
+"""
+
+from synapse.consolidate.carry import Done, apply
+from synapse.consolidate.night import Claim, Night, claim, finish, night, reach, run
+from synapse.consolidate.plan import PHASES, Act, Plan, State, plan
+from synapse.consolidate.state import gather
+from synapse.consolidate.undo import Undone, undo
+
+__all__ = [
+    "PHASES",
+    "Act",
+    "Claim",
+    "Done",
+    "Night",
+    "Plan",
+    "State",
+    "Undone",
+    "apply",
+    "claim",
+    "finish",
+    "gather",
+    "night",
+    "plan",
+    "reach",
+    "run",
+    "undo",
+]

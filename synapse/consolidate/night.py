@@ -1,0 +1,165 @@
+"""A night: the right to run it, once for each local date, and the run itself, phase by phase.
+
+The right is a lease in the log, taken by an append under its lock: of any number that ask, one gets it. A dead
+leader's lease lapses, and the next one goes on from the phase that was reached; should the dead wake, nothing that it
+writes is taken. Nothing here knows when a night is due.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from synapse.clock import seconds
+from synapse.consolidate.carry import Done, carry
+from synapse.consolidate.plan import PHASES, plan
+from synapse.consolidate.state import gather
+from synapse.core import operators_alone
+from synapse.entry import SECOND
+from synapse.errors import Conflict, InvalidQuery
+from synapse.index import unfiled
+from synapse.records import Guard, Pending, Record, epoch_is
+from synapse.workspace import CONSOLIDATOR
+
+if TYPE_CHECKING:
+    from synapse.core import Memory
+    from synapse.store import Store
+
+LEASE = 30 * 60 * SECOND  # longer than two machines' clocks may differ
+JOB = "night"
+
+OnPhase = Callable[[str], object]
+
+
+class Claim(NamedTuple):
+    """The right to run a job for a local date. `epoch` counts those who had it; `phase` is what the one before had
+    reached. A run by hand leaves the job undone, unless it was `done` before."""
+
+    job: str
+    date: str
+    epoch: int
+    until: int
+    phase: str | None = None
+    by_hand: bool = False
+    done: bool = False
+
+    @property
+    def key(self) -> str:
+        return f"{self.job}:{self.date}"
+
+    @property
+    def fence(self) -> Guard:
+        """Holds as long as nobody else has taken the job over."""
+        return epoch_is(self.key, self.epoch)
+
+
+class Night(NamedTuple):
+    """What a night did. `ran` is false where another had, or has, the right to run it."""
+
+    date: str
+    ran: bool
+    acts: tuple[Done, ...] = ()
+
+
+def claim(mem: Memory, job: str, local_date: str, now: int, *, again: bool = False) -> Claim | None:
+    """The right to run a job for this date, or None: somebody is at it, or it is done. Whoever has it says `finish`
+    at the end. `again` is for a run by hand: it may come after the job is done, and does not stand for it."""
+    operators_alone(f"run {job}")
+    store, key = mem.store, f"{job}:{_date(local_date)}"
+    store.index.catch_up()
+    records = store.index.keyed(key)
+    last = records[-1].fields if records else {}
+    epoch = int(last.get("epoch", 0)) + 1
+    phase = last.get("phase") if last.get("state") == "running" and not again else None
+    right = Claim(job, local_date, epoch, now + LEASE, phase, again, last.get("state") == "done")
+    try:
+        store.log.append(_running(right, phase), unless=vacant(key, epoch, now, again))
+    except Conflict:
+        return None
+    return right
+
+
+def reach(mem: Memory, right: Claim, phase: str, now: int) -> Claim:
+    """Note that a phase begins, and hold the job for longer; Conflict where another has taken it over."""
+    right = right._replace(phase=phase, until=now + LEASE)
+    mem.store.log.append(_running(right, phase), unless=right.fence)
+    return right
+
+
+def finish(mem: Memory, right: Claim, **told: object) -> None:
+    """Say that the run is over; `told` is what came of it."""
+    state = "left" if right.by_hand and not right.done else "done"
+    fields = {"job": right.job, "date": right.date, "epoch": right.epoch, "state": state} | told
+    mem.store.log.append(Pending("night", CONSOLIDATOR, fields, key=right.key), unless=right.fence)
+
+
+def night(mem: Memory, local_date: str, now: int, on_phase: OnPhase | None = None) -> Night:
+    """Run the night of a local date, or go on with one whose leader died. Where somebody else has the right to, or
+    it is done, nothing happens. `on_phase` is told each phase as it begins."""
+    right = claim(mem, JOB, local_date, now)
+    return Night(local_date, ran=False) if right is None else run(mem, right, now, on_phase)
+
+
+def run(
+    mem: Memory,
+    right: Claim,
+    now: int,
+    on_phase: OnPhase | None = None,
+    phases: Collection[str] = PHASES,
+) -> Night:
+    """Carry out these phases by a right that one has. What a run by hand does goes by its time of day, too."""
+    name = f"{right.date}T{seconds(now)[11:19]}" if right.by_hand else right.date
+    begun, done = mem.store.index.cursor(), list[Done]()
+    todo = plan(gather(mem.store, now, looked_until(mem.store)), now, mem.store.settings, phases)
+    for phase in PHASES[PHASES.index(right.phase or PHASES[0]) :]:
+        if phase in phases:
+            right = reach(mem, right, phase, now)
+            if on_phase is not None:
+                on_phase(phase)
+            done += [carry(mem.store, act, name, right.fence) for act in todo.phase(phase)]
+    finish(mem, right, acts=len(done), **({"cursor": begun} if "merge" in phases else {}))
+    return Night(name, True, tuple(done))
+
+
+def looked_until(store: Store) -> int:
+    """Up to where in the log the last whole night looked at everything."""
+    return max((record.fields.get("cursor", 0) for record in nights(store)), default=0)
+
+
+def nights(store: Store) -> list[Record]:
+    """The nights that came to their end, and the runs by hand, oldest first."""
+    store.index.catch_up()
+    found = unfiled.nights(store.index.query)
+    return [record for record in found if record.fields["state"] != "running" and record.fields["job"] == JOB]
+
+
+def vacant(key: str, epoch: int, now: int, again: bool = False) -> Guard:
+    """Nobody holds the job, it is not done (or is to be done again), and nobody came first."""
+
+    def holds(records: Iterable[Record]) -> bool:
+        last = None
+        for record in records:
+            last = record.fields
+        if last is None:
+            return epoch == 1
+        free = last["until"] <= now if last["state"] == "running" else again or last["state"] == "left"
+        return bool(free) and last["epoch"] == epoch - 1
+
+    return Guard(key, "vacant", holds)
+
+
+def _running(right: Claim, phase: str | None) -> Pending:
+    fields = {"job": right.job, "date": right.date, "epoch": right.epoch, "state": "running", "until": right.until}
+    holder = f"{os.uname().nodename}:{os.getpid()}"
+    fields |= {"holder": holder} | ({"phase": phase} if phase else {})
+    return Pending("night", CONSOLIDATOR, fields, key=right.key)
+
+
+def _date(text: str) -> str:
+    from datetime import date
+
+    try:
+        return date.fromisoformat(text).isoformat()
+    except ValueError as error:
+        raise InvalidQuery(f"{text!r} is not a date: write 2026-02-01") from error

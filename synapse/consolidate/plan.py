@@ -1,0 +1,233 @@
+"""The plan of a night: what would be done to the memory, entry by entry, and why. Pure: a state in, acts out.
+
+Nothing here may read the log, ask the time, or write. Every act is one that can be taken back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from synapse.authority import SEALED, visible
+from synapse.clock import seconds
+from synapse.consolidate.likeness import Gist, gist, similarity
+from synapse.entry import NEVER, RANK, SECOND, TRUST, Draft, Entry
+from synapse.index.unfiled import Lapsed, Outdone
+from synapse.workspace import CONSOLIDATOR, OPERATOR, Agent, Settings, authority_in
+
+PHASES = ("scan", "merge", "archive")
+THRESHOLD = 0.85
+AT_ONCE = 500
+MERGED, ESCALATED = "merged", "escalated"
+_QUOTE = 2_000
+
+
+class State(NamedTuple):
+    """What a plan is made from: the memory at one moment, as far as a night may have to do with it."""
+
+    cursor: int = 0
+    live: Sequence[Entry] = ()
+    outdone: Sequence[Outdone] = ()
+    lapsed: Sequence[Lapsed] = ()
+    blockers: Sequence[tuple[Entry, Entry]] = ()  # those that ran out, each with the one that it was first
+    filed: Collection[str] = ()
+    spared: Collection[tuple[str, str]] = ()
+    agents: Sequence[Agent] = ()
+
+
+class Made(NamedTuple):
+    """An entry that the consolidator is to write, with what it may count for."""
+
+    draft: Draft
+    authority: int
+    trust: str
+
+
+class Act(NamedTuple):
+    """One step: entries filed away, or, with `made`, one written first that they go into. `heirs` names, beside each
+    id, what took its place."""
+
+    phase: str
+    kind: str
+    ids: tuple[str, ...]
+    reason: str
+    heirs: tuple[str, ...] = ()
+    made: Made | None = None
+
+
+class Plan(NamedTuple):
+    """What is to be done, in this order, to the memory as it was at a cursor."""
+
+    acts: tuple[Act, ...]
+    cursor: int
+    now: int
+
+    def phase(self, name: str) -> tuple[Act, ...]:
+        return tuple(act for act in self.acts if act.phase == name)
+
+
+def plan(state: State, now: int, settings: Settings, phases: Collection[str] = PHASES) -> Plan:
+    """Everything that these phases have to do. No entry is filed away twice."""
+    acts: list[Act] = []
+    taken: set[str] = set()
+    steps: dict[str, Callable[[], Iterator[Act]]] = {
+        "merge": lambda: _merge(state, now),
+        "archive": lambda: _archive(state, settings),
+    }
+    for name, step in steps.items():
+        for act in step() if name in phases else ():
+            left = [place for place, id in enumerate(act.ids) if id not in taken and (id, name) not in state.spared]
+            if len(left) == len(act.ids) or (left and act.made is None):
+                taken.update(act.ids)
+                heirs = tuple(act.heirs[place] for place in left) if act.heirs else ()
+                acts.append(act._replace(ids=tuple(act.ids[place] for place in left), heirs=heirs))
+    return Plan(tuple(acts), state.cursor, now)
+
+
+# -- merge -----------------------------------------------------------------------------------------
+
+
+def _merge(state: State, now: int) -> Iterator[Act]:
+    """File away what was outdone; finish merges that were begun; make one entry of those that say the same."""
+    by_reason = sorted(state.outdone, key=lambda each: each.reason)
+    for reason, found in groupby(by_reason, key=lambda each: each.reason):
+        yield from _filing("merge", reason, [(each.id, each.by) for each in found])
+    begun = [entry for entry in state.live if is_merged(entry)]
+    half = {id: entry for entry in begun for id in entry.derived_from if id not in state.filed}
+    yield from _filing("merge", "merged", [(id, entry.id) for id, entry in half.items()])
+    busy = {*half, *(entry.id for entry in half.values())}
+    for alike in near_duplicates(entry for entry in state.live if entry.id not in busy):
+        if all((entry.id, "merge") not in state.spared for entry in alike):
+            ids = tuple(entry.id for entry in alike)
+            yield Act("merge", "merge", ids, "says the same as the newest of them", made=merged(alike, now))
+
+
+def near_duplicates(entries: Iterable[Entry]) -> list[list[Entry]]:
+    """The groups of entries that may become one, each oldest first, in the order of the log."""
+    groups: dict[tuple[object, ...], list[tuple[Entry, Gist]]] = {}
+    for entry in entries:
+        if may_merge(entry):
+            said = gist(entry.body)
+            groups.setdefault((_place(entry), said.words), []).append((entry, said))
+    found = (_close(sorted(group, key=lambda pair: pair[0].seq)) for group in groups.values() if len(group) > 1)
+    return sorted((alike for alike in found if len(alike) > 1), key=lambda alike: alike[0].seq)
+
+
+def may_merge(entry: Entry) -> bool:
+    """Whether an entry may go into another at all. What is critical, private, under a topic, or not vouched for
+    stays itself: a merge would wake again, widen, settle a dispute, or lower what others rely on."""
+    if entry.author == CONSOLIDATOR and not is_merged(entry):
+        return False
+    plain = entry.topic is None and entry.scope not in SEALED and not entry.replaces and not entry.disputed
+    return plain and entry.priority != "critical" and entry.trust != "unverified"
+
+
+def merged(alike: Sequence[Entry], now: int) -> Made:
+    """One entry that says what these say, in the words of the newest, and counts for no more than the least."""
+    newest, until = alike[-1], max(entry.expires for entry in alike)
+    draft = Draft(
+        body=newest.body,
+        namespace=newest.namespace,
+        author=CONSOLIDATOR,
+        priority=max((entry.priority for entry in alike), key=RANK.__getitem__),
+        ttl="never" if until == NEVER else f"{max(-((now - until) // SECOND), 1)}s",
+        addressees=newest.addressees,
+        tags=_union((MERGED,), *(entry.tags for entry in alike)),
+        related=_union(*(entry.related for entry in alike)),
+        scope=newest.scope,
+        derived_from=tuple(entry.id for entry in alike),
+        evidence=newest.evidence,
+        when=newest.when,
+        timestamp=newest.timestamp,
+    )
+    return _made(draft, alike, min(entry.authority for entry in alike))
+
+
+def is_merged(entry: Entry) -> bool:
+    """Whether an earlier night made the entry of others. The name is reserved, and no stranger is believed."""
+    return entry.author == CONSOLIDATOR and entry.trust != "unverified" and MERGED in entry.tags
+
+
+def _place(entry: Entry) -> tuple[object, ...]:
+    """What besides its words has to be the same."""
+    return entry.namespace, entry.scope, entry.addressees, entry.priority, entry.evidence, entry.when
+
+
+def _close(group: list[tuple[Entry, Gist]]) -> list[Entry]:
+    """Those of one gist that are close to the newest of them, and not superseding one another."""
+    newest = group[-1][1]
+    return [entry for entry, said in group if similarity(said, newest) >= THRESHOLD]
+
+
+# -- archive ---------------------------------------------------------------------------------------
+
+
+def _archive(state: State, settings: Settings) -> Iterator[Act]:
+    """File away what is past its time; a critical blocker that nobody resolved is escalated first."""
+    open_blockers = {entry.id for entry, _ in state.blockers}
+    for entry, first in state.blockers:
+        rung = next_above(entry, first, state.agents, settings)
+        if rung is None:
+            yield Act("archive", "archive", (entry.id,), "past its time; the operator was told")
+        else:
+            reason = f"past its time and unresolved: told {' and '.join(rung)}"
+            yield Act("archive", "escalate", (entry.id,), reason, made=escalation(entry, rung))
+    past = [(each.id, "") for each in state.lapsed if each.id not in open_blockers]
+    yield from _filing("archive", "past its time", past)
+
+
+def next_above(entry: Entry, first: Entry, agents: Sequence[Agent], settings: Settings) -> tuple[str, ...] | None:
+    """Whom an unresolved blocker goes to: the agents of the next higher authority that may see what it was first,
+    else the operator; None where it was the operator's already."""
+    below = entry.authority
+    if is_escalation(entry):
+        if entry.addressees == (f"agent:{OPERATOR}",):
+            return None
+        told = [agent for agent in agents if f"agent:{agent.id}" in entry.addressees]
+        below = max((authority_in(agent, entry.namespace, settings.flat) for agent in told), default=100)
+    ranks = {agent.id: authority_in(agent, entry.namespace, settings.flat) for agent in agents}
+    above = [agent.id for agent in agents if ranks[agent.id] > below and visible(first, agent)]
+    lowest = min((ranks[id] for id in above), default=0)
+    return tuple(f"agent:{id}" for id in sorted(above) if ranks[id] == lowest) or (f"agent:{OPERATOR}",)
+
+
+def escalation(entry: Entry, rung: tuple[str, ...]) -> Made:
+    """The blocker, passed on. It reaches nobody who might not have seen the blocker itself, but the operator."""
+    body = entry.body if len(entry.body) <= _QUOTE else f"{entry.body[:_QUOTE]} ... (`synapse read {entry.id}`)"
+    head = f"Nobody resolved this before its time was up. {entry.author} wrote it on {seconds(entry.at)} ({entry.id}):"
+    draft = Draft(
+        body=body if is_escalation(entry) else f"{head}\n\n{body}",
+        namespace=entry.namespace,
+        author=CONSOLIDATOR,
+        priority=entry.priority,
+        addressees=rung,
+        tags=_union((ESCALATED,), entry.tags),
+        related=_union((entry.id,), entry.related),
+        derived_from=(entry.id,),
+        scope=entry.scope,
+    )
+    return _made(draft, (entry,), entry.authority)
+
+
+def is_escalation(entry: Entry) -> bool:
+    return entry.author == CONSOLIDATOR and entry.trust != "unverified" and ESCALATED in entry.tags
+
+
+# -- both ------------------------------------------------------------------------------------------
+
+
+def _filing(phase: str, reason: str, found: Sequence[tuple[str, str]]) -> Iterator[Act]:
+    """Acts of a bearable size: each is one line of the log."""
+    for start in range(0, len(found), AT_ONCE):
+        part = found[start : start + AT_ONCE]
+        heirs = tuple(heir for _, heir in part)
+        yield Act(phase, "archive", tuple(id for id, _ in part), reason, heirs if any(heirs) else ())
+
+
+def _made(draft: Draft, sources: Sequence[Entry], authority: int) -> Made:
+    return Made(draft, authority, min((entry.trust for entry in sources), key=TRUST.index))
+
+
+def _union(*parts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(each for part in parts for each in part))

@@ -1,0 +1,238 @@
+"""Nights on random stores, killed anywhere: nothing is lost, whoever goes on comes to the same end, all can be undone.
+
+A night runs in a process of its own, which kills itself at a phase, or before or after one of its appends.
+"""
+
+import os
+import random
+import shutil
+import signal
+import traceback
+
+import pytest
+
+import synapse
+from synapse.consolidate import PHASES, claim, gather, night, plan, undo
+from synapse.consolidate.night import LEASE
+from synapse.digest import sha256
+from synapse.testing import FrozenClock
+from synapse.workspace import Agent
+
+DATE = "2026-02-09"
+START = "2026-01-31T00:00:00Z"
+NIGHT = "2026-02-09T02:30:00Z"
+AGENTS = {"cto": "cto", "lead": "project-lead", "a": "engineer", "b": "engineer", "c": "specialist"}
+PLACES = ("api/users", "status/x", "blockers/x", "decisions/d")
+SAID = (
+    "The users endpoint takes {} ms",
+    "the users endpoint takes {} ms.",
+    "We do not use port {}",
+    "we do use port {}",
+)
+
+
+def opened(root, at=NIGHT):
+    return synapse.open(root, clock=FrozenClock(at))
+
+
+def filled(root, seed, size=30):
+    """A store with something of everything in it, the same for a seed; of what is past its time at NIGHT, all is."""
+    chance, clock = random.Random(seed), FrozenClock(START)
+    synapse.init(root, clock=clock).close()
+    with synapse.open(root, clock=clock) as mem:
+        for id, role in AGENTS.items():
+            mem.register(Agent(id, role=role, read=("*",), write=("*",), teams=("red",)))
+        ids = []
+        for _ in range(size):
+            author, place = chance.choice([*AGENTS]), chance.choice(PLACES)
+            more = {"ttl": chance.choice(("1d", "7d", "30d", "90d", "never")), "to": chance.choice(("all", "team:red"))}
+            more["priority"] = chance.choice(("info", "info", "important", "critical"))
+            if chance.random() < 0.2:
+                more["topic"] = chance.choice(("one", "two"))
+            if ids and chance.random() < 0.2:
+                more["supersedes"] = chance.choice(ids)
+            body = chance.choice(SAID).format(chance.choice((80, 443)))
+            ids.append(mem.as_agent(author).append(body, place, **more).id)
+            clock.advance("20m")
+        for id in chance.sample(ids, 2):
+            mem.as_agent("cto").archive(id) if chance.random() < 0.3 else None
+
+
+def originals(mem):
+    """The digest of every entry that an agent wrote, as its record has it."""
+    records = [record for record in mem.store.log.since(0) if record.kind == "entry" and record.by in AGENTS]
+    return {record.id: sha256(record.text.encode(), repr(sorted(record.fields.items())).encode()) for record in records}
+
+
+def state(mem):
+    """Where each entry stands, what it says and for whom, and what is shown of it."""
+    mem.store.fresh()
+    now, shown = mem.store.clock(), {entry.id for entry in mem.as_agent("operator").read(limit=None)}
+    entries = mem.store.index.query.all(mem.store.index.horizon, now)
+    return {
+        each.id: (each.body, each.to, each.priority, each.disputed, each.archived, each.derived_from, each.id in shown)
+        for each in entries
+    }
+
+
+def without(found, kept):
+    """The state of these alone; nothing else is shown."""
+    assert not any(shown for id, (*_, shown) in found.items() if id not in kept)
+    return {id: each for id, each in found.items() if id in kept}
+
+
+class Death:
+    """When a process dies: as a phase begins, or before or after its n-th append."""
+
+    def __init__(self, phase=None, append=None, after=False):
+        self.phase, self.append, self.after, self.count = phase, append, after, 0
+
+    def watch(self, log):
+        write = log.append
+
+        def append(*args, **kwargs):
+            self.count += 1
+            if self.count == self.append and not self.after:
+                die()
+            record = write(*args, **kwargs)
+            if self.count == self.append:
+                die()
+            return record
+
+        log.append = append
+
+    def at(self, phase):
+        if phase == self.phase:
+            die()
+
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def apart(work):
+    """Run it in a process of its own; whether that was killed."""
+    child = os.fork()
+    if not child:
+        try:
+            work()
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0
+    return os.WIFSIGNALED(status)
+
+
+def night_until(root, death, now):
+    def work():
+        with opened(root) as mem:
+            death.watch(mem.store.log)
+            night(mem, DATE, now, death.at)
+
+    return apart(work)
+
+
+def deaths(chance):
+    """Once at every phase, then anywhere."""
+    yield from (Death(phase=phase) for phase in PHASES)
+    while True:
+        yield Death(append=chance.randint(1, 12), after=chance.random() < 0.5)
+
+
+def check(tmp_path, seed, killed):
+    """One store and a night on it, killed in these ways one after the other."""
+    root, twin = str(tmp_path / f"s{seed}"), str(tmp_path / f"t{seed}")
+    filled(root, seed)
+    shutil.copytree(root, twin)
+    with opened(root) as mem:
+        before, first = originals(mem), state(mem)
+    now = FrozenClock(NIGHT)()
+    with opened(twin) as mem:
+        assert night(mem, DATE, now).ran
+        wanted = state(mem)
+    died = 0
+    for turn, death in enumerate(killed):
+        died += night_until(root, death, now + turn * LEASE)
+    with opened(root) as mem:
+        night(mem, DATE, now + len(killed) * LEASE)
+        assert not night(mem, DATE, now + 99 * LEASE).ran
+        assert state(mem) == wanted
+        assert originals(mem) == before
+        assert plan(gather(mem.store, now), now, mem.store.settings).acts == ()
+        assert night(mem, "2026-02-10", now).acts == ()
+        if state(mem) != first:
+            undo(mem, DATE)
+            assert without(state(mem), first) == first
+            undo(mem, "last")
+            assert state(mem) == wanted
+        assert originals(mem) == before
+        assert mem.verify().problems == ()
+    shutil.rmtree(root)
+    shutil.rmtree(twin)
+    return died
+
+
+def walk(tmp_path, seeds):
+    chance, died = random.Random(7), 0
+    ways = deaths(chance)
+    for seed in seeds:
+        died += check(tmp_path, seed, [next(ways) for _ in range(chance.randint(1, 3))])
+    return died
+
+
+def test_nights_killed_anywhere_come_to_the_same_end(tmp_path):
+    assert walk(tmp_path, range(8)) >= 6
+
+
+@pytest.mark.soak
+def test_a_thousand_nights_killed_anywhere_come_to_the_same_end(tmp_path):
+    assert walk(tmp_path, range(1_000)) >= 600
+
+
+def test_the_random_stores_have_something_of_everything(tmp_path):
+    kinds = set()
+    for seed in range(6):
+        filled(str(tmp_path / str(seed)), seed)
+        with opened(str(tmp_path / str(seed))) as mem:
+            acts = plan(gather(mem.store, mem.store.clock()), mem.store.clock(), mem.store.settings).acts
+            kinds |= {(act.kind, act.reason.partition(":")[0]) for act in acts}
+    assert {("archive", "superseded"), ("archive", "outranked"), ("archive", "past its time")} <= kinds
+    assert {"merge", "escalate"} <= {kind for kind, _ in kinds}
+
+
+def test_five_processes_run_one_night(tmp_path):
+    root = str(tmp_path / "memory")
+    filled(root, 1)
+    read, write = os.pipe()
+    for _ in range(5):
+        if not os.fork():
+            try:
+                with opened(root) as mem:
+                    mem.store.fresh()
+                    os.write(write, b"ran" if night(mem, DATE, mem.store.clock()).ran else b"-")
+            finally:
+                os._exit(0)
+    for _ in range(5):
+        os.wait()
+    assert sorted(os.read(read, 99)) == sorted(b"ran----")
+    os.close(read)
+    os.close(write)
+
+
+def test_a_leader_that_was_given_up_writes_nothing_when_it_wakes(tmp_path):
+    root = str(tmp_path / "memory")
+    filled(root, 2)
+    with opened(root) as slow, opened(root) as other:
+        now = slow.store.clock()
+
+        def sleep(phase):
+            if phase == "merge":
+                assert night(other, DATE, now + LEASE).ran
+
+        with pytest.raises(synapse.Conflict):
+            night(slow, DATE, now, sleep)
+        assert claim(slow, "night", DATE, now) is None
+        epochs = [act.fields["epoch"] for act in slow.audit(agent="consolidator") if act.kind == "night"]
+        assert epochs == sorted(epochs, reverse=True)

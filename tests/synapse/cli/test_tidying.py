@@ -1,0 +1,58 @@
+"""`synapse defrag` and `synapse undo`: what would be done, what was, and taking it back."""
+
+import json
+
+import pytest
+
+from synapse import cli
+
+
+@pytest.fixture
+def run(tmp_path, capsys, monkeypatch):
+    monkeypatch.delenv("SYNAPSE_AGENT", raising=False)
+    monkeypatch.delenv("SYNAPSE_RUN", raising=False)
+
+    def run(*words):
+        capsys.readouterr()
+        code = cli.main([words[0], "--root", str(tmp_path / "shared"), *words[1:]])
+        told = capsys.readouterr()
+        return (told.out if not code else f"exit {code}: {told.err}").strip()
+
+    run("init", str(tmp_path / "shared"))
+    run("register", "--id", "a", "--read", "*", "--write", "*")
+    run("write", "--from", "a", "--namespace", "api", "port 1")
+    old = run("write", "--from", "a", "--namespace", "api", "port 2").split()[0]
+    run("write", "--from", "a", "--namespace", "api", "--supersedes", old, "port 3")
+    run.old = old
+    return run
+
+
+def test_a_plan_says_what_and_why_and_does_nothing(run):
+    told = run("defrag", "--plan")
+    assert f"would file away {run.old}: superseded by syn-" in told
+    assert "\n" not in told
+    assert run("defrag", "--plan") == told
+    assert "past its time" in run("defrag", "--plan", "--phase", "archive", "--as-of", "2100-01-01")
+    assert run("defrag", "--plan", "--phase", "archive") == "nothing to do"
+
+
+def test_defrag_says_what_it_did_and_undo_takes_it_back(run):
+    done = json.loads(run("defrag", "--json"))["acts"]
+    assert [(act["kind"], act["reason"], [entry["id"] for entry in act["entries"]]) for act in done] == [
+        ("archive", "superseded", [run.old])
+    ]
+    assert run("defrag") == "nothing to do"
+    assert run.old in run("read", "--archived")
+    assert f"back  {run.old}" in run("undo", str(done[0]["act"]))
+    assert f"away  {run.old}" in run("undo", "last")
+    assert json.loads(run("undo", "last", "--json"))["undo"]["back"] == [run.old]
+    assert "undid" in run("log")
+
+
+@pytest.mark.parametrize("words", [("--phase", "sleep"), ("--as-of", "7d"), ("--plan", "--as-of", "someday")])
+def test_what_cannot_be_is_refused(run, words):
+    assert run("defrag", *words).startswith("exit")
+
+
+def test_there_is_nothing_to_undo_yet(run):
+    assert "to undo" in run("undo", "last")
