@@ -400,10 +400,10 @@ where e.nid in (select nid from entries where seq > :floor and archived = 0) and
 order by e.seq
 
 -- name: brought_back
-select distinct r.id from refs r join acts a on a.seq = r.seq where a.kind in ('restore', 'undo')
+select seq, kind, fields from acts where kind in ('restore', 'undo')
 
 -- name: filings_of
-select a.kind, a.fields from refs r join acts a on a.seq = r.seq
+select a.seq, a.kind, a.fields from refs r join acts a on a.seq = r.seq
 where r.id = :id and a.kind in ('archive', 'restore', 'undo') order by a.seq
 
 -- name: weights

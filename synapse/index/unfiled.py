@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from synapse.entry import NEVER, Entry
@@ -53,17 +53,22 @@ def comparable(query: Query, now: int, floor: int) -> Iterator[Entry]:
 
 def brought_back(query: Query) -> frozenset[tuple[str, str]]:
     """Entries with the phase that filed them away, where somebody brought them back from it."""
-    return frozenset((id, phase) for (id,) in query.db.run("brought_back").fetchall() for phase in _undone(query, id))
+    acts = _filing_acts(query.db.run("brought_back"))
+    ids = {id for act in acts for id, away in filings(act) if not away}
+    return frozenset((id, phase) for id in ids for phase in _undone(query, id))
 
 
 def _undone(query: Query, id: str) -> Iterator[str]:
     phase = ""
-    for kind, text in query.db.run("filings_of", {"id": id}).fetchall():
-        fields = json.loads(text)
-        if dict(filings(Record(0, 0, kind, "", None, fields)))[id]:
-            phase = fields.get("phase", "")
+    for act in _filing_acts(query.db.run("filings_of", {"id": id})):
+        if dict(filings(act))[id]:
+            phase = act.fields.get("phase", "")
         elif phase:
             yield phase
+
+
+def _filing_acts(rows: Iterable[tuple[int, str, str]]) -> list[Record]:
+    return [Record(seq, 0, kind, "", None, json.loads(fields)) for seq, kind, fields in rows]
 
 
 def weights(query: Query) -> tuple[Weight, ...]:
