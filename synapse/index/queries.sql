@@ -395,7 +395,7 @@ where e.archived = 0 and e.expires <= :now and e.hidden < :never order by e.seq
 
 -- name: comparable
 select e.seq, e.rec, e.rev from entries e
-where e.nid in (select nid from entries where seq > :floor and archived = 0) and e.prio > 0 and {live}
+where e.nid in (select nid from entries where seq > :floor and archived = 0 and aid not in (select aid from authors where name = :own)) and e.prio > 0 and {live}
   and not exists (select 1 from disputes d where d.seq = e.seq)
 order by e.seq
 
@@ -420,3 +420,9 @@ order by 1
 
 -- name: nights
 select seq, at, by, fields from acts where kind = 'night' order by seq
+
+-- name: written_since
+select count(*) from entries e where e.seq > :floor and e.aid not in (select aid from authors where name = :own)
+
+-- name: in_dispute_now
+select count(distinct d.seq) from disputes d join entries e on e.seq = d.seq where {live}

@@ -44,9 +44,9 @@ def lapsed(query: Query, now: int) -> tuple[Lapsed, ...]:
     return tuple(Lapsed(*row) for row in query.db.run("lapsed", {"now": now, "never": NEVER}))
 
 
-def comparable(query: Query, now: int, floor: int) -> Iterator[Entry]:
-    """The live entries of the namespaces in which something was written after a place in the log."""
-    rows = query.db.run("comparable", {"now": now, "floor": floor}).fetchall()
+def comparable(query: Query, now: int, floor: int, own: str) -> Iterator[Entry]:
+    """The live entries of the namespaces in which anybody but this author wrote after a place in the log."""
+    rows = query.db.run("comparable", {"now": now, "floor": floor, "own": own}).fetchall()
     for start in range(0, len(rows), 500):
         yield from query.load(rows[start : start + 500], now, query.reach(None))
 
@@ -85,3 +85,13 @@ def nights(query: Query) -> list[Record]:
     """What was noted of nightly jobs, oldest first."""
     rows = query.db.run("nights")
     return [Record(seq, at, "night", by, None, json.loads(fields)) for seq, at, by, fields in rows]
+
+
+def written_since(query: Query, floor: int, own: str) -> int:
+    """How many entries anybody but this author wrote after a place in the log."""
+    return int(query.db.run("written_since", {"floor": floor, "own": own}).fetchone()[0])
+
+
+def disputed(query: Query, now: int) -> int:
+    """How many live entries are in open dispute."""
+    return int(query.db.run("in_dispute_now", {"now": now}).fetchone()[0])
