@@ -16,7 +16,6 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeVar
 
 from synapse import clock
 from synapse.core import Memory
@@ -27,8 +26,8 @@ from synapse.log.disk import sync_directory
 from synapse.log.files import FilesLog
 from synapse.log.journal import decode, split
 from synapse.namespace import is_component
+from synapse.typed import Any, NamedTuple, T
 
-T = TypeVar("T")
 FORMAT = 1
 LOG, FILES, MANIFEST = "log.jsonl", "files", "manifest.json"
 # What the log gives back, and what belongs to one machine.

@@ -455,7 +455,8 @@ UNGATED = {
     "acts": "for audit, the operator's; `log` asks the seat for each entry",
     "staged": "asked of the seat one by one",
     **dict.fromkeys(
-        "outdone lapsed comparable brought_back filings_of weights of_night nights".split(),
+        "outdone lapsed comparable brought_back filings_of weights of_night nights written_since"
+        " in_dispute_now".split(),
         "for consolidation, the operator's",
     ),
     **dict.fromkeys("floor_of version next_release act_at hidden shown lane_counts last_active".split(), NUMBER),
@@ -665,7 +666,7 @@ SHELL = {
     "ack": ID_ACT,
     "write": ("--from {me} --json --namespace api/endpoints --supersedes {id} text",),
     **dict.fromkeys("audit backup defrag export import init register repair tell undo".split(), WHOLE),
-    **dict.fromkeys(("agents", "completion", "doctor", "rebuild", "verify"), NONE),
+    **dict.fromkeys(("agents", "completion", "doctor", "rebuild", "stats", "verify"), NONE),
 }
 REVIEWING = ("approve", "log", "read")
 WRITERS = ("approve", "reject", "resolve", "vouch", "archive", "restore", "ack", "write")

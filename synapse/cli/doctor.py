@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from synapse.core import Memory
 
 NAMED = 5
-MANY = 10
-DEEP = 3
 
 
 class Finding(NamedTuple):
@@ -78,7 +76,7 @@ def file_system(root: str) -> Iterator[Finding]:
 
 
 def workspace(root: str, memory: Memory) -> Iterator[Finding]:
-    for check in (_integrity, _journal, _declarations, _authors, _namespaces, _set_aside):
+    for check in (_integrity, _journal, _declarations, _authors, _namespaces, _nights, _set_aside):
         try:
             yield from check(root, memory)
         except (SynapseError, OSError) as error:
@@ -179,12 +177,16 @@ def _authors(root: str, memory: Memory) -> Iterator[Finding]:
 
 
 def _namespaces(root: str, memory: Memory) -> Iterator[Finding]:
+    from synapse.consolidate import metrics
+
     used = {entry.namespace for entry in memory.as_agent("operator").read(limit=None)}
-    top = {name.split("/", 1)[0] for name in used}
-    if len(top) > MANY:
-        yield Finding("namespaces", "warn", f"{len(top)} at the top level, more than {MANY}: hard to follow")
-    deep = sorted(name for name in used if name.count("/") >= DEEP)
-    yield from _some("namespaces", "warn", [f"{name} is deeper than {DEEP} levels" for name in deep], "")
+    yield from _some("namespaces", "warn", list(metrics.shape(used)), "")
+
+
+def _nights(root: str, memory: Memory) -> Iterator[Finding]:
+    from synapse.consolidate import measured
+
+    yield from _some("nights", "warn", list(measured(memory).worries), "")
 
 
 def _set_aside(root: str, memory: Memory) -> Iterator[Finding]:

@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from itertools import islice
-
 from synapse import clock
 from synapse.cli.call import Call
 from synapse.cli.options import Options
 from synapse.cli.parse import number
-from synapse.cli.show import columns, fields, first, short
-from synapse.errors import NotFound
-from synapse.records import filings
-from synapse.typed import TYPE_CHECKING, Any, NamedTuple
-from synapse.workspace import OPERATOR
-
-if TYPE_CHECKING:
-    from synapse.entry import Entry
-    from synapse.records import Record
-    from synapse.seat import Seat
-
-_NAMED = 5
-# What a person wants to know of a day. Cursors, seals and voids are in the audit.
-_TOLD = frozenset(
-    "agent settings entry approve reject vouch resolve archive restore undo quarantine repair run stop claim".split()
-)
+from synapse.cli.show import columns, fields, short
+from synapse.telling import Act, days, ids_of, sentence, told
+from synapse.typed import Any
 
 
 def log_options(parser: Options) -> None:
@@ -37,7 +21,8 @@ def log_options(parser: Options) -> None:
 def log(call: Call) -> None:
     args = call.args
     acts = told(lambda limit: call.memory.store.acts(None, None, args.since, limit), call.reader(), args.limit)
-    call.show(lambda: {"log": [act_json(act) for act in acts]}, lambda: days(acts, columns() or 0))
+    width = columns() or 0
+    call.show(lambda: {"log": [act_json(act) for act in acts]}, lambda: days(acts, lambda text: short(text, width)))
 
 
 def audit_options(parser: Options) -> None:
@@ -58,44 +43,6 @@ def audit(call: Call) -> None:
     )
 
 
-class Act(NamedTuple):
-    """A record to tell of, with the entry that it speaks of, where the reader may see that."""
-
-    record: Record
-    entry: Entry | None = None
-
-
-def told(ask: Callable[[int | None], list[Record]], reader: Seat, limit: int) -> list[Act]:
-    """The newest acts worth telling whose entries the reader may see, oldest first; asks for few at first."""
-    size = limit * 4 or None
-    while True:
-        records = ask(size)
-        acts = (_seen(record, reader) for record in records if record.kind in _TOLD)
-        found = list(islice((act for act in acts if act is not None), limit or None))
-        if size is None or len(found) == limit or len(records) < size:
-            return found[::-1]
-        size *= 8
-
-
-def _seen(record: Record, reader: Seat) -> Act | None:
-    """Only the operator is told of files put aside: they may say anything."""
-    try:
-        entries = [reader.get(id) for id in ids_of(record)]
-    except NotFound:
-        return None
-    if record.kind == "quarantine" and reader.id != OPERATOR:
-        return None
-    return Act(record, entries[0] if entries else None)
-
-
-def ids_of(record: Record) -> list[str]:
-    """The entries that a record speaks of."""
-    given = record.fields
-    if record.kind == "undo":
-        return [id for id, _ in filings(record)]
-    return [record.id] if record.id else [*given.get("ids", ()), *([given["entry"]] if "entry" in given else [])]
-
-
 def act_json(act: Act) -> dict[str, Any]:
     """A line of the changelog for programs."""
     record = act.record
@@ -111,113 +58,3 @@ def act_json(act: Act) -> dict[str, Any]:
 
 def audit_line(act: Act, width: int) -> str:
     return short(f"{act.record.seq:>6} {clock.seconds(act.record.at)} {sentence(act)}", width)
-
-
-def days(acts: Iterable[Act], width: int) -> str:
-    """The changelog: a heading per day, newest last."""
-    lines: list[str] = []
-    day = ""
-    for act in acts:
-        if clock.day(act.record.at) != day:
-            lines += [""] * bool(day) + [f"{clock.day(act.record.at)} UTC"]
-            day = clock.day(act.record.at)
-        lines.append(short(f"  {clock.seconds(act.record.at)[11:16]}  {sentence(act)}", width))
-    return "\n".join(lines) or "nothing happened"
-
-
-def sentence(act: Act) -> str:
-    """What happened, in words: who, what, which."""
-    tell = _SENTENCES.get(act.record.kind)
-    return f"{act.record.by} {tell(act, act.record.fields) if tell else act.record.kind}"
-
-
-def _wrote(act: Act, given: Mapping[str, Any]) -> str:
-    body = f": {first(act.entry.body)}" if act.entry else ""
-    weight = "" if given.get("priority", "info") == "info" else f"{given['priority']} "
-    return f"wrote {act.record.id} {weight}{given.get('namespace')}{body}"
-
-
-def _declared(_: Act, given: Mapping[str, Any]) -> str:
-    agent, was = given.get("agent", {}), given.get("was")
-    differing = [key for key in agent if was and was.get(key) != agent[key]]
-    changes = [f"{key} {was.get(key)} -> {agent[key]}" for key in differing] if was else []
-    return f"{given.get('how', 'registered')} {agent.get('id')}" + (f": {'; '.join(changes)}" if changes else "")
-
-
-def _ruled(verb: str) -> Any:
-    def tell(act: Act, given: Mapping[str, Any]) -> str:
-        ids = ids_of(act.record)
-        return f"{verb} {', '.join(ids) if len(ids) <= _NAMED else f'{len(ids)} entries'}" + _why(given)
-
-    return tell
-
-
-def _undid(_: Act, given: Mapping[str, Any]) -> str:
-    return f"undid {given['what']}: {len(given['back'])} came back, {len(given['away'])} filed away"
-
-
-def _slept(_: Act, given: Mapping[str, Any]) -> str:
-    """How far a nightly job is."""
-    state = given.get("state")
-    reached = f"began its phase {given['phase']}" if given.get("phase") else "began"
-    return f"{reached if state == 'running' else 'finished'} ({given.get('job')} of {given.get('date')})"
-
-
-def _why(given: Mapping[str, Any]) -> str:
-    why = given.get("reason") or given.get("note")
-    return f": {why}" if why else ""
-
-
-def _ran(_: Act, given: Mapping[str, Any]) -> str:
-    """Of a run everybody may know that it is there; what it is for and what came of it stands in entries."""
-    run, epoch = given.get("run"), given.get("epoch")
-    if given.get("state") == "ended":
-        return f"ended run {run}: {given.get('status', 'ended')}"
-    if "agent" in given:
-        project = f" for {given['project']}" if given.get("project") else ""
-        return f"began run {run}{project}"
-    return f"goes on with run {run} as epoch {epoch}"
-
-
-_STATES = {"offered": "was offered", "rendered": "was shown", "acked": "acknowledged"}
-
-
-def _delivered(act: Act, given: Mapping[str, Any]) -> str:
-    within = f" in run {given['run']}" if given.get("run") else ""
-    state = given.get("state", "")
-    return f"{_STATES.get(state, state)} {', '.join(ids_of(act.record))}{within}"
-
-
-def _claimed(_: Act, given: Mapping[str, Any]) -> str:
-    if given.get("end"):
-        return f"gave back {given.get('work')!r}"
-    return f"claimed {given.get('work')!r} until {clock.seconds(given.get('until', 0))}" + _why(given)
-
-
-def _refused(_: Act, given: Mapping[str, Any]) -> str:
-    current, epoch = given.get("current"), given.get("epoch")
-    why = "has ended" if current == epoch else f"is at epoch {current}"
-    return f"was refused ({given.get('what')}) as epoch {epoch} of run {given.get('run')}, which {why}"
-
-
-_SENTENCES: Mapping[str, Any] = {
-    "entry": _wrote,
-    "agent": _declared,
-    "settings": lambda act, given: "changed the settings",
-    "approve": _ruled("approved"),
-    "reject": _ruled("rejected"),
-    "vouch": _ruled("vouched for"),
-    "resolve": _ruled("resolved"),
-    "archive": _ruled("archived"),
-    "restore": _ruled("restored"),
-    "undo": _undid,
-    "night": _slept,
-    "shown": lambda act, given: f"was shown everything up to {given.get('cursor', '?')}",
-    "run": _ran,
-    "stop": lambda act, given: f"wants run {given.get('run')} to stop" + _why(given),
-    "delivery": _delivered,
-    "claim": _claimed,
-    "refused": _refused,
-    "quarantine": lambda act, given: f"put {given.get('path')} aside: {given.get('reason')}",
-    "repair": lambda act, given: f"repaired {given.get('path') or given.get('id') or 'the store'}",
-}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
 from synapse import clock
 from synapse.cli.call import Call
 from synapse.cli.options import Options
 from synapse.errors import Conflict, InvalidQuery
+from synapse.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from synapse.consolidate import Act, Done, Plan
@@ -20,7 +20,7 @@ _DID = {"archive": "filed away", "merge": "merged", "escalate": "escalated"}
 def defrag_options(parser: Options) -> None:
     add = parser.add_argument
     add("--plan", action="store_true", help="only say what would be done, and why")
-    add("--phase", metavar="PHASES", help="only these of scan, merge, archive")
+    add("--phase", metavar="PHASES", help="only these of scan, merge, archive, changelog, metrics")
     add("--as-of", metavar="WHEN", help="by what is past its time at another time, such as 2026-03-01; with --plan")
 
 

@@ -232,6 +232,13 @@ _TABLE = (
         "synapse undo last",
     ),
     Verb(
+        "stats",
+        "keep",
+        "counting",
+        "what the nights measured, over time",
+        "synapse stats --nights 30",
+    ),
+    Verb(
         "export",
         "keep",
         "moving",

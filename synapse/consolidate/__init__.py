@@ -5,7 +5,7 @@ that `claim` gives; `undo` takes it back. All of it is appended records: no entr
 """
 
 from synapse.consolidate.carry import Done, apply
-from synapse.consolidate.night import Claim, Night, claim, finish, night, reach, run
+from synapse.consolidate.night import Claim, Measured, Night, claim, finish, measured, night, reach, run
 from synapse.consolidate.plan import PHASES, Act, Plan, State, plan
 from synapse.consolidate.state import gather
 from synapse.consolidate.undo import Undone, undo
@@ -15,6 +15,7 @@ __all__ = [
     "Act",
     "Claim",
     "Done",
+    "Measured",
     "Night",
     "Plan",
     "State",
@@ -23,6 +24,7 @@ __all__ = [
     "claim",
     "finish",
     "gather",
+    "measured",
     "night",
     "plan",
     "reach",

@@ -6,7 +6,6 @@ Whatever is killed in the middle is done again from the state that it left: noth
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 from synapse.authority import admit
 from synapse.consolidate.plan import Act, Plan
@@ -14,6 +13,7 @@ from synapse.core import operators_alone
 from synapse.digest import sha256
 from synapse.entry import Entry
 from synapse.records import Guard, Pending, Record
+from synapse.typed import TYPE_CHECKING, Any, NamedTuple
 from synapse.workspace import CONSOLIDATOR, Agent
 
 if TYPE_CHECKING:

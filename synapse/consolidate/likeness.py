@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import NamedTuple
+
+from synapse.typed import NamedTuple
 
 SMALL = frozenset("an the please also just really very simply actually fyi hello thanks".split())
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable
-from typing import TYPE_CHECKING, NamedTuple
 
 from synapse.clock import seconds
+from synapse.consolidate import metrics, pages
 from synapse.consolidate.carry import Done, carry
 from synapse.consolidate.plan import PHASES, plan
 from synapse.consolidate.state import gather
@@ -20,6 +20,7 @@ from synapse.entry import SECOND
 from synapse.errors import Conflict, InvalidQuery
 from synapse.index import unfiled
 from synapse.records import Guard, Pending, Record, epoch_is
+from synapse.typed import TYPE_CHECKING, NamedTuple
 from synapse.workspace import CONSOLIDATOR
 
 if TYPE_CHECKING:
@@ -110,15 +111,25 @@ def run(
 ) -> Night:
     """Carry out these phases by a right that one has. What a run by hand does goes by its time of day, too."""
     name = f"{right.date}T{seconds(now)[11:19]}" if right.by_hand else right.date
-    begun, done = mem.store.index.cursor(), list[Done]()
-    todo = plan(gather(mem.store, now, looked_until(mem.store)), now, mem.store.settings, phases)
+    store, floor, done = mem.store, looked_until(mem.store), list[Done]()
+    todo = plan(gather(store, now, floor), now, store.settings, phases)
+    query, before = store.index.query, unfiled.weights(store.index.query)
+    written = unfiled.written_since(query, floor, CONSOLIDATOR)
     for phase in PHASES[PHASES.index(right.phase or PHASES[0]) :]:
         if phase in phases:
             right = reach(mem, right, phase, now)
             if on_phase is not None:
                 on_phase(phase)
-            done += [carry(mem.store, act, name, right.fence) for act in todo.phase(phase)]
-    finish(mem, right, acts=len(done), **({"cursor": begun} if "merge" in phases else {}))
+            done += [carry(store, act, name, right.fence) for act in todo.phase(phase)]
+        if phase == "changelog" and phase in phases and (written or done):
+            pages.write(mem, right.date, name, floor, now, right.fence)
+    told: dict[str, object] = {"acts": len(done)}
+    if "merge" in phases:
+        told["cursor"] = todo.cursor
+    if "metrics" in phases:
+        after, disputed = unfiled.weights(query), unfiled.disputed(query, now)
+        told |= metrics.measured(before, after, done, written, disputed)
+    finish(mem, right, **told)
     return Night(name, True, tuple(done))
 
 
@@ -163,3 +174,19 @@ def _date(text: str) -> str:
         return date.fromisoformat(text).isoformat()
     except ValueError as error:
         raise InvalidQuery(f"{text!r} is not a date: write 2026-02-01") from error
+
+
+class Measured(NamedTuple):
+    """What the nights measured, oldest first, and what is wrong with them."""
+
+    nights: tuple[metrics.Measure, ...]
+    worries: tuple[str, ...]
+
+
+def measured(mem: Memory) -> Measured:
+    """What every finished night found and did."""
+    store = mem.store
+    store.fresh()
+    found = metrics.measures(nights(store))
+    since = store.log.at(1).at if store.index.cursor() else None
+    return Measured(tuple(found), tuple(metrics.idleness(found, since, store.clock())))

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import NamedTuple
 
 from synapse.authority import SEALED, visible
 from synapse.clock import seconds
-from synapse.consolidate.likeness import Gist, gist, similarity
+from synapse.consolidate.likeness import gist, similarity
+from synapse.digest import sha256
 from synapse.entry import NEVER, RANK, SECOND, TRUST, Draft, Entry
 from synapse.index.unfiled import Lapsed, Outdone
+from synapse.typed import NamedTuple
 from synapse.workspace import CONSOLIDATOR, OPERATOR, Agent, Settings, authority_in
 
-PHASES = ("scan", "merge", "archive")
+PHASES = ("scan", "merge", "archive", "changelog", "metrics")
 THRESHOLD = 0.85
 AT_ONCE = 500
 MERGED, ESCALATED = "merged", "escalated"
@@ -105,12 +106,12 @@ def _merge(state: State, now: int) -> Iterator[Act]:
 
 def near_duplicates(entries: Iterable[Entry]) -> list[list[Entry]]:
     """The groups of entries that may become one, each oldest first, in the order of the log."""
-    groups: dict[tuple[object, ...], list[tuple[Entry, Gist]]] = {}
+    groups: dict[str, list[Entry]] = {}  # by a digest: the words of a hundred thousand entries are much to hold
     for entry in entries:
         if may_merge(entry):
-            said = gist(entry.body)
-            groups.setdefault((_place(entry), said.words), []).append((entry, said))
-    found = (_close(sorted(group, key=lambda pair: pair[0].seq)) for group in groups.values() if len(group) > 1)
+            key = sha256(repr((_place(entry), gist(entry.body).words)).encode())
+            groups.setdefault(key, []).append(entry)
+    found = (_close(sorted(group, key=lambda entry: entry.seq)) for group in groups.values() if len(group) > 1)
     return sorted((alike for alike in found if len(alike) > 1), key=lambda alike: alike[0].seq)
 
 
@@ -154,10 +155,10 @@ def _place(entry: Entry) -> tuple[object, ...]:
     return entry.namespace, entry.scope, entry.addressees, entry.priority, entry.evidence, entry.when
 
 
-def _close(group: list[tuple[Entry, Gist]]) -> list[Entry]:
-    """Those of one gist that are close to the newest of them, and not superseding one another."""
-    newest = group[-1][1]
-    return [entry for entry, said in group if similarity(said, newest) >= THRESHOLD]
+def _close(group: list[Entry]) -> list[Entry]:
+    """Those of one gist that are close to the newest of them."""
+    newest = gist(group[-1].body)
+    return [entry for entry in group if similarity(gist(entry.body), newest) >= THRESHOLD]
 
 
 # -- archive ---------------------------------------------------------------------------------------

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from synapse import namespace as ns
 from synapse.consolidate.plan import State, is_escalation, is_merged
 from synapse.entry import Entry
 from synapse.index import unfiled
+from synapse.typed import TYPE_CHECKING
+from synapse.workspace import CONSOLIDATOR
 
 if TYPE_CHECKING:
     from synapse.store import Store
@@ -21,7 +22,7 @@ def gather(store: Store, now: int, floor: int = 0) -> State:
     `floor`: what an earlier night compared, it compared."""
     store.fresh()
     query, cursor = store.index.query, store.index.horizon
-    live = tuple(unfiled.comparable(query, now, floor))
+    live = tuple(unfiled.comparable(query, now, floor, CONSOLIDATOR))
     past = unfiled.lapsed(query, now)
     return State(
         cursor=cursor,

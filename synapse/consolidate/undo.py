@@ -6,12 +6,12 @@ An undo is an act like any other, and is taken back in the same way. The log onl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
 
 from synapse.core import operators_alone
 from synapse.errors import Conflict, NotFound
 from synapse.index import unfiled
 from synapse.records import Pending, Record, filings
+from synapse.typed import TYPE_CHECKING, NamedTuple
 from synapse.workspace import CONSOLIDATOR, OPERATOR
 
 if TYPE_CHECKING:

@@ -395,15 +395,15 @@ where e.archived = 0 and e.expires <= :now and e.hidden < :never order by e.seq
 
 -- name: comparable
 select e.seq, e.rec, e.rev from entries e
-where e.nid in (select nid from entries where seq > :floor and archived = 0) and e.prio > 0 and {live}
+where e.nid in (select nid from entries where seq > :floor and archived = 0 and aid not in (select aid from authors where name = :own)) and e.prio > 0 and {live}
   and not exists (select 1 from disputes d where d.seq = e.seq)
 order by e.seq
 
 -- name: brought_back
-select distinct r.id from refs r join acts a on a.seq = r.seq where a.kind in ('restore', 'undo')
+select seq, kind, fields from acts where kind in ('restore', 'undo')
 
 -- name: filings_of
-select a.kind, a.fields from refs r join acts a on a.seq = r.seq
+select a.seq, a.kind, a.fields from refs r join acts a on a.seq = r.seq
 where r.id = :id and a.kind in ('archive', 'restore', 'undo') order by a.seq
 
 -- name: weights
@@ -420,3 +420,9 @@ order by 1
 
 -- name: nights
 select seq, at, by, fields from acts where kind = 'night' order by seq
+
+-- name: written_since
+select count(*) from entries e where e.seq > :floor and e.aid not in (select aid from authors where name = :own)
+
+-- name: in_dispute_now
+select count(distinct d.seq) from disputes d join entries e on e.seq = d.seq where {live}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
 
 from synapse.entry import NEVER, Entry
 from synapse.index.query import Query
 from synapse.records import Record, filings
+from synapse.typed import NamedTuple
 
 
 class Outdone(NamedTuple):
@@ -44,26 +44,31 @@ def lapsed(query: Query, now: int) -> tuple[Lapsed, ...]:
     return tuple(Lapsed(*row) for row in query.db.run("lapsed", {"now": now, "never": NEVER}))
 
 
-def comparable(query: Query, now: int, floor: int) -> Iterator[Entry]:
-    """The live entries of the namespaces in which something was written after a place in the log."""
-    rows = query.db.run("comparable", {"now": now, "floor": floor}).fetchall()
+def comparable(query: Query, now: int, floor: int, own: str) -> Iterator[Entry]:
+    """The live entries of the namespaces in which anybody but this author wrote after a place in the log."""
+    rows = query.db.run("comparable", {"now": now, "floor": floor, "own": own}).fetchall()
     for start in range(0, len(rows), 500):
         yield from query.load(rows[start : start + 500], now, query.reach(None))
 
 
 def brought_back(query: Query) -> frozenset[tuple[str, str]]:
     """Entries with the phase that filed them away, where somebody brought them back from it."""
-    return frozenset((id, phase) for (id,) in query.db.run("brought_back").fetchall() for phase in _undone(query, id))
+    acts = _filing_acts(query.db.run("brought_back"))
+    ids = {id for act in acts for id, away in filings(act) if not away}
+    return frozenset((id, phase) for id in ids for phase in _undone(query, id))
 
 
 def _undone(query: Query, id: str) -> Iterator[str]:
     phase = ""
-    for kind, text in query.db.run("filings_of", {"id": id}).fetchall():
-        fields = json.loads(text)
-        if dict(filings(Record(0, 0, kind, "", None, fields)))[id]:
-            phase = fields.get("phase", "")
+    for act in _filing_acts(query.db.run("filings_of", {"id": id})):
+        if dict(filings(act))[id]:
+            phase = act.fields.get("phase", "")
         elif phase:
             yield phase
+
+
+def _filing_acts(rows: Iterable[tuple[int, str, str]]) -> list[Record]:
+    return [Record(seq, 0, kind, "", None, json.loads(fields)) for seq, kind, fields in rows]
 
 
 def weights(query: Query) -> tuple[Weight, ...]:
@@ -80,3 +85,13 @@ def nights(query: Query) -> list[Record]:
     """What was noted of nightly jobs, oldest first."""
     rows = query.db.run("nights")
     return [Record(seq, at, "night", by, None, json.loads(fields)) for seq, at, by, fields in rows]
+
+
+def written_since(query: Query, floor: int, own: str) -> int:
+    """How many entries anybody but this author wrote after a place in the log."""
+    return int(query.db.run("written_since", {"floor": floor, "own": own}).fetchone()[0])
+
+
+def disputed(query: Query, now: int) -> int:
+    """How many live entries are in open dispute."""
+    return int(query.db.run("in_dispute_now", {"now": now}).fetchone()[0])

@@ -56,3 +56,14 @@ def test_what_cannot_be_is_refused(run, words):
 
 def test_there_is_nothing_to_undo_yet(run):
     assert "to undo" in run("undo", "last")
+
+
+def test_stats_tell_of_the_nights(run):
+    assert "no night yet" in run("stats")
+    run("defrag")
+    told = run("stats")
+    assert told.splitlines()[0] == "entries"
+    assert max(map(len, told.splitlines())) <= 80
+    (night,) = json.loads(run("stats", "--json"))["nights"]
+    assert (night["filed"], night["written"]) == (1, 3)
+    assert {row["name"] for row in night["namespaces"]} == {"api", "system/changelog"}

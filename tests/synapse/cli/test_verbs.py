@@ -18,7 +18,8 @@ def example(name):
 def test_every_verb_there_should_be():
     assert set(VERBS) == set(
         "init register write read view search watch unread log audit agents resolve approve reject vouch"
-        " archive restore verify repair rebuild doctor export import backup completion ack tell defrag undo".split()
+        " archive restore verify repair rebuild doctor export import backup completion ack tell defrag"
+        " undo stats".split()
     )
 
 

@@ -1,0 +1,101 @@
+"""What a night writes for people: the page of each day, the entry that tells of the night, the current views.
+
+All of it is derived: pages and views are written anew, the entry is written once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from synapse.authority import admit
+from synapse.block import escaped
+from synapse.clock import day
+from synapse.entry import SECOND, Draft
+from synapse.errors import StoreError
+from synapse.index import unfiled
+from synapse.log.files import FilesLog
+from synapse.records import Guard, Pending, filings
+from synapse.telling import TOLD, Act, days, ids_of
+from synapse.typed import TYPE_CHECKING
+from synapse.workspace import CONSOLIDATOR, OPERATOR, Agent
+
+if TYPE_CHECKING:
+    from synapse.core import Memory
+    from synapse.records import Record
+    from synapse.store import Store
+
+CHANGELOG = "system/changelog"
+DAYS = 7  # so many pages at most, where no night ran for longer
+_DAY = 86_400 * SECOND
+
+
+def write(mem: Memory, date: str, night: str, floor: int, now: int, guard: Guard) -> None:
+    """The entry, the pages of the days since the last night, the views of all agents and departments."""
+    tell(mem.store, night, guard)
+    if isinstance(mem.store.log, FilesLog):
+        write_days(mem.store, floor, now)
+        write_views(mem)
+
+
+def tell(store: Store, night: str, guard: Guard) -> None:
+    """What a night did, as an entry of its own. One that did no more than file away such entries says nothing."""
+    acts = [act for act in unfiled.written_by(store.index.query, CONSOLIDATOR, 0) if act.fields.get("night") == night]
+    counts: Counter[str] = Counter()
+    for act in acts:
+        own = act.kind == "entry" and act.fields.get("namespace") == CHANGELOG
+        counts[act.fields.get("reason", "")] += 0 if own else sum(not _is_told(store, id) for id, _ in filings(act))
+    lines = [f"- {count:,} filed away: {reason}" for reason, count in sorted(counts.items()) if reason and count]
+    if not lines:
+        return
+    body = "\n".join([f"Night of {night}: {sum(counts.values()):,} entries filed away.", *lines])
+    draft = Draft(f"{body}\n\n`synapse undo {night}` takes it back.", CHANGELOG, CONSOLIDATOR, "important")
+    entry = admit(draft, Agent(CONSOLIDATOR, authority=0, write=("*",)), store.settings)
+    pending = Pending("entry", CONSOLIDATOR, {"phase": "changelog", "night": night}, entry._replace(authority=0))
+    store.log.append(pending, once=f"changelog:{night}", unless=guard)
+    store.index.catch_up()
+
+
+def write_days(store: Store, floor: int, now: int) -> None:
+    """A page for each day since the last night. Only what everybody may read is on it in words."""
+    assert isinstance(store.log, FilesLog)
+    since = max(store.log.at(floor).at if floor else 0, now - DAYS * _DAY) // _DAY * _DAY
+    pages: dict[str, list[Act]] = {}
+    for record in reversed(store.index.query.acts(None, None, since, None)):
+        if record.kind in TOLD:
+            pages.setdefault(day(record.at), []).append(_act(store, record, now))
+    for date, acts in pages.items():
+        _place(store, f"changelog/{date}.md", f"# {date}\n\n{days(acts, _item)}\n")
+
+
+def write_views(mem: Memory) -> None:
+    """The current view of each agent, and of each department what all of its agents may see."""
+    agents = mem.agents()
+    for agent in agents:
+        _place(mem.store, f"views/{agent.id}.md", mem.as_agent(agent.id).briefing().markdown())
+    operator, taken = mem.as_agent(OPERATOR), {agent.id for agent in agents}
+    for name in sorted({agent.department for agent in agents if agent.department} - taken):
+        _place(mem.store, f"views/{name}.md", operator.briefing(department=name).markdown())
+
+
+def _act(store: Store, record: Record, now: int) -> Act:
+    """With the words of the entry, where it was said to all."""
+    entry = store.index.entry(ids_of(record)[0], now) if record.kind == "entry" else None
+    return Act(record, entry if entry and entry.addressees == ("all",) else None)
+
+
+def _is_told(store: Store, id: str) -> bool:
+    """Whether it is an earlier night's own entry."""
+    entry = store.index.entry(id, 0)
+    return entry is not None and entry.author == CONSOLIDATOR and entry.namespace == CHANGELOG
+
+
+def _item(text: str) -> str:
+    return f"- {escaped(text.strip())}"
+
+
+def _place(store: Store, path: str, text: str) -> None:
+    assert isinstance(store.log, FilesLog)
+    try:
+        store.log.mirror.place(path, text.encode(), replace=True)
+    except OSError as error:
+        raise StoreError(f"{path} could not be written: {error}") from error
