@@ -275,6 +275,7 @@ class Books:
 
     def heard(self, running: Iterable[Run]) -> Heard:
         """News for these runs' agents, and ends that somebody asked for."""
+        self.store.look()  # what was dropped as a file is news too
         running, mark = list(running), self.store.log.mark()
         agents = self.store.index.query.declared
         listeners = {run.agent: agents[run.agent] for run in running if run.agent in agents}

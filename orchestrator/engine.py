@@ -182,6 +182,12 @@ class Broken(EngineError):
     """The client's process failed, or said something that cannot be read. `.output` is what it said."""
 
 
+def taken_by(error: BaseException) -> int:
+    """The tokens that a failed step took all the same, as far as its engine knows."""
+    usage = getattr(error, "usage", None)
+    return usage.input_tokens + usage.output_tokens if isinstance(usage, Usage) else 0
+
+
 ENGINES = {
     "scripted": "orchestrator.engines.scripted:Scripted",
     "anthropic": "orchestrator.engines.anthropic:Anthropic",

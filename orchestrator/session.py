@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 from orchestrator import bill, steps
 from orchestrator.counting import Counter
-from orchestrator.engine import Call, ContextTooLong, Engine, EngineError, Place, Request, Tool, Turn, Usage
+from orchestrator.engine import Call, ContextTooLong, Engine, EngineError, Place, Request, Tool, Turn, Usage, taken_by
 from orchestrator.folder import LEDGER, STEPS, Folder
 from orchestrator.ledger import Line, Segment, dump
 from orchestrator.limits import LimitReached, Unpriced
@@ -233,7 +233,7 @@ class Session:
         try:
             turn = await self._stepped(request)
         except BaseException as error:
-            lost = weight if isinstance(error, asyncio.CancelledError) else _taken(error)
+            lost = weight if isinstance(error, asyncio.CancelledError) else taken_by(error)
             await _whatever_happens(self.ground.desk(self._lose, sent, reservation, lost))
             if isinstance(error, ContextTooLong):
                 raise ContextTooLong(f"its conversation no longer fits the model: {error}") from error
@@ -382,12 +382,6 @@ def _ending(error: SynapseError | EngineError) -> tuple[str, str]:
     if isinstance(error, Unpriced):
         return "refused", str(error)
     return "failed", f"{type(error).__name__}: {error}"
-
-
-def _taken(error: BaseException) -> int:
-    """The tokens that a failed call took, as far as its engine knows."""
-    usage = getattr(error, "usage", None)
-    return usage.input_tokens + usage.output_tokens if isinstance(usage, Usage) else 0
 
 
 async def _whatever_happens(act: Awaitable[Any]) -> Any:

@@ -111,7 +111,7 @@ def test_where_nothing_holds_them(world):
 def test_each_limit_alone(world, level, limit):
     bound = {"turns": 3, "usd": 0.1, "tokens": 8_900, "seconds": 3.5}.get(limit) if level == "run" else None
     bound = bound or BOUNDS[limit]
-    here, result, most = bred(world, settings(level, **{limit: bound}))
+    here, _, most = bred(world, settings(level, **{limit: bound}))
     runs = here.boss.books.runs.all()
     assert all(not run.running for run in runs)
     assert len(runs) < ALL or (level == "run" and limit in ("turns", "usd", "tokens", "seconds"))
@@ -133,6 +133,6 @@ def test_who_asks_nobody_is_found_out(world, monkeypatch, limit):
     monkeypatch.setattr(
         Costs, "_where", lambda self, run: tuple(each._replace(limits=type(each.limits)()) for each in where(self, run))
     )
-    here, _, most = bred(world, settings("tree", **{limit: BOUNDS[limit] / 20}))
+    here, *_ = bred(world, settings("tree", **{limit: BOUNDS[limit] / 20}))
     spent = here.boss.books.costs.budget.standing(f"tree:{here.boss.books.runs.all()[-1].root}").spent
     assert getattr(spent, limit) > BOUNDS[limit] / 20
