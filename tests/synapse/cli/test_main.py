@@ -188,7 +188,13 @@ def test_a_spawned_run_acts_as_nobody_else(spawned, run, words):
 
 @pytest.mark.parametrize("name", sorted(OPERATORS))
 def test_a_spawned_run_may_not_do_the_operators_work(spawned, run, name, tmp_path):
-    more = {"register": ["--id", "evil"], "import": ["file"], "export": [tmp_path / "out"], "init": [tmp_path / "new"]}
+    more = {
+        "register": ["--id", "evil"],
+        "import": ["file"],
+        "backup": ["file"],
+        "export": [tmp_path / "out"],
+        "init": [tmp_path / "new"],
+    }
     more |= {"tell": ["pl-brain", "hello"], "undo": ["last"]}
     done = run(name, *more.get(name, []))
     assert (done.code, done.out) == (4, "")
