@@ -153,7 +153,7 @@ def test_a_team_survives_its_supervisors(tmp_path, seed):
     ("way", "death", "found"),
     [
         ("keys", "after entry 2", "was written 2 times"),
-        ("steps", "after turn 5", "the user's tool was called 2 times|step 0' was written 2 times|lines are too many"),
+        ("steps", "after turn 8", "the user's tool was called 2 times|step 0' was written 2 times|lines are too many"),
         ("ledger", "before ledger.jsonl 3", "1 turns are not in the ledger"),
     ],
 )
