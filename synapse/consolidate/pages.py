@@ -13,6 +13,7 @@ from synapse.clock import day
 from synapse.entry import SECOND, Draft
 from synapse.errors import StoreError
 from synapse.index import unfiled
+from synapse.index.query import Filter
 from synapse.log.files import FilesLog
 from synapse.records import Guard, Pending, filings
 from synapse.telling import TOLD, Act, days, ids_of
@@ -31,19 +32,20 @@ _DAY = 86_400 * SECOND
 
 def write(mem: Memory, date: str, night: str, floor: int, now: int, guard: Guard) -> None:
     """The entry, the pages of the days since the last night, the views of all agents and departments."""
-    tell(mem.store, night, guard)
+    tell(mem.store, night, floor, now, guard)
     if isinstance(mem.store.log, FilesLog):
         write_days(mem.store, floor, now)
         write_views(mem)
 
 
-def tell(store: Store, night: str, guard: Guard) -> None:
+def tell(store: Store, night: str, floor: int, now: int, guard: Guard) -> None:
     """What a night did, as an entry of its own. One that did no more than file away such entries says nothing."""
-    acts = [act for act in unfiled.written_by(store.index.query, CONSOLIDATOR, 0) if act.fields.get("night") == night]
-    counts: Counter[str] = Counter()
-    for act in acts:
-        own = act.kind == "entry" and act.fields.get("namespace") == CHANGELOG
-        counts[act.fields.get("reason", "")] += 0 if own else sum(not _is_told(store, id) for id, _ in filings(act))
+    query, counts = store.index.query, Counter[str]()
+    wanted = Filter(namespaces=(CHANGELOG,), author=CONSOLIDATOR, archived=True, limit=None)
+    told = {entry.id for entry in query.page(None, wanted, now, store.index.horizon)}
+    for act in unfiled.written_by(query, CONSOLIDATOR, floor):
+        if act.fields.get("night") == night:
+            counts[act.fields.get("reason", "")] += sum(id not in told for id, _ in filings(act))
     lines = [f"- {count:,} filed away: {reason}" for reason, count in sorted(counts.items()) if reason and count]
     if not lines:
         return
@@ -81,12 +83,6 @@ def _act(store: Store, record: Record, now: int) -> Act:
     """With the words of the entry, where it was said to all."""
     entry = store.index.entry(ids_of(record)[0], now) if record.kind == "entry" else None
     return Act(record, entry if entry and entry.addressees == ("all",) else None)
-
-
-def _is_told(store: Store, id: str) -> bool:
-    """Whether it is an earlier night's own entry."""
-    entry = store.index.entry(id, 0)
-    return entry is not None and entry.author == CONSOLIDATOR and entry.namespace == CHANGELOG
 
 
 def _item(text: str) -> str:
