@@ -1,0 +1,132 @@
+"""Thirty agents at once, again and again in one supervisor: nothing is left behind, and each sees what it may."""
+
+import asyncio
+import gc
+import os
+import threading
+import tracemalloc
+
+import pytest
+
+import synapse
+from orchestrator import Supervisor, Task
+from orchestrator.engines.scripted import Move, Scripted
+
+AT_ONCE = 30
+TEAMS = ("red", "green", "blue")
+AGENTS = [
+    synapse.Agent(f"eng-{n}", read=(f"api/{TEAMS[n % 3]}",), write=(f"api/{TEAMS[n % 3]}",)) for n in range(AT_ONCE)
+]
+
+
+class Watch:
+    """Each prompt against what its agent may see; and how many agents there were at once."""
+
+    def __init__(self):
+        self.prompts, self.wrong, self.now, self.most = 0, [], 0, 0
+
+    def play(self, seen):
+        name = seen.system.split()[2].strip(",")
+        own = TEAMS[int(name.removeprefix("eng-")) % 3]
+        shown = {team for team in TEAMS if f"Secret of {team}" in seen.text}
+        self.prompts += 1
+        if shown != {own}:
+            self.wrong.append((name, shown))
+        return Move("", (("tick", {}),), takes=0.01) if seen.turn == 0 else "Done."
+
+    async def tick(self) -> str:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        await asyncio.sleep(0.05)
+        self.now -= 1
+        return "tick"
+
+
+def workspace(root):
+    memory = synapse.init(root)
+    memory.register(synapse.Agent("boss", role="cto"))
+    for agent in AGENTS:
+        memory.register(agent)
+    for team in TEAMS:
+        memory.as_agent("boss").append(f"Secret of {team}", f"api/{team}", priority="critical")
+    return memory
+
+
+async def spawned(boss, begin, many):
+    """So many runs, as many at once as there may be; none is refused for want of room."""
+    room = asyncio.Semaphore(AT_ONCE)
+
+    async def one(n):
+        async with room:
+            result = await boss.spawn(Task(f"Piece {n}", f"eng-{n % AT_ONCE}", view_budget=400))
+            assert result.done, result
+
+    await asyncio.gather(*(one(n) for n in range(begin, begin + many)))
+
+
+def held():
+    gc.collect()
+    return tracemalloc.get_traced_memory()[0], len(os.listdir("/proc/self/fd")), threading.active_count()
+
+
+def grown(root, warm_up, many, keep=None):
+    """What a supervisor holds more after many spawns than after a few: bytes a spawn, files, threads."""
+    watch = Watch()
+    with workspace(root) as memory:
+        options = {"engine": Scripted(watch.play, count=len), "tools": [watch.tick], "memory_tools": "never"}
+        with Supervisor(memory, **options) as boss:
+
+            async def story():
+                async with boss:
+                    await spawned(boss, 0, warm_up)
+                    tracemalloc.start()
+                    await spawned(boss, warm_up, warm_up)
+                    before = held()
+                    if keep is not None:
+                        boss.sessions = keep
+                    await spawned(boss, 2 * warm_up, many)
+                    return before, held()
+
+            before, after = asyncio.run(story())
+            tracemalloc.stop()
+            live = boss.books.costs.budget.standing("workspace").live
+    assert (watch.wrong, live) == ([], 0)
+    assert watch.prompts == 2 * (2 * warm_up + many)
+    assert watch.most <= AT_ONCE
+    return (after[0] - before[0]) / many, after[1] - before[1], after[2] - before[2], watch.most
+
+
+class Hoard(dict):
+    """Sessions that nobody lets go of."""
+
+    def __init__(self):
+        super().__init__()
+        self.hoarded = []
+
+    def pop(self, key, *default):
+        found = super().pop(key, *default)
+        self.hoarded.append(found)
+        return found
+
+
+LEAK = 4_000  # bytes a spawn: what bounded caches still take in; far less than any session holds
+
+
+def test_thirty_at_once_leave_nothing_behind(tmp_path):
+    leaked, files, threads, most = grown(str(tmp_path / "ws"), 30, 60)
+    assert most > AT_ONCE // 2
+    assert leaked < LEAK
+    assert (files <= 2, threads <= 0) == (True, True), (files, threads)
+
+
+def test_sessions_that_are_kept_are_found_out(tmp_path):
+    assert grown(str(tmp_path / "ws"), 30, 30, keep=Hoard())[0] > LEAK
+
+
+@pytest.mark.soak
+def test_a_thousand_spawns_leave_nothing_behind(tmp_path, capsys):
+    leaked, files, threads, most = grown(str(tmp_path / "ws"), 60, 880)
+    with capsys.disabled():
+        print(f"\n1,000 spawns, {most} at once: {leaked:.0f} bytes a spawn, {files} files, {threads} threads more")
+    assert leaked < LEAK
+    assert (files <= 2, threads <= 0) == (True, True), (files, threads)
