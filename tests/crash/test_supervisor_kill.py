@@ -18,7 +18,7 @@ from orchestrator.folder import LEDGER, OUTPUT, STEPS, Folder
 
 SCRIPT = Path(__file__).with_name("supervised.py")
 ENGINEERS = ("eng-a", "eng-b", "eng-c")
-ACTS = 204  # durable acts of a team that nobody kills, about; each counts before and after
+ACTS = 196  # durable acts of a team that nobody kills, about; each counts before and after
 
 
 def workspace(root):

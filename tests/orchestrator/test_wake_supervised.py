@@ -208,8 +208,8 @@ def test_what_comes_before_the_first_turn(tmp_path):
         with Supervisor(memory, engine=engine, memory_tools="never") as boss:
             furnish = boss.books.furnish
 
-            def furnished(run, engine):
-                made = furnish(run, engine)
+            def furnished(*about):
+                made = furnish(*about)
                 memory.as_agent("boss").append("In between.", "decisions/api", priority="critical")
                 return made
 
