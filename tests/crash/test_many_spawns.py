@@ -109,7 +109,8 @@ class Hoard(dict):
         return found
 
 
-LEAK = 4_000  # bytes a spawn: what bounded caches still take in; far less than any session holds
+LEAK = 8_000  # bytes a spawn: bounded caches still take in 4,000, and a session that is kept is 8,000 more
+LASTING = 4_000  # after a thousand they are as full as they get
 
 
 def test_thirty_at_once_leave_nothing_behind(tmp_path):
@@ -128,5 +129,5 @@ def test_a_thousand_spawns_leave_nothing_behind(tmp_path, capsys):
     leaked, files, threads, most = grown(str(tmp_path / "ws"), 60, 880)
     with capsys.disabled():
         print(f"\n1,000 spawns, {most} at once: {leaked:.0f} bytes a spawn, {files} files, {threads} threads more")
-    assert leaked < LEAK
+    assert leaked < LASTING
     assert (files <= 2, threads <= 0) == (True, True), (files, threads)
