@@ -10,10 +10,11 @@ from synapse.entry import NEVER, RANK, SCOPES, Draft, Entry, addressees, check_p
 from synapse.errors import Forbidden, InvalidEntry, NoKey
 from synapse.records import canonical_body
 from synapse.typed import NamedTuple
-from synapse.workspace import Agent, Settings, authority_in
+from synapse.workspace import CONSOLIDATOR, Agent, Settings, authority_in
 
 MAX_BODY = 1 << 20
 SEALED = frozenset(("private", "encrypted"))
+MERGED = "merged"
 
 
 class Effect(NamedTuple):
@@ -161,9 +162,15 @@ def visible(entry: Entry, agent: Agent | None) -> bool:
 
 
 def wakes(entry: Entry, agent: Agent) -> bool:
-    """Whether the entry is delivered to this agent at once."""
+    """Whether the entry is delivered to this agent at once. One that was merged of others is not: they were."""
     heard = RANK[entry.priority] <= max((RANK[p] for p in agent.notify), default=-1)
-    return heard and entry.author != agent.id and entry.trust != "unverified" and visible(entry, agent)
+    believed = entry.trust != "unverified" and not is_merged(entry)
+    return heard and believed and entry.author != agent.id and visible(entry, agent)
+
+
+def is_merged(entry: Entry) -> bool:
+    """Whether a night made the entry of others. The name is reserved, and no stranger is believed."""
+    return entry.author == CONSOLIDATOR and entry.trust != "unverified" and MERGED in entry.tags
 
 
 def judge(new: Entry, olds: Iterable[Entry], rivals: Iterable[Entry], disputed: Container[int]) -> list[Effect]:

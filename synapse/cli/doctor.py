@@ -177,10 +177,9 @@ def _authors(root: str, memory: Memory) -> Iterator[Finding]:
 
 
 def _namespaces(root: str, memory: Memory) -> Iterator[Finding]:
-    from synapse.consolidate import metrics
+    from synapse.consolidate import measured
 
-    used = {entry.namespace for entry in memory.as_agent("operator").read(limit=None)}
-    yield from _some("namespaces", "warn", list(metrics.shape(used)), "")
+    yield from _some("namespaces", "warn", list(measured(memory).shape), "")
 
 
 def _nights(root: str, memory: Memory) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from synapse import clock
 from synapse.cli.call import Call
 from synapse.cli.options import Options
+from synapse.entry import SECOND
 from synapse.errors import Conflict, InvalidQuery
 from synapse.typed import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from synapse.consolidate import Act, Done, Plan
 
 _DOES = {"archive": "would file away", "merge": "would merge", "escalate": "would escalate"}
+_DAY = 86_400 * SECOND
 _DID = {"archive": "filed away", "merge": "merged", "escalate": "escalated"}
 
 
@@ -21,15 +23,17 @@ def defrag_options(parser: Options) -> None:
     add = parser.add_argument
     add("--plan", action="store_true", help="only say what would be done, and why")
     add("--phase", metavar="PHASES", help="only these of scan, merge, archive, changelog, metrics")
+    add("--date", metavar="DATE", help="run the whole night of this local date, such as 2026-02-03, if it is not done")
     add("--as-of", metavar="WHEN", help="by what is past its time at another time, such as 2026-03-01; with --plan")
 
 
 def defrag(call: Call) -> None:
-    todo, phases = _planned(call), _phases(call.args.phase)
-    if call.args.plan or not todo.acts:
-        told, words = [act_json(act) for act in todo.acts], _DOES
+    if call.args.date:
+        told, words = [done_json(each) for each in _night(call)], _DID
+    elif (todo := _planned(call)).acts and not call.args.plan:
+        told, words = [done_json(each) for each in _carried(call, todo.now)], _DID
     else:
-        told, words = [done_json(each) for each in _carried(call, phases, todo.now)], _DID
+        told, words = [act_json(act) for act in todo.acts], _DOES
     call.show(lambda: {"acts": told}, lambda: _lines(told, words))
 
 
@@ -68,14 +72,30 @@ def _planned(call: Call) -> Plan:
     return plan(gather(store, now), now, store.settings, _phases(call.args.phase))
 
 
-def _carried(call: Call, phases: Sequence[str], now: int) -> Sequence[Done]:
+def _night(call: Call) -> Sequence[Done]:
+    """The job of a local date, as a daemon would run it: it stands for that date."""
+    from synapse.consolidate import night
+    from synapse.consolidate.night import date_of
+
+    args, now = call.args, call.memory.store.clock()
+    if args.plan or args.phase or args.as_of:
+        raise InvalidQuery("--date runs the whole night of a date, now: leave --plan, --phase and --as-of out")
+    if date_of(args.date) > clock.day(now + _DAY):
+        raise InvalidQuery(f"it is not {args.date} anywhere yet", date=args.date)
+    done = night(call.memory, args.date, now)
+    if not done.ran:
+        raise Conflict(f"the night of {args.date} is done, or somebody is at it; `synapse defrag` runs one by hand")
+    return done.acts
+
+
+def _carried(call: Call, now: int) -> Sequence[Done]:
     from synapse.consolidate import claim, run
     from synapse.consolidate.night import JOB
 
     right = claim(call.memory, JOB, clock.day(now), now, again=True)
     if right is None:
         raise Conflict("somebody is consolidating just now; look again later")
-    return run(call.memory, right, now, phases=phases).acts
+    return run(call.memory, right, now, phases=_phases(call.args.phase)).acts
 
 
 def _phases(text: str | None) -> tuple[str, ...]:

@@ -67,7 +67,7 @@ def claim(mem: Memory, job: str, local_date: str, now: int, *, again: bool = Fal
     """The right to run a job for this date, or None: somebody is at it, or it is done. Whoever has it says `finish`
     at the end. `again` is for a run by hand: it may come after the job is done, and does not stand for it."""
     operators_alone(f"run {job}")
-    store, key = mem.store, f"{job}:{_date(local_date)}"
+    store, key = mem.store, f"{job}:{date_of(local_date)}"
     store.index.catch_up()
     records = store.index.keyed(key)
     last = records[-1].fields if records else {}
@@ -167,7 +167,8 @@ def _running(right: Claim, phase: str | None) -> Pending:
     return Pending("night", CONSOLIDATOR, fields, key=right.key)
 
 
-def _date(text: str) -> str:
+def date_of(text: str) -> str:
+    """A date as it is written; InvalidQuery where it is none."""
     from datetime import date
 
     try:
@@ -177,10 +178,11 @@ def _date(text: str) -> str:
 
 
 class Measured(NamedTuple):
-    """What the nights measured, oldest first, and what is wrong with them."""
+    """What the nights measured, oldest first; what is wrong with them; what is wrong with the namespaces in use."""
 
     nights: tuple[metrics.Measure, ...]
     worries: tuple[str, ...]
+    shape: tuple[str, ...] = ()
 
 
 def measured(mem: Memory) -> Measured:
@@ -189,4 +191,6 @@ def measured(mem: Memory) -> Measured:
     store.fresh()
     found = metrics.measures(nights(store))
     since = store.log.at(1).at if store.index.cursor() else None
-    return Measured(tuple(found), tuple(metrics.idleness(found, since, store.clock())))
+    used = [weight.namespace for weight in unfiled.weights(store.index.query)]
+    worries = metrics.idleness(found, since, store.clock())
+    return Measured(tuple(found), tuple(worries), tuple(metrics.shape(used)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import groupby
 
-from synapse.authority import SEALED, visible
+from synapse.authority import MERGED, SEALED, is_merged, visible
 from synapse.clock import seconds
 from synapse.consolidate.likeness import gist, similarity
 from synapse.digest import sha256
@@ -20,7 +20,7 @@ from synapse.workspace import CONSOLIDATOR, OPERATOR, Agent, Settings, authority
 PHASES = ("scan", "merge", "archive", "changelog", "metrics")
 THRESHOLD = 0.85
 AT_ONCE = 500
-MERGED, ESCALATED = "merged", "escalated"
+ESCALATED = "escalated"
 _QUOTE = 2_000
 
 
@@ -143,11 +143,6 @@ def merged(alike: Sequence[Entry], now: int) -> Made:
         timestamp=newest.timestamp,
     )
     return _made(draft, alike, min(entry.authority for entry in alike))
-
-
-def is_merged(entry: Entry) -> bool:
-    """Whether an earlier night made the entry of others. The name is reserved, and no stranger is believed."""
-    return entry.author == CONSOLIDATOR and entry.trust != "unverified" and MERGED in entry.tags
 
 
 def _place(entry: Entry) -> tuple[object, ...]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from synapse import namespace as ns
-from synapse.consolidate.plan import State, is_escalation, is_merged
+from synapse.authority import is_merged
+from synapse.consolidate.plan import State, is_escalation
 from synapse.entry import Entry
 from synapse.index import unfiled
 from synapse.typed import TYPE_CHECKING

@@ -67,3 +67,18 @@ def test_stats_tell_of_the_nights(run):
     (night,) = json.loads(run("stats", "--json"))["nights"]
     assert (night["filed"], night["written"]) == (1, 3)
     assert {row["name"] for row in night["namespaces"]} == {"api", "system/changelog"}
+
+
+def test_the_night_of_a_date_is_run_once(run):
+    assert run.old in run("defrag", "--date", "2026-02-03")
+    assert "the night of 2026-02-03 is done" in run("defrag", "--date", "2026-02-03")
+    assert run("defrag") == "nothing to do"
+    assert run("undo", "2026-02-03").startswith("undo")
+    for words in (("--date", "2026-02-04", "--plan"), ("--date", "2999-01-01"), ("--date", "tomorrow")):
+        assert run("defrag", *words).startswith("exit 2")
+
+
+def test_stats_warn_of_namespaces_that_are_hard_to_follow(run):
+    run("write", "--from", "a", "--namespace", "a/b/c/d", "deep")
+    assert "warning: a/b/c/d is deeper than 3 levels" in run("stats")
+    assert json.loads(run("stats", "--json"))["warnings"] == ["a/b/c/d is deeper than 3 levels"]

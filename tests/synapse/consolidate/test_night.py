@@ -3,10 +3,12 @@
 import pytest
 
 import synapse
+from synapse.authority import wakes
 from synapse.consolidate import Plan, State, apply, claim, finish, gather, night, plan, reach, run, undo
 from synapse.consolidate.night import LEASE
 from synapse.entry import SECOND
 from synapse.errors import Conflict, InvalidQuery, NotFound
+from synapse.notify import route
 from synapse.testing import FrozenClock
 from synapse.workspace import Agent, Settings
 
@@ -96,6 +98,20 @@ def test_near_duplicates_become_one_that_counts_for_the_least(world):
     third = mem.as_agent("b").append("The build takes 5 min!", "api", ttl="9d", to="agent:b")
     (again,) = night(mem, "2026-02-04", clock()).acts
     assert mem.as_agent("operator").get(again.id).derived_from == (found.id, third.id)
+
+
+def test_a_merge_wakes_nobody_again(world):
+    mem, clock = world
+    sleeper = mem.register(Agent("sleeper", read=("*",), notify=("critical", "important")))
+    sources = [mem.as_agent(id).append("The build takes 5 min", "api", priority="important") for id in ("a", "b")]
+    assert all(wakes(entry, sleeper) for entry in sources)
+    (done,) = night(mem, TODAY, clock()).acts
+    made = mem.as_agent("operator").get(done.id)
+    assert made.priority == "important"
+    assert not wakes(made, sleeper)
+    assert [to.tier for to in route(made, mem.agents())] == ["next"] * 5
+    assert not wakes(made._replace(tags=(), trust="unverified"), sleeper)
+    assert wakes(made._replace(author="a"), sleeper)  # a tag that anybody can write keeps nobody asleep
 
 
 def test_what_is_past_its_time_is_filed_by_month_and_whole(world):
