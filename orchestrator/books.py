@@ -158,21 +158,28 @@ class Books:
             return known, known.holder != self.holder.name or not known.running
         more = self._about(task, agent, *engine_of(task, agent), model)
         if task.force:
-            self.costs.admit(id, task, agent, parent)
-            return self.runs.begin(id, task, agent, self.holder.name, parent, None, **more), False
+            return self._begun(id, task, agent, parent, None, more), False
         key = f"intent:{intent_of(task.text, project=task.project, agent=task.agent, intent=task.intent)}"
         while True:
             begun = self.store.index.keyed(key)
             earlier = self.runs.get(str(begun[-1].fields["run"])) if begun else None
             if earlier is not None and self._answers(earlier):
                 return earlier, True
-            self.costs.admit(id, task, agent, parent)
-            still = _still(key, len(begun))
             try:
-                return self.runs.begin(id, task, agent, self.holder.name, parent, still, intent=key, **more), False
+                return self._begun(id, task, agent, parent, _still(key, len(begun)), more | {"intent": key}), False
             except Conflict:
-                self.costs.budget.leave(id)  # somebody else began it in this moment: look again
-                self.store.index.catch_up()
+                self.store.index.catch_up()  # somebody else began it in this moment: look again
+
+    def _begun(
+        self, id: str, task: Task, agent: Agent, parent: Run | None, unless: Guard | None, more: Mapping[str, Any]
+    ) -> Run:
+        """Counted, then on record; what does not come on record is not counted."""
+        where = self.costs.admit(id, task, agent, parent)
+        try:
+            return self.runs.begin(id, task, agent, self.holder.name, parent, unless, **more)
+        except SynapseError:
+            self.costs.withdraw(id, where)
+            raise
 
     def _about(self, task: Task, agent: Agent, engine_name: str, engine: Engine, model: str | None) -> dict[str, Any]:
         """What a run is begun with besides its task."""

@@ -44,8 +44,8 @@ class Costs:
 
     # -- runs --------------------------------------------------------------------------------------
 
-    def admit(self, id: str, task: Task, agent: Agent, parent: Run | None) -> None:
-        """Count a spawn, or LimitReached."""
+    def admit(self, id: str, task: Task, agent: Agent, parent: Run | None) -> tuple[Scope, ...]:
+        """Count a spawn, or LimitReached; where it counts."""
         limits.check_depth(id, parent.depth + 1 if parent else 0, limits.tightened(self.policy.run, asked(task)))
         root = parent.root if parent else id
         where = limits.scopes(
@@ -64,6 +64,11 @@ class Costs:
                 raise
             self.forget_the_dead()  # whoever holds nothing any more keeps nobody out
             self.budget.admit(id, self.holder, where)
+        return where
+
+    def withdraw(self, id: str, where: tuple[Scope, ...]) -> None:
+        """What was admitted did not begin."""
+        self.budget.withdraw(id, where)
 
     def take_over(self, run: Run) -> None:
         self.budget.take_over(run.id, self.holder, self._where(run))

@@ -123,7 +123,8 @@ class Request(NamedTuple):
 
 class Turn(NamedTuple):
     """What came of one step. `session` names the client's own conversation, to go on with. `blocked` is what a
-    client reported, in a structured result, as keeping it from its task."""
+    client reported, in a structured result, as keeping it from its task. `anew`: it had lost its conversation, and was
+    told all of it again."""
 
     text: str
     calls: tuple[Call, ...] = ()
@@ -133,6 +134,7 @@ class Turn(NamedTuple):
     native: Any = None
     session: str | None = None
     blocked: str | None = None
+    anew: bool = False
 
 
 @runtime_checkable

@@ -1,7 +1,7 @@
 """Tools of MCP servers, as their client: a command that speaks over its standard streams, or an address.
 
-The SDK is imported when a server is asked for. A server started here lives as long as the block that started it;
-its standard input closes when this process dies, however it dies, and a server has to end then.
+The SDK is imported when a server is asked for. A server started here lives as long as the block that started it. A
+keeper stands between it and us, as with coding clients: when this process dies, however it dies, nothing of it is left.
 """
 
 from __future__ import annotations
@@ -9,14 +9,19 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
+import sys
+import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from orchestrator.engine import Tool
+from orchestrator.engines.child import KEEPER
 from orchestrator.tools import SECONDS, ToolFailed, UserTool
 
 KEY = "synapse/idempotency_key"
+GRACE = "1.0"  # what a server has to end; the SDK waits two seconds
 _PAGES = 50
 
 
@@ -71,10 +76,29 @@ def _client(
 
     if isinstance(server, str) and "://" in server:
         return Client(server)
-    command, *arguments = shlex.split(server) if isinstance(server, str) else server
+    words = shlex.split(server) if isinstance(server, str) else list(server)
+    if shutil.which(words[0], path=(env or {}).get("PATH")) is None and not (folder and os.sep in words[0]):
+        raise FileNotFoundError(f"{words[0]} is not there to be run")
+    life = _lifeline(stack)
     said = stack.enter_context(open(log, "a", encoding="utf-8"))  # noqa: SIM115 (the stack closes it)
-    started = StdioServerParameters(command=command, args=arguments, env=dict(env) if env else None, cwd=folder)
+    started = StdioServerParameters(
+        command=sys.executable,
+        args=["-I", "-S", KEEPER, life, GRACE, *words],
+        env=dict(env) if env else None,
+        cwd=folder,
+    )
     return Client(stdio_client(started, errlog=said))
+
+
+def _lifeline(stack: AsyncExitStack) -> str:
+    """A named pipe that nobody but this process writes to: it closes when the process dies."""
+    folder = tempfile.mkdtemp(prefix="synapse-")  # the keeper removes it; we do where none began
+    stack.callback(shutil.rmtree, folder, ignore_errors=True)
+    path = os.path.join(folder, "life")
+    os.mkfifo(path, 0o600)
+    held = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+    stack.callback(os.close, held)
+    return path
 
 
 async def _listed(client: Any) -> list[Any]:

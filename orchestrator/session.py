@@ -273,6 +273,7 @@ class Session:
     def _keep(self, turn: Turn, sent: tuple[Segment, ...], reservation: Any, counted: int) -> None:
         """What was paid for is recorded before anything is done with it."""
         cost = self.books.settle(self, reservation, turn, counted)
+        sent = bill.begun_again(sent) if turn.anew else sent
         got = bill.got(turn, self.terms.label, self.terms.counter.count)
         usage = None if turn.usage.estimated else turn.usage
         line = dump(self._line(sent, got, usage, cost, turn.stop, turn.model))

@@ -117,7 +117,7 @@ class Budget:
         return self._decide(lambda db: _settle(db, reservation.id, None))
 
     def admit(self, run: str, holder: str, where: Iterable[Scope]) -> None:
-        """Count a spawn and the run as alive, in every scope, or LimitReached. Once admitted, it stays counted."""
+        """Count a spawn and the run as alive, in every scope, or LimitReached. It stays counted, unless withdrawn."""
         where = tuple(where)
 
         def decide(db: sqlite3.Connection) -> None:
@@ -125,6 +125,16 @@ class Budget:
                 _check_spawn(db, scope, run)
             db.executemany(_ADD, [(scope.name, 0, 0, 0, 0, 1) for scope in where])
             _enter(db, run, holder, where)
+
+        self._decide(decide)
+
+    def withdraw(self, run: str, where: Iterable[Scope]) -> None:
+        """What was admitted did not begin after all: it counts nowhere."""
+        where = tuple(where)
+
+        def decide(db: sqlite3.Connection) -> None:
+            db.execute("delete from live where run = ?", (run,))
+            db.executemany(_ADD, [(scope.name, 0, 0, 0, 0, -1) for scope in where])
 
         self._decide(decide)
 

@@ -20,7 +20,7 @@ from orchestrator.books import Books
 from orchestrator.engine import Engine
 from orchestrator.handlers import of_coordination, of_memory, of_user
 from orchestrator.holder import BEAT, LEASE
-from orchestrator.limits import Limits
+from orchestrator.limits import LimitReached, Limits
 from orchestrator.opening import Policy, by_default
 from orchestrator.runs import ATTEMPTS, Run, name
 from orchestrator.session import Handler, Session
@@ -104,11 +104,15 @@ class Supervisor:
         return self._runner.run(self.spawn(task))
 
     async def spawn(self, task: Task, *, parent: str | None = None) -> Result:
-        """Do a task, for a run that is its parent or for nobody, and wait for what comes of it."""
+        """Do a task, for a run that is its parent or for nobody, and wait for what comes of it. One that a limit does
+        not let begin is refused: a result without a run."""
         async with self:
             begun = self.books.now()
             above = None if parent is None else await self.desk(self.books.known, parent)
-            run = await self.start(task, parent=above)
+            try:
+                run = await self.start(task, parent=above)
+            except LimitReached as limit:
+                return Result("refused", "", "", why=str(limit))
             life = self._lives.get(run.id)
             if life is not None and run.at >= begun:
                 return await asyncio.shield(life)

@@ -49,7 +49,8 @@ class Outcome(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What came of a task. `repeated`: this work had been done, or is being done, by that run already."""
+    """What came of a task. `repeated`: this work had been done, or is being done, by that run already. `run` is empty
+    where a limit did not let it begin."""
 
     status: str
     text: str

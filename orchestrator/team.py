@@ -22,6 +22,8 @@ from orchestrator.task import Result, Task
 from synapse import yaml_text
 from synapse.core import Memory
 from synapse.errors import InvalidEntry, NotFound, SynapseError
+from synapse.records import Pending
+from synapse.workspace import OPERATOR
 
 MODELS = ("anthropic", "openai", "openai-chat")  # engines whose agents spawn and wait by themselves
 TOPIC = "plan"
@@ -77,9 +79,9 @@ class Team(NamedTuple):
         """Do what the brief asks for."""
         async with supervisor:
             work = _Work(self, supervisor, brief, project, force)
-            if await self._is_driven_by_tools(supervisor):
-                return await work.by_tools()
-            return await work.by_plan()
+            report = await (work.by_tools() if await self._is_driven_by_tools(supervisor) else work.by_plan())
+            await supervisor.desk(_taken_in, supervisor.books.memory, report.runs)
+            return report
 
     async def _is_driven_by_tools(self, supervisor: Supervisor) -> bool:
         agent = await supervisor.desk(supervisor.books.agent, self.lead)
@@ -213,9 +215,10 @@ class _Work:
         limits = {"max_tokens": team.max_tokens, "max_usd": team.max_usd} if parent is None else {}
         task = Task(text, agent, self.project, team.view_budget, role=role, force=self.force, **limits)  # type: ignore[arg-type]
         try:
-            return await self.boss.spawn(task, parent=parent)
+            result = await self.boss.spawn(task, parent=parent)
         except SynapseError as error:
-            return Result("refused", "", "", why=f"{agent}: {error}")
+            result = Result("refused", "", "", why=str(error))
+        return result if result.run else result._replace(why=f"{agent}: {result.why}")
 
 
 def _listed(results: Iterable[Result]) -> str:
@@ -224,6 +227,14 @@ def _listed(results: Iterable[Result]) -> str:
 
 def _line(result: Result) -> str:
     return f"{result.run or 'not begun'}: {result.status}, {result.entry or result.why}"
+
+
+def _taken_in(memory: Memory, runs: tuple[Result, ...]) -> None:
+    """Whoever gave the brief is told of the last word: on record, so that it is nobody's debt."""
+    last = runs[-1]
+    if last.entry:
+        about = {"agent": OPERATOR, "run": last.run, "epoch": 0, "state": "acked", "ids": [last.entry]}
+        memory.store.log.append(Pending("delivery", OPERATOR, about), once=f"told:{last.run}")
 
 
 def _plan(memory: Memory, planned: Result, lead: str, project: str) -> tuple[str, str]:

@@ -461,9 +461,9 @@ UNGATED = {
     ),
     **dict.fromkeys("floor_of version next_release act_at hidden shown lane_counts last_active".split(), NUMBER),
     **dict.fromkeys(
-        "run runs runs_by_state runs_by_root runs_by_parent deliveries deliveries_by_entry deliveries_by_run"
+        "blockers run runs runs_by_state runs_by_root runs_by_parent deliveries deliveries_by_entry deliveries_by_run"
         " deliveries_by_agent".split(),
-        "runs, and ids, for whoever runs the team; no text of an entry",
+        "runs, counts and ids, for whoever runs the team; no text of an entry",
     ),
     **dict.fromkeys("namespaces aid_of audiences agents get_meta token_counts".split(), "names, not entries"),
     **dict.fromkeys(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -11,12 +12,14 @@ from synapse.cli.call import Call
 from synapse.cli.options import Options
 
 BY = ("department", "agent", "project", "role", "model")
-HEADERS = ("runs", "done", "blocked", "failed", "running", "tokens", "cost", "overhead")
+HEADERS = ("runs", "done", "blocked", "failed", "running", "blockers", "tokens", "cost", "overhead")
 FAILED = ("failed", "timeout", "stopped", "refused")
 
 
 class Sum(NamedTuple):
-    """What a group of runs took. `overhead` is what memory cost of the work, as billed; None where nothing worked."""
+    """What a group of runs took. `blocked` are runs that ended so; `blockers` the critical entries in `blockers/`,
+    whatever became of the runs, None where nothing tells whose they are. `overhead` is what memory cost of the work,
+    as billed; None where nothing worked."""
 
     name: str
     runs: int
@@ -24,6 +27,7 @@ class Sum(NamedTuple):
     blocked: int
     failed: int
     running: int
+    blockers: int | None
     tokens: int
     cost: float | None
     overhead: float | None
@@ -44,8 +48,12 @@ def stats(call: Call) -> None:
     groups: dict[str, list[Told]] = {}
     for each in found:
         groups.setdefault(str(each.fields.get(by) or "-"), []).append(each)
-    sums = [_sum(call, name, groups[name]) for name in sorted(groups)]
-    whole = _sum(call, "in all", found)
+    reported = None if by == "model" else _blockers(call, by, since)
+    sums = [
+        _sum(call, name, groups.get(name, []), None if reported is None else reported[name])
+        for name in sorted({*groups, *(reported or ())})
+    ]
+    whole = _sum(call, "in all", found, sum(_blockers(call, "agent", since).values()))
     call.show(lambda: {"by": by, "groups": sums, "all": whole}, lambda: _drawn(by, sums, whole))
 
 
@@ -58,11 +66,12 @@ def _drawn(by: str, sums: list[Sum], whole: Sum) -> str:
 
 def _row(each: Sum) -> list[str]:
     counts = (each.runs, each.done, each.blocked, each.failed, each.running)
+    blockers = "-" if each.blockers is None else str(each.blockers)
     overhead = "-" if each.overhead is None else f"{each.overhead:.1%}"
-    return [each.name, *map(str, counts), number(each.tokens), money(each.cost), overhead]
+    return [each.name, *map(str, counts), blockers, number(each.tokens), money(each.cost), overhead]
 
 
-def _sum(call: Call, name: str, found: list[Told]) -> Sum:
+def _sum(call: Call, name: str, found: list[Told], blockers: int | None) -> Sum:
     states = [each.state for each in found]
     costs = [each.cost for each in found if each.cost is not None]
     spent = [parts for each in found if (parts := _overhead(call, each))]
@@ -74,10 +83,23 @@ def _sum(call: Call, name: str, found: list[Told]) -> Sum:
         states.count("blocked"),
         _any(states, FAILED),
         _any(states, ("running", "orphaned")),
+        blockers,
         sum(each.tokens for each in found),
         sum(costs) if costs else None,
         sum(parts[0] for parts in spent) / work if work else None,
     )
+
+
+def _blockers(call: Call, by: str, since: int) -> Counter[str]:
+    """How many critical entries there are in `blockers/`, by the project that they are in or by their author."""
+    agents, found = call.memory.store.agents(), Counter[str]()
+    for namespace, author, count in call.memory.store.index.query.db.run("blockers", {"since": since}):
+        agent = agents.get(author)
+        whose = {"project": namespace.partition("/")[2], "agent": author}
+        if agent is not None:
+            whose |= {"department": agent.department or "-", "role": agent.role}
+        found[whose.get(by, "-")] += count
+    return found
 
 
 def _overhead(call: Call, each: Told) -> list[Any]:

@@ -124,7 +124,7 @@ def ended(result: Result) -> str:
     tokens = number(usage.input_tokens + usage.output_tokens)
     again = ", as it did before (--force repeats it)" if result.repeated else ""
     lines = [
-        f"{result.run}: {result.status}{again}; {tokens} tokens, {money(result.cost)}, "
+        f"{result.run or 'not begun'}: {result.status}{again}; {tokens} tokens, {money(result.cost)}, "
         f"overhead {result.overhead.billed:.1%}"
     ]
     lines += [result.why] if result.why else []

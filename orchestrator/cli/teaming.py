@@ -12,8 +12,6 @@ from orchestrator.cli.told import money, number
 from synapse.cli.call import Call
 from synapse.cli.options import Options
 from synapse.cli.show import fields
-from synapse.records import Pending
-from synapse.workspace import OPERATOR
 
 if TYPE_CHECKING:
     from orchestrator.task import Result
@@ -45,15 +43,7 @@ def team(call: Call) -> int:
         lived = live(boss, work, quiet=args.quiet or call.json)
     report: Report = lived.value
     call.show(lambda: _as_json(report), lambda: _shown(report))
-    _taken_in(call, report.runs[-1])
     return lived.code(report.done)
-
-
-def _taken_in(call: Call, last: Result) -> None:
-    """The operator was told of it: on record, so that it is nobody's debt."""
-    if last.entry:
-        about = {"agent": OPERATOR, "run": last.run, "epoch": 0, "state": "acked", "ids": [last.entry]}
-        call.memory.store.log.append(Pending("delivery", OPERATOR, about))
 
 
 def _as_json(report: Report) -> dict[str, object]:

@@ -2,7 +2,8 @@
 
     python -I -S lifeline.py LIFE GRACE COMMAND...
 
-LIFE is the descriptor of one end of a pair of sockets; only the supervisor holds the other. A byte from there asks
+LIFE is the descriptor of one end of a pair of sockets, or the path of a named pipe; only the supervisor holds the other
+end. A byte from there asks
 for the end: SIGTERM, and SIGKILL after GRACE seconds. If it closes, the supervisor is dead, and there is only HASTE.
 When the command ends by itself, whatever it left behind ends at once. Its exit code is passed on as a shell would.
 
@@ -171,5 +172,21 @@ def _children(parent: int) -> list[int]:
     return found
 
 
+def _opened(life: str) -> int:
+    """The lifeline. One by its path may have closed before we came. Opened, the path has served its end."""
+    if life.isdigit():
+        return int(life)
+    found = os.open(life, os.O_RDONLY | os.O_NONBLOCK)
+    os.unlink(life)
+    os.rmdir(os.path.dirname(life))
+    try:
+        closed = not os.read(found, 1)
+    except BlockingIOError:
+        closed = False
+    if closed:
+        sys.exit(SIGNALLED + signal.SIGTERM)
+    return found
+
+
 if __name__ == "__main__":
-    sys.exit(Keeper(int(sys.argv[1]), float(sys.argv[2])).keep(sys.argv[3:]))
+    sys.exit(Keeper(_opened(sys.argv[1]), float(sys.argv[2])).keep(sys.argv[3:]))

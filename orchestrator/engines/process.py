@@ -97,7 +97,7 @@ class Process:
             try:
                 return await self._take(request, Session.read(request.session))
             except SessionLost:
-                pass
+                return (await self._take(request, None))._replace(anew=True)
         return await self._take(request, None)
 
     async def count(self, request: Request) -> int | None:

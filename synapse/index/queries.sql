@@ -149,6 +149,10 @@ from ids i left join staged s on s.rec = i.rec left join entries e on e.seq = i.
 -- name: namespaces
 select nid, name from namespaces
 
+-- name: blockers
+select n.name, a.name, count(*) from entries e join namespaces n using (nid) join authors a using (aid)
+where e.prio = 0 and e.at >= :since and n.name glob 'blockers/*' group by n.name, a.name
+
 -- name: lane_counts
 select nid, prio, sum(n) from lanes group by nid, prio
 

@@ -1,6 +1,7 @@
 """Agents in processes of their own, under the supervisor: bound to their run, ended with it."""
 
 import asyncio
+import json
 import os
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 import synapse
 from orchestrator import Supervisor, Task
 from orchestrator.engines.process import Process
+from orchestrator.folder import Folder
 
 CLIENT = """
 import os, subprocess, sys, time
@@ -137,3 +139,27 @@ def test_engines_are_declared_in_the_settings(tmp_path, client):
     settings.write_text(f"{settings.read_text()}engines:\n  mine:\n    kind: process\n    command: {list(script)}\n")
     with synapse.open(str(tmp_path / "own")) as memory, Supervisor(memory) as boss:
         assert boss.run(Task("Work", "eng-a")).text == "declared"
+
+
+def test_what_a_lost_session_is_told_again_is_counted_as_retry(mem, client, tmp_path):
+    """The client could resume, and did not have the session any more: the step began it again."""
+    body = f"""
+import json
+been, lost = os.path.exists({str(tmp_path / "been")!r}), "--resume" in sys.argv
+open({str(tmp_path / "been")!r}, "w").close()
+if lost and {{lose}}:
+    sys.exit("no such session")
+print(json.dumps({{{{"text": "Fine." if been else "", "session": "s-1"}}}}))
+"""
+    labels = {}
+    for lose in (True, False):
+        rules = ({"text": "text", "session": "session"},)
+        engine = client(body.format(lose=lose), form="lines", rules=rules, resume=["--resume", "{session}"])
+        engine.client = engine.client._replace(lost="no such session")
+        result = run(mem, engine, force=True)
+        (tmp_path / "been").unlink()
+        lines = list(Folder(mem.store.root, result.run).lines("ledger.jsonl"))
+        labels[lose] = [{segment[0] for segment in json.loads(line)["in"]} for line in lines]
+    assert (result.status, len(lines)) == ("done", 2)
+    assert labels[True] == [labels[False][0], {"retry"}]
+    assert labels[False][1] > {"retry", "task"}

@@ -187,6 +187,48 @@ def test_a_server_ends_with_a_killed_host(server):
     assert gone(pid)
 
 
+STUBBORN = """
+import os, signal, subprocess, sys
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+from mcp.server import MCPServer
+server = MCPServer("mule")
+
+@server.tool(name="books.pid")
+def pids() -> str:
+    return f"{os.getpid()} {child.pid}"
+
+try:
+    server.run("stdio")
+finally:
+    signal.pause()
+"""
+
+
+def test_nothing_of_a_server_outlives_a_killed_host(tmp_path):
+    """Not one that is deaf to its input's end and to SIGTERM, nor what it started in a session of its own."""
+    path = tmp_path / "mule.py"
+    path.write_text(STUBBORN)
+    with subprocess.Popen([sys.executable, "-c", HOST, str(path)], stdout=subprocess.PIPE, text=True) as host:
+        pids = [int(pid) for pid in host.stdout.readline().split()]
+        assert len(pids) == 2
+        assert all(map(alive, pids))
+        os.kill(host.pid, signal.SIGKILL)
+        host.wait(10)
+    assert [pid for pid in pids if not gone(pid)] == []
+
+
+def test_nothing_of_a_server_outlives_its_block(tmp_path):
+    path = tmp_path / "mule.py"
+    path.write_text(STUBBORN)
+
+    async def body(found):
+        return await tools.carry_out(found["books_pid"], {})
+
+    pids = [int(pid) for pid in within([sys.executable, str(path)], body).split()]
+    assert [pid for pid in pids if not gone(pid)] == []
+
+
 def test_a_server_is_reached_by_its_address(server, free_port):
     with subprocess.Popen([*server, str(free_port)], stderr=subprocess.PIPE, text=True) as running:
         try:

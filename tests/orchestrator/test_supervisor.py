@@ -182,6 +182,46 @@ def test_of_supervisors_that_begin_the_same_work_one_does(mem):
     assert sum(not result.repeated for result in results) == 1
 
 
+def test_a_race_that_was_lost_counts_as_no_child(world):
+    """The same work, begun by another in the moment between looking and beginning: it is one child of its parent."""
+    here = world(lambda seen: "Done.")
+    budget, agent = here.boss.books.costs.budget, here.boss.books.agent("eng-a")
+    parent, task = here.known(here.spawn("Lead it", "lead").run), Task("The very same", "eng-a")
+    here.time.elapsed += 3_600
+    admit = budget.admit
+
+    def beaten(run, holder, where):
+        budget.admit = admit
+        here.boss.books.admit(task, parent, "eng-a-first", here.boss._engine_for, None)
+        admit(run, holder, where)
+
+    budget.admit = beaten
+    run, repeated = here.boss.books.admit(task, parent, "eng-a-second", here.boss._engine_for, None)
+    assert (run.id, repeated, agent.id) == ("eng-a-first", True, run.agent)
+    assert (budget.standing(f"run:{parent.id}").runs, budget.standing(f"run:{parent.id}").live) == (1, 1)
+    assert budget.standing("department:web").runs == 2  # the lead and its child
+
+
+def test_a_task_that_a_limit_does_not_let_begin_is_refused(world):
+    calls = []
+    here = world(lambda seen: calls.append(1) or "Done.", settings="limits: {day: {children: 1}}\n")
+    assert here.spawn("The first", "eng-a").done
+    result = here.spawn("The second", "eng-b")
+    assert (result.status, result.run, result.done, len(calls)) == ("refused", "", False, 1)
+    assert "at its limit of children: 1 allowed" in result.why
+    assert len(here.boss.books.runs.all()) == 1
+
+
+def test_a_child_does_not_inherit_its_parents_model(world, cast):
+    here = world(cast(lead=spawning("eng-a", waits=True), **{"eng-a": lambda seen: "Done."}), model="usual")
+    here.mem.register(synapse.Agent("eng-b", department="web", model="own"))
+    result = here.spawn("Lead it", "lead", model="dear")
+    models = {run.agent: run.fields["model"] for run in here.boss.books.runs.all()}
+    assert (result.status, models) == ("done", {"lead": "dear", "eng-a": "usual"})
+    assert here.run(here.spawn("Work", "eng-b")).fields["model"] == "own"
+    assert here.run(here.spawn("Work again", "eng-b", model="mine")).fields["model"] == "mine"
+
+
 def test_a_run_can_be_stopped_by_anybody(world):
     here = world(lambda seen: Move("never", takes=10_000))
     stop = here.later(5, lambda: [here.boss.books.runs.stop(run.id, "operator", "enough") for run in running()])

@@ -6,8 +6,10 @@ import pytest
 
 import synapse
 from orchestrator import Supervisor, Team
+from orchestrator.cli import main
 from orchestrator.cli.example import AGENTS, TEAM
 from orchestrator.engines.scripted import Move, Scripted
+from orchestrator.limits import Limits
 from orchestrator.rehearsal import play
 from orchestrator.team import Part, parts, team_of
 from synapse.declared import parse_agent
@@ -95,6 +97,23 @@ def test_a_brief_goes_its_way(mem, team):
     assert [ids[run.run]["parent"] for run in report.runs] == [
         None, report.runs[0].run, *[report.runs[1].run] * 3, report.runs[0].run,
     ]  # fmt: skip
+
+
+def test_its_report_is_nobodys_debt(mem, team, capsys):
+    """The lead reports to whoever gave the brief, who is told of it here."""
+    report = act(mem, team, play)
+    mem.store.fresh()
+    (told,) = mem.store.index.query.deliveries(entry=report.runs[-1].entry)
+    assert (told["agent"], told["state"], told["run"]) == ("operator", "acked", report.runs[-1].run)
+    assert main(["--root", mem.store.root, "debts"]) == 0
+    assert capsys.readouterr().out == "no debts: every result was read\n"
+
+
+def test_a_team_that_a_limit_does_not_let_begin(mem, team):
+    with Supervisor(mem, engine=Scripted(play), limits=Limits(depth=0)) as boss:
+        report = asyncio.run(team.run(boss, "Say what you know", "hello"))
+    assert (report.status, [bool(run.run) for run in report.runs]) == ("refused", [True, False])
+    assert report.text.startswith("lead: run:lead-")
 
 
 def test_engineers_work_side_by_side(mem, team):

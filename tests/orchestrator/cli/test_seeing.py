@@ -74,9 +74,9 @@ def test_a_run_by_the_beginning_of_its_name(family, run):
 def test_stats(family, run):
     done = run("stats")
     rows = {line.split()[0]: line.split()[1:] for line in done.out.splitlines()}
-    assert rows["backend"] == ["1", "1", "0", "0", "0", "120", "$0.0100", "11.1%"]
+    assert rows["backend"] == ["1", "1", "0", "0", "0", "0", "120", "$0.0100", "11.1%"]
     assert rows["frontend"][:5] == ["1", "0", "0", "0", "1"]
-    assert rows["in"] == ["all", "3", "1", "0", "0", "2", "1,354", "$0.5100", "11.1%"]
+    assert rows["in"] == ["all", "3", "1", "0", "0", "2", "0", "1,354", "$0.5100", "11.1%"]
     assert [each["name"] for each in run("stats", "--by", "agent", "--json").json["groups"]] == [
         "eng-a",
         "eng-b",
@@ -84,6 +84,26 @@ def test_stats(family, run):
     ]
     assert run("stats", "--since", "2030-01-01").out == "no runs\n"
     assert run("stats", "--by", "moon").code == 2
+
+
+def test_stats_count_blockers_that_ended_no_run(family, run):
+    """A run may report two and be done, or be blocked without one."""
+    seat = family.memory.as_agent("eng-a")
+    for text in ("No key", "No disk"):
+        seat.append(text, "blockers/web", priority="critical")
+    seat.append("Only a note", "blockers/web", priority="info")
+    family.memory.as_agent("lead").append("No budget", "blockers/shop", priority="critical")
+
+    def blockers(*words):
+        return {each["name"]: each["blockers"] for each in run("stats", *words, "--json").json["groups"]}
+
+    assert blockers() == {"-": 1, "backend": 2, "frontend": 0}
+    assert blockers("--by", "project") == {"shop": 1, "web": 2}
+    assert blockers("--by", "agent") == {"eng-a": 2, "eng-b": 0, "lead": 1}
+    assert blockers("--by", "role") == {"engineer": 2, "project-lead": 1}
+    assert blockers("--by", "model") == {"m": None}
+    assert run("stats", "--json").json["all"]["blockers"] == 3
+    assert run("stats", "--json").json["all"]["blocked"] == 0
 
 
 def test_hostile_text_stays_text(office, run):

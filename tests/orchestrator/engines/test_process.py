@@ -88,6 +88,9 @@ def test_a_lost_session_starts_again():
     )
     turn = asyncio.run(made.step(request, asyncio.Event()))
     assert turn.text.startswith("do it\n\n## Your Earlier Output")
+    assert turn.anew
+    kept = asyncio.run(made.step(request._replace(session="s-9"), asyncio.Event()))
+    assert (kept.text, kept.anew) == ("go on", False)
 
 
 def test_totals_become_what_the_step_used():
