@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from synapse import namespace as ns
 from synapse import yaml_text
-from synapse.entry import words
+from synapse.entry import parse_ttl, words
 from synapse.errors import InvalidEntry, NewerProtocol
-from synapse.workspace import PROTOCOL, Agent, Settings, Skill
+from synapse.workspace import PROTOCOL, SIZES, Agent, Settings, Skill, parse_size
 from synapse.yaml_text import Fields, Value
 
 MAX_FILE = 64 << 10
 _DEPTH = 6
-_SETTINGS = frozenset("protocol name workspace namespaces ttl authority staging users".split())
+_SETTINGS = frozenset("protocol name workspace namespaces ttl authority staging users size_limits quota".split())
 
 
 # -- agents ----------------------------------------------------------------------------------------
@@ -90,7 +91,8 @@ def render_settings(settings: Settings) -> str:
     fields |= {"authority": "flat"} if settings.flat else {}
     fields |= {"ttl": dict(settings.ttl)} if settings.ttl else {}
     fields["staging"] = {"ttl": settings.staging_ttl, "limit": settings.staging_limit}
-    fields |= {"users": dict(settings.users)} if settings.users else {}
+    blocks = (("users", settings.users), ("size_limits", settings.sizes), ("quota", settings.quota))
+    fields |= {name: dict(pairs) for name, pairs in blocks if pairs}
     for key, value in settings.other:
         fields[key] = value  # type: ignore[assignment]
     return yaml_text.dump(fields)
@@ -118,6 +120,8 @@ def parse_settings(text: str, path: str = "") -> Settings:
         staging_ttl=staging.text("ttl") or defaults.staging_ttl,
         staging_limit=_or(staging.number("limit"), defaults.staging_limit),
         users=reader.pairs("users"),
+        sizes=_sizes(reader),
+        quota=_quota(reader),
         other=tuple((key, value) for key, value in fields.items() if _is_other(key, value)),
     )
     reader.finish()
@@ -127,6 +131,39 @@ def parse_settings(text: str, path: str = "") -> Settings:
 def _is_other(key: str, value: Value) -> bool:
     """Whether a setting is only kept; a plain list of namespaces declares nothing that is used here."""
     return key not in _SETTINGS or (key == "namespaces" and isinstance(value, list))
+
+
+def _sizes(reader: _Reader) -> tuple[tuple[str, str], ...]:
+    """`size_limits: off`, or a block: names that are known, and globs of namespaces."""
+    if _off(reader.fields.get("size_limits")):
+        return tuple((name, "off") for name in SIZES)
+    pairs = reader.pairs("size_limits")
+    for name, text in pairs:
+        try:
+            if name == "archive_retention":
+                parse_ttl(text)  # taken note of: the archive keeps everything
+            else:
+                ns.check_glob(name)
+                parse_size(text)
+        except InvalidEntry as error:
+            reader.problems.append(f"size_limits: {error}")
+    return pairs
+
+
+def _quota(reader: _Reader) -> tuple[tuple[str, str], ...]:
+    """Entries a day: `quota: 200` for each agent, or a block of agents, `default` for the others."""
+    value = reader.fields.get("quota")
+    if value is None or _off(value):
+        return ()
+    pairs = reader.pairs("quota") if isinstance(value, dict) else (("default", str(value)),)
+    for name, text in pairs:
+        if not (_off(text) or (text.isascii() and text.isdigit() and len(text) < 10)):
+            reader.problems.append(f"quota: {name}: {text!r} is not valid: write entries a day, or off")
+    return pairs
+
+
+def _off(value: Value) -> bool:
+    return value is False or (isinstance(value, str) and value.lower() in ("off", "none", "never"))
 
 
 def _protocol(value: Value, reader: _Reader) -> int:

@@ -343,6 +343,6 @@ class Store:
 def _settings_from(kept: str) -> Settings:
     """Settings as they were kept beside the index."""
     values = dict(zip(Settings._fields, json.loads(kept), strict=True))
-    for name in ("ttl", "users", "other"):
+    for name in ("ttl", "users", "sizes", "quota", "other"):
         values[name] = tuple((key, value) for key, value in values[name])
     return Settings(**values)

@@ -75,6 +75,10 @@ class Agent(NamedTuple):
         return frozenset((f"agent:{self.id}", *(f"team:{team}" for team in (*self.teams, *department))))
 
 
+SIZES = {"per_namespace": "500KB", "total_shared": "5MB", "per_entry": "64KB", "archive_retention": "off"}
+_UNITS = {"": 1, "B": 1, "KB": 1_000, "MB": 1_000_000, "GB": 10**9, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
+
+
 class Settings(NamedTuple):
     """What synapse.yaml declares; unknown keys are kept for whoever knows them."""
 
@@ -85,11 +89,29 @@ class Settings(NamedTuple):
     staging_ttl: str = "7d"
     staging_limit: int = 100
     users: tuple[tuple[str, str], ...] = ()
+    sizes: tuple[tuple[str, str], ...] = ()
+    quota: tuple[tuple[str, str], ...] = ()
     other: tuple[tuple[str, object], ...] = ()
 
     @property
     def ttls(self) -> dict[str, str]:
         return dict(self.ttl)
+
+    @property
+    def declared(self) -> tuple[str, ...]:
+        """The namespaces that a plain list names, if there is one."""
+        found = dict(self.other).get("namespaces")
+        return tuple(str(glob) for glob in found) if isinstance(found, list) else ()
+
+    def size(self, name: str) -> int | None:
+        """How many bytes `size_limits` allow to one of what SIZES names; None: any number."""
+        return parse_size(dict(self.sizes).get(name, SIZES[name]))
+
+    def daily(self, agent: str) -> int | None:
+        """How many entries a day an agent should not exceed; None: any number."""
+        quotas = dict(self.quota)
+        text = quotas.get(agent, quotas.get("default", "off"))
+        return int(text) if text.isdigit() else None
 
 
 def settled(agent: Agent) -> Agent:
@@ -125,6 +147,18 @@ def settled_settings(settings: Settings) -> Settings:
         parse_ttl(ttl)
     parse_ttl(settings.staging_ttl)
     return settings
+
+
+def parse_size(text: str) -> int | None:
+    """Bytes of a size such as `500KB`, `5 MB`, `64KiB` or a plain number; None is no limit (`off`)."""
+    word = text.strip().upper()
+    if word in ("OFF", "NONE", "NEVER"):
+        return None
+    number = word.rstrip("KMGIB ")
+    unit = word[len(number) :].strip()
+    if not number.isascii() or not number.isdigit() or len(number) > 12 or unit not in _UNITS:
+        raise InvalidEntry(f"size {text!r} is not valid: write a number and KB or MB, or off", size=text)
+    return int(number) * _UNITS[unit]
 
 
 def authority_in(agent: Agent, namespace: str, flat: bool = False) -> int:

@@ -456,7 +456,7 @@ UNGATED = {
     "staged": "asked of the seat one by one",
     **dict.fromkeys(
         "outdone lapsed comparable brought_back filings_of weights of_night nights written_since"
-        " in_dispute_now".split(),
+        " in_dispute_now sized long received busy".split(),
         "for consolidation, the operator's",
     ),
     **dict.fromkeys("floor_of version next_release act_at hidden shown lane_counts last_active".split(), NUMBER),

@@ -26,7 +26,7 @@ def stats(call: Call) -> None:
     from synapse.consolidate import measured
 
     found = measured(call.memory)
-    told = {"nights": [_json(each) for each in found.nights], "warnings": [*found.worries, *found.shape]}
+    told = {"nights": [_json(each) for each in found.nights], "warnings": [*found.worries, *found.remarks]}
     call.show(lambda: told, lambda: _text(found, call.args.nights))
 
 
@@ -40,7 +40,7 @@ def _text(found: Measured, nights: int) -> str:
     from synapse.cli.table import table
     from synapse.consolidate.metrics import per_namespace, plot
 
-    parts = [f"warning: {each}" for each in (*found.worries, *found.shape)]
+    parts = [f"warning: {each}" for each in (*found.worries, *found.remarks)]
     if not found.nights:
         return "\n".join([*parts, "no night yet: `synapse defrag`, or have one run every night"])
     parts += ["entries", *plot([each.entries for each in found.nights], WIDTH - 11), ""]

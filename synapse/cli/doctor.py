@@ -179,7 +179,7 @@ def _authors(root: str, memory: Memory) -> Iterator[Finding]:
 def _namespaces(root: str, memory: Memory) -> Iterator[Finding]:
     from synapse.consolidate import measured
 
-    yield from _some("namespaces", "warn", list(measured(memory).shape), "")
+    yield from _some("namespaces", "warn", list(measured(memory).remarks), "")
 
 
 def _nights(root: str, memory: Memory) -> Iterator[Finding]:

@@ -14,27 +14,29 @@ from synapse.typed import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from synapse.consolidate import Act, Done, Plan
 
-_DOES = {"archive": "would file away", "merge": "would merge", "escalate": "would escalate"}
+_DOES = {"archive": "would file away", "merge": "would merge", "escalate": "would escalate", "warn": "would warn"}
 _DAY = 86_400 * SECOND
-_DID = {"archive": "filed away", "merge": "merged", "escalate": "escalated"}
+_DID = {"archive": "filed away", "merge": "merged", "escalate": "escalated", "warn": "warned"}
 
 
 def defrag_options(parser: Options) -> None:
     add = parser.add_argument
     add("--plan", action="store_true", help="only say what would be done, and why")
-    add("--phase", metavar="PHASES", help="only these of scan, merge, archive, changelog, metrics")
+    add("--phase", metavar="PHASES", help="only these of scan, merge, archive, enforce, changelog, metrics")
     add("--date", metavar="DATE", help="run the whole night of this local date, such as 2026-02-03, if it is not done")
     add("--as-of", metavar="WHEN", help="by what is past its time at another time, such as 2026-03-01; with --plan")
 
 
 def defrag(call: Call) -> None:
+    remarks: tuple[str, ...] = ()
     if call.args.date:
         told, words = [done_json(each) for each in _night(call)], _DID
     elif (todo := _planned(call)).acts and not call.args.plan:
         told, words = [done_json(each) for each in _carried(call, todo.now)], _DID
     else:
-        told, words = [act_json(act) for act in todo.acts], _DOES
-    call.show(lambda: {"acts": told}, lambda: _lines(told, words))
+        told, words, remarks = [act_json(act) for act in todo.acts], _DOES, todo.remarks
+    more = {"remarks": remarks} if remarks else {}
+    call.show(lambda: {"acts": told} | more, lambda: "\n".join([_lines(told, words), *map(_remark, remarks)]))
 
 
 def undo_options(parser: Options) -> None:
@@ -53,7 +55,11 @@ def undo(call: Call) -> None:
 def act_json(act: Act) -> dict[str, Any]:
     """An act for programs: each of its entries, why, and what took its place."""
     heirs = act.heirs or ("",) * len(act.ids)
-    entries = [{"id": id} | ({"by": heir} if heir else {}) for id, heir in zip(act.ids, heirs, strict=True)]
+    notes = act.notes or ("",) * len(act.ids)
+    entries = [
+        {"id": id} | ({"by": heir} if heir else {}) | ({"note": note} if note else {})
+        for id, heir, note in zip(act.ids, heirs, notes, strict=True)
+    ]
     told: dict[str, Any] = {"phase": act.phase, "kind": act.kind, "reason": act.reason, "entries": entries}
     return told | ({"to": list(act.made.draft.addressees)} if act.kind == "escalate" and act.made else {})
 
@@ -108,6 +114,10 @@ def _phases(text: str | None) -> tuple[str, ...]:
     return tuple(asked)
 
 
+def _remark(text: str) -> str:
+    return f"note: {text}"
+
+
 def _lines(told: Sequence[dict[str, Any]], words: dict[str, str]) -> str:
     """Entry by entry: what, which, why."""
     lines = []
@@ -116,5 +126,9 @@ def _lines(told: Sequence[dict[str, Any]], words: dict[str, str]) -> str:
         into = f" into {act['wrote']}" if "wrote" in act else ""
         for entry in act["entries"]:
             by = f" by {entry['by']}" if "by" in entry else ""
-            lines.append(f"{number}{act['phase']:<8} {words[act['kind']]} {entry['id']}{into}: {act['reason']}{by}")
+            note = f" ({entry['note']})" if "note" in entry else ""
+            what = f"{words[act['kind']]} {entry['id']}{into}: {act['reason']}{by}{note}"
+            lines.append(f"{number}{act['phase']:<8} {what}")
+        if not act["entries"]:
+            lines.append(f"{number}{act['phase']:<8} {words[act['kind']]}: {act['reason']}")
     return "\n".join(lines) or "nothing to do"

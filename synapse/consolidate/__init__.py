@@ -4,9 +4,10 @@
 that `claim` gives; `undo` takes it back. All of it is appended records: no entry is changed, and nothing is deleted.
 """
 
+from synapse.consolidate.acts import Act
 from synapse.consolidate.carry import Done, apply
 from synapse.consolidate.night import Claim, Measured, Night, claim, finish, measured, night, reach, run
-from synapse.consolidate.plan import PHASES, Act, Plan, State, plan
+from synapse.consolidate.plan import PHASES, Plan, State, plan
 from synapse.consolidate.state import gather
 from synapse.consolidate.undo import Undone, undo
 

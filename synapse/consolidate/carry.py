@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from synapse.authority import admit
-from synapse.consolidate.plan import Act, Plan
+from synapse.consolidate.acts import Act
+from synapse.consolidate.plan import Plan
 from synapse.core import operators_alone
 from synapse.digest import sha256
 from synapse.entry import Entry
@@ -47,12 +48,13 @@ def carry(store: Store, act: Act, night: str, guard: Guard | None) -> Done:
     if act.made is not None:
         made = store.log.append(
             Pending("entry", CONSOLIDATOR, about | {"why": act.reason}, _entry(store, act)),
-            once=f"{act.kind}:{_sources(act)}",
+            once=f"{act.kind}:{_sources(act)}" if act.ids else f"{night}:{act.kind}:{act.made.draft.tags[-1]}",
             unless=guard,
         )
         heir = made.id
         seqs.append(made.seq)
-    seqs.append(_file(store, act, heir, about, guard).seq)
+    if act.ids:
+        seqs.append(_file(store, act, heir, about, guard).seq)
     store.index.catch_up()  # here, and not under the log's lock at the next act: writers wait for that one
     return Done(act, tuple(seqs), heir)
 
@@ -62,6 +64,8 @@ def _file(store: Store, act: Act, heir: str | None, about: dict[str, Any], guard
     heirs = [heir] if heir else list(act.heirs)
     if heirs:
         fields["heirs"] = heirs
+    if act.notes:
+        fields["notes"] = list(act.notes)
     once = f"{about['night']}:{act.kind}:{_sources(act)}"
     return store.log.append(Pending("archive", CONSOLIDATOR, fields), once=once, unless=guard)
 

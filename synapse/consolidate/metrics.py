@@ -48,7 +48,7 @@ def measured(
     left = {weight.namespace: weight for weight in after}
     names = sorted({weight.namespace for weight in (*before, *after)})
     was = {weight.namespace: weight.bytes for weight in before}
-    none = Weight("", 0, 0)
+    none = Weight("", 0, 0, 0)
     acts = list(done)
     return {
         "entries": sum(weight.entries for weight in after),

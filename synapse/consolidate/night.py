@@ -14,7 +14,9 @@ from synapse.clock import seconds
 from synapse.consolidate import metrics, pages
 from synapse.consolidate.carry import Done, carry
 from synapse.consolidate.plan import PHASES, plan
-from synapse.consolidate.state import gather
+from synapse.consolidate.room import TOLD
+from synapse.consolidate.room import remarks as remarked
+from synapse.consolidate.state import crowded, measure, outworn
 from synapse.core import operators_alone
 from synapse.entry import SECOND
 from synapse.errors import Conflict, InvalidQuery
@@ -112,22 +114,29 @@ def run(
     """Carry out these phases by a right that one has. What a run by hand does goes by its time of day, too."""
     name = f"{right.date}T{seconds(now)[11:19]}" if right.by_hand else right.date
     store, floor, done = mem.store, looked_until(mem.store), list[Done]()
-    todo = plan(gather(store, now, floor), now, store.settings, phases)
-    query, before = store.index.query, unfiled.weights(store.index.query)
-    written = unfiled.written_since(query, floor, CONSOLIDATOR)
+    todo = plan(outworn(store, now, floor), now, store.settings, set(phases) - {"enforce"})
+    query, before = store.index.query, unfiled.weights(store.index.query, now)
+    written, looked = unfiled.written_since(query, floor, CONSOLIDATOR), todo.cursor
+    remarks, resumed = tuple[str, ...](), right.phase is not None
     for phase in PHASES[PHASES.index(right.phase or PHASES[0]) :]:
         if phase in phases:
             right = reach(mem, right, phase, now)
             if on_phase is not None:
                 on_phase(phase)
+            if phase == "enforce":  # how much there is only shows when the rest is filed away
+                todo = plan(crowded(store, now, floor), now, store.settings, (phase,))
+                remarks = todo.remarks
             done += [carry(store, act, name, right.fence) for act in todo.phase(phase)]
-        if phase == "changelog" and phase in phases and (written or done):
+        if phase == "changelog" and phase in phases and (written or done or resumed):
             pages.write(mem, right.date, name, floor, now, right.fence)
     told: dict[str, object] = {"acts": len(done)}
     if "merge" in phases:
-        told["cursor"] = todo.cursor
+        told["cursor"] = looked
+    if remarks:
+        told["remarks"] = list(remarks[:TOLD])
     if "metrics" in phases:
-        after, disputed = unfiled.weights(query), unfiled.disputed(query, now)
+        after = unfiled.weights(query, now) if done or written else before
+        disputed = unfiled.disputed(query, now)
         told |= metrics.measured(before, after, done, written, disputed)
     finish(mem, right, **told)
     return Night(name, True, tuple(done))
@@ -178,11 +187,11 @@ def date_of(text: str) -> str:
 
 
 class Measured(NamedTuple):
-    """What the nights measured, oldest first; what is wrong with them; what is wrong with the namespaces in use."""
+    """What the nights measured, oldest first; what is wrong with them; what there is to remark on the namespaces."""
 
     nights: tuple[metrics.Measure, ...]
     worries: tuple[str, ...]
-    shape: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
 
 def measured(mem: Memory) -> Measured:
@@ -191,6 +200,6 @@ def measured(mem: Memory) -> Measured:
     store.fresh()
     found = metrics.measures(nights(store))
     since = store.log.at(1).at if store.index.cursor() else None
-    used = [weight.namespace for weight in unfiled.weights(store.index.query)]
     worries = metrics.idleness(found, since, store.clock())
-    return Measured(tuple(found), tuple(worries), tuple(metrics.shape(used)))
+    room = measure(store, store.clock(), looked_until(store))
+    return Measured(tuple(found), tuple(worries), tuple(remarked(room, store.settings)))

@@ -10,16 +10,17 @@ from itertools import groupby
 
 from synapse.authority import MERGED, SEALED, is_merged, visible
 from synapse.clock import seconds
+from synapse.consolidate.acts import Act, Made, filing, without
 from synapse.consolidate.likeness import gist, similarity
+from synapse.consolidate.room import Room, enforce, remarks
 from synapse.digest import sha256
 from synapse.entry import NEVER, RANK, SECOND, TRUST, Draft, Entry
 from synapse.index.unfiled import Lapsed, Outdone
 from synapse.typed import NamedTuple
 from synapse.workspace import CONSOLIDATOR, OPERATOR, Agent, Settings, authority_in
 
-PHASES = ("scan", "merge", "archive", "changelog", "metrics")
+PHASES = ("scan", "merge", "archive", "enforce", "changelog", "metrics")
 THRESHOLD = 0.85
-AT_ONCE = 500
 ESCALATED = "escalated"
 _QUOTE = 2_000
 
@@ -35,34 +36,16 @@ class State(NamedTuple):
     filed: Collection[str] = ()
     spared: Collection[tuple[str, str]] = ()
     agents: Sequence[Agent] = ()
-
-
-class Made(NamedTuple):
-    """An entry that the consolidator is to write, with what it may count for."""
-
-    draft: Draft
-    authority: int
-    trust: str
-
-
-class Act(NamedTuple):
-    """One step: entries filed away, or, with `made`, one written first that they go into. `heirs` names, beside each
-    id, what took its place."""
-
-    phase: str
-    kind: str
-    ids: tuple[str, ...]
-    reason: str
-    heirs: tuple[str, ...] = ()
-    made: Made | None = None
+    room: Room = Room()
 
 
 class Plan(NamedTuple):
-    """What is to be done, in this order, to the memory as it was at a cursor."""
+    """What is to be done, in this order, to the memory as it was at a cursor; and what there is to remark on."""
 
     acts: tuple[Act, ...]
     cursor: int
     now: int
+    remarks: tuple[str, ...] = ()
 
     def phase(self, name: str) -> tuple[Act, ...]:
         return tuple(act for act in self.acts if act.phase == name)
@@ -72,18 +55,20 @@ def plan(state: State, now: int, settings: Settings, phases: Collection[str] = P
     """Everything that these phases have to do. No entry is filed away twice."""
     acts: list[Act] = []
     taken: set[str] = set()
+    kept = {id for id, phase in state.spared if phase == "enforce"}
     steps: dict[str, Callable[[], Iterator[Act]]] = {
         "merge": lambda: _merge(state, now),
         "archive": lambda: _archive(state, settings),
+        "enforce": lambda: enforce(state.room, now, settings, taken | kept),
     }
     for name, step in steps.items():
         for act in step() if name in phases else ():
-            left = [place for place, id in enumerate(act.ids) if id not in taken and (id, name) not in state.spared]
-            if len(left) == len(act.ids) or (left and act.made is None):
+            gone = [id in taken or (id, name) in state.spared for id in act.ids]
+            if not any(gone) or (not all(gone) and act.made is None):
                 taken.update(act.ids)
-                heirs = tuple(act.heirs[place] for place in left) if act.heirs else ()
-                acts.append(act._replace(ids=tuple(act.ids[place] for place in left), heirs=heirs))
-    return Plan(tuple(acts), state.cursor, now)
+                acts.append(without(act, gone))
+    noted = remarks(state.room, settings) if "enforce" in phases else ()
+    return Plan(tuple(acts), state.cursor, now, tuple(noted))
 
 
 # -- merge -----------------------------------------------------------------------------------------
@@ -93,10 +78,10 @@ def _merge(state: State, now: int) -> Iterator[Act]:
     """File away what was outdone; finish merges that were begun; make one entry of those that say the same."""
     by_reason = sorted(state.outdone, key=lambda each: each.reason)
     for reason, found in groupby(by_reason, key=lambda each: each.reason):
-        yield from _filing("merge", reason, [(each.id, each.by) for each in found])
+        yield from filing("merge", reason, [(each.id, each.by) for each in found])
     begun = [entry for entry in state.live if is_merged(entry)]
     half = {id: entry for entry in begun for id in entry.derived_from if id not in state.filed}
-    yield from _filing("merge", "merged", [(id, entry.id) for id, entry in half.items()])
+    yield from filing("merge", "merged", [(id, entry.id) for id, entry in half.items()])
     busy = {*half, *(entry.id for entry in half.values())}
     for alike in near_duplicates(entry for entry in state.live if entry.id not in busy):
         if all((entry.id, "merge") not in state.spared for entry in alike):
@@ -170,7 +155,7 @@ def _archive(state: State, settings: Settings) -> Iterator[Act]:
             reason = f"past its time and unresolved: told {' and '.join(rung)}"
             yield Act("archive", "escalate", (entry.id,), reason, made=escalation(entry, rung))
     past = [(each.id, "") for each in state.lapsed if each.id not in open_blockers]
-    yield from _filing("archive", "past its time", past)
+    yield from filing("archive", "past its time", past)
 
 
 def next_above(entry: Entry, first: Entry, agents: Sequence[Agent], settings: Settings) -> tuple[str, ...] | None:
@@ -211,14 +196,6 @@ def is_escalation(entry: Entry) -> bool:
 
 
 # -- both ------------------------------------------------------------------------------------------
-
-
-def _filing(phase: str, reason: str, found: Sequence[tuple[str, str]]) -> Iterator[Act]:
-    """Acts of a bearable size: each is one line of the log."""
-    for start in range(0, len(found), AT_ONCE):
-        part = found[start : start + AT_ONCE]
-        heirs = tuple(heir for _, heir in part)
-        yield Act(phase, "archive", tuple(id for id, _ in part), reason, heirs if any(heirs) else ())
 
 
 def _made(draft: Draft, sources: Sequence[Entry], authority: int) -> Made:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from synapse import namespace as ns
 from synapse.authority import is_merged
 from synapse.consolidate.plan import State, is_escalation
+from synapse.consolidate.room import ALL, OWN, PLACE, Room, Warned, over
 from synapse.entry import Entry
 from synapse.index import unfiled
+from synapse.index.query import Filter
 from synapse.typed import TYPE_CHECKING
-from synapse.workspace import CONSOLIDATOR
+from synapse.workspace import CONSOLIDATOR, OPERATOR
 
 if TYPE_CHECKING:
+    from synapse.index.query import Query
     from synapse.store import Store
 
 BLOCKERS = "blockers/*"
@@ -21,6 +24,11 @@ BLOCKERS = "blockers/*"
 def gather(store: Store, now: int, floor: int = 0) -> State:
     """What a night at this moment may have to do with. Entries are compared only where something was written after
     `floor`: what an earlier night compared, it compared."""
+    return outworn(store, now, floor)._replace(room=measure(store, now, floor))
+
+
+def outworn(store: Store, now: int, floor: int = 0) -> State:
+    """What a night may merge and archive."""
     store.fresh()
     query, cursor = store.index.query, store.index.horizon
     live = tuple(unfiled.comparable(query, now, floor, CONSOLIDATOR))
@@ -35,6 +43,41 @@ def gather(store: Store, now: int, floor: int = 0) -> State:
         spared=unfiled.brought_back(query),
         agents=tuple(query.declared.values()),
     )
+
+
+def crowded(store: Store, now: int, floor: int = 0) -> State:
+    """What a night may have to make room for, when the rest of it is done."""
+    store.fresh()
+    room, spared = measure(store, now, floor), unfiled.brought_back(store.index.query)
+    return State(cursor=store.index.horizon, spared=spared, room=room)
+
+
+def measure(store: Store, now: int, floor: int = 0) -> Room:
+    """How much room there is, and what takes it where there is too little. What is only told of is looked for in what
+    was written after `floor`."""
+    store.fresh()
+    query, settings = store.index.query, store.settings
+    weights = [weight for weight in unfiled.weights(query, now) if weight.shown and weight.namespace not in OWN]
+    shown = tuple((weight.namespace, weight.shown) for weight in weights)
+    full = [name for name, _, _ in over(shown, settings)]
+    return Room(
+        shown,
+        tuple(row for row in _sized(query, now, full) if row.namespace not in OWN),
+        tuple(_warnings(store, now)),
+        unfiled.long(query, floor, settings.size("per_entry")),
+        unfiled.busy(query, floor, (OPERATOR, CONSOLIDATOR)) if settings.quota else (),
+    )
+
+
+def _sized(query: Query, now: int, full: Collection[str]) -> Iterable[unfiled.Sized]:
+    return unfiled.sized(query, now, ("*",) if ALL in full else tuple(full)) if full else ()
+
+
+def _warnings(store: Store, now: int) -> Iterator[Warned]:
+    wanted = Filter(namespaces=(PLACE,), author=CONSOLIDATOR, limit=None)
+    for entry in store.index.query.page(None, wanted, now, store.index.horizon):
+        if entry.trust != "unverified" and len(entry.tags) == 2:
+            yield Warned(entry.id, entry.tags[1], entry.at)
 
 
 def _blockers(store: Store, past: Iterable[unfiled.Lapsed], now: int) -> Iterator[tuple[Entry, Entry]]:

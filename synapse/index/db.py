@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from synapse.errors import StoreError
 
-VERSION = "5"
+VERSION = "6"
 KEPT = 500
 _HERE = os.path.dirname(__file__)
 

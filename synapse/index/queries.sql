@@ -19,6 +19,9 @@ e.nid in ({within}) and e.prio in ({prios})
 -- fragment: asked_of_deliveries
 (:agent is null or agent = :agent) and (:run is null or run = :run) and (:entry is null or entry = :entry)
 
+-- fragment: bytes
+length(cast(t.body as blob)) + length(cast(t.head as blob))
+
 -- fragment: stands
 (f.until = :never or h.hidden < :never and h.archived = 0)
 
@@ -411,9 +414,28 @@ select a.seq, a.kind, a.fields from refs r join acts a on a.seq = r.seq
 where r.id = :id and a.kind in ('archive', 'restore', 'undo') order by a.seq
 
 -- name: weights
-select n.name, count(*), sum(length(cast(t.body as blob)) + length(cast(t.head as blob)))
+select n.name, count(*), sum({bytes}), sum(({bytes}) * ({live}))
 from entries e join texts t on t.rec = e.rec join namespaces n on n.nid = e.nid
 where e.archived = 0 group by e.nid order by n.name
+
+-- name: sized
+select e.seq, t.id, n.name, e.prio, e.at, {bytes},
+  (select count(*) from deliveries d where d.entry = t.id and d.state = 'rendered' and d.agent <> w.name),
+  exists (select 1 from disputes p where p.seq = e.seq) or exists (select 1 from fates f join entries l on l.seq = f.seq
+    where f.hider = e.seq and f.until < :never and l.archived = 0 and l.expires > :now)
+from entries e join texts t on t.rec = e.rec join namespaces n on n.nid = e.nid join authors w on w.aid = e.aid
+where e.nid in ({within}) and {live}
+
+-- name: long
+select t.id, length(cast(t.body as blob)) from entries e join texts t on t.rec = e.rec
+where e.seq > :floor and e.archived = 0 and length(cast(t.body as blob)) > :size order by e.seq
+
+-- name: received
+select max(at) from entries where seq <= :seq
+
+-- name: busy
+select w.name, e.at / :day as day, count(*) from entries e join authors w on w.aid = e.aid
+where e.at >= :at group by w.name, day order by day, w.name
 
 -- name: of_night
 select a.seq, a.at, a.kind, a.by, null, a.fields from acts a where a.seq > :floor and a.by = :by

@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 
-from synapse.entry import NEVER, Entry
+from synapse import namespace as ns
+from synapse.clock import day
+from synapse.entry import NEVER, SECOND, Entry
 from synapse.index.query import Query
 from synapse.records import Record, filings
 from synapse.typed import NamedTuple
+
+_DAY = 86_400 * SECOND
 
 
 class Outdone(NamedTuple):
@@ -34,6 +38,29 @@ class Weight(NamedTuple):
     namespace: str
     entries: int
     bytes: int
+    shown: int  # bytes of what is neither hidden nor past its time
+
+
+class Sized(NamedTuple):
+    """An entry that is shown, by what decides how long it stays where there is too little room. `uses` is how many
+    prompts of others it was in, `stays` that it stands in a dispute, or holds back what it outranked."""
+
+    seq: int
+    id: str
+    namespace: str
+    rank: int
+    at: int
+    bytes: int
+    uses: int
+    stays: bool
+
+
+class Busy(NamedTuple):
+    """How many entries an agent wrote on a day, by UTC."""
+
+    author: str
+    date: str
+    entries: int
 
 
 def outdone(query: Query, now: int) -> tuple[Outdone, ...]:
@@ -71,8 +98,28 @@ def _filing_acts(rows: Iterable[tuple[int, str, str]]) -> list[Record]:
     return [Record(seq, 0, kind, "", None, json.loads(fields)) for seq, kind, fields in rows]
 
 
-def weights(query: Query) -> tuple[Weight, ...]:
-    return tuple(Weight(*row) for row in query.db.run("weights"))
+def weights(query: Query, now: int) -> tuple[Weight, ...]:
+    return tuple(Weight(*row) for row in query.db.run("weights", {"now": now}))
+
+
+def sized(query: Query, now: int, globs: tuple[str, ...]) -> tuple[Sized, ...]:
+    """The entries that are shown in these namespaces. What is counted of their use is what prompts' receipts name."""
+    within = [nid for name, nid in query.names.items() if ns.matches_any(globs, name)]
+    rows = query.db.run("sized", {"now": now, "never": NEVER}, within=within)
+    return tuple(Sized(*row) for row in rows)
+
+
+def long(query: Query, floor: int, size: int | None) -> tuple[tuple[str, int], ...]:
+    """Entries longer than a size that came after a place in the log and are not filed away."""
+    return () if size is None else tuple(query.db.run("long", {"floor": floor, "size": size}))
+
+
+def busy(query: Query, floor: int, besides: tuple[str, ...]) -> tuple[Busy, ...]:
+    """Who wrote how much on each day from that of a place in the log on."""
+    row = query.db.run("received", {"seq": floor}).fetchone()
+    since = row[0] // _DAY * _DAY if row and row[0] else 0
+    rows = query.db.run("busy", {"at": since, "day": _DAY})
+    return tuple(Busy(author, day(date * _DAY), count) for author, date, count in rows if author not in besides)
 
 
 def written_by(query: Query, author: str, floor: int) -> list[Record]:

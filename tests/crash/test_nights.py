@@ -35,6 +35,16 @@ def opened(root, at=NIGHT):
     return synapse.open(root, clock=FrozenClock(at))
 
 
+def crowded(root, seed):
+    """A store that has been warned: there is too much in it."""
+    filled(root, seed)
+    with open(f"{root}/synapse.yaml", "a") as file:
+        file.write("size_limits: {per_namespace: 300, total_shared: 1KB}\n")
+    with opened(root, "2026-02-08T02:30:00Z") as mem:
+        mem.store.fresh(force=True)
+        assert {"warn"} <= {each.act.kind for each in night(mem, "2026-02-08", mem.store.clock()).acts}
+
+
 def filled(root, seed, size=30):
     """A store with something of everything in it, the same for a seed; of what is past its time at NIGHT, all is."""
     chance, clock = random.Random(seed), FrozenClock(START)
@@ -141,10 +151,10 @@ def deaths(chance):
         yield Death(append=chance.randint(1, 12), after=chance.random() < 0.5)
 
 
-def check(tmp_path, seed, killed):
+def check(tmp_path, seed, killed, fill=filled):
     """One store and a night on it, killed in these ways one after the other."""
     root, twin = str(tmp_path / f"s{seed}"), str(tmp_path / f"t{seed}")
-    filled(root, seed)
+    fill(root, seed)
     shutil.copytree(root, twin)
     with opened(root) as mem:
         before, first = originals(mem), state(mem)
@@ -174,16 +184,20 @@ def check(tmp_path, seed, killed):
     return died
 
 
-def walk(tmp_path, seeds):
+def walk(tmp_path, seeds, fill=filled):
     chance, died = random.Random(7), 0
     ways = deaths(chance)
     for seed in seeds:
-        died += check(tmp_path, seed, [next(ways) for _ in range(chance.randint(1, 3))])
+        died += check(tmp_path, seed, [next(ways) for _ in range(chance.randint(1, 3))], fill)
     return died
 
 
 def test_nights_killed_anywhere_come_to_the_same_end(tmp_path):
     assert walk(tmp_path, range(8)) >= 6
+
+
+def test_nights_that_make_room_come_to_the_same_end(tmp_path):
+    assert walk(tmp_path, range(6), crowded) >= 4
 
 
 @pytest.mark.soak

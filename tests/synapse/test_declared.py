@@ -83,6 +83,7 @@ def depth(value):
     return 0
 
 
+sizes = st.sampled_from(("off", "1", "500KB", "5 MB"))
 workspaces = st.builds(
     Settings,
     protocol=st.integers(0, PROTOCOL),
@@ -92,6 +93,8 @@ workspaces = st.builds(
     staging_ttl=st.sampled_from(("7d", "24h")),
     staging_limit=st.integers(0, 10**6),
     users=st.dictionaries(texts, component, max_size=3).map(dict.items).map(tuple),
+    sizes=st.dictionaries(component | st.just("api/*"), sizes, max_size=3).map(dict.items).map(tuple),
+    quota=st.dictionaries(component, st.sampled_from(("5", "off")), max_size=3).map(dict.items).map(tuple),
     other=st.dictionaries(keys, values.filter(lambda value: depth(value) < 5), max_size=3).map(dict.items).map(tuple),
 )
 

@@ -249,7 +249,7 @@ def test_a_dead_leader_s_night_is_taken_over_where_it_was(world):
     assert not night(mem, TODAY, clock() + LEASE - SECOND).ran
     phases = []
     assert night(mem, TODAY, clock() + LEASE, phases.append).ran
-    assert phases == ["archive", "changelog", "metrics"]
+    assert phases == ["archive", "enforce", "changelog", "metrics"]
     with pytest.raises(Conflict):
         reach(mem, dead, "archive", clock())
     with pytest.raises(Conflict):
