@@ -128,7 +128,7 @@ class Books:
         return self.memory.as_agent(run.agent, run.id, run.epoch)
 
     def folder(self, run: Run) -> Folder:
-        return Folder(self.root, run.id)
+        return Folder(self.root, run.id, lasting=not self._temporary)
 
     def result(self, run: Run) -> Result:
         """What came of a run that has ended."""

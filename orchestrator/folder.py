@@ -15,10 +15,11 @@ TRANSCRIPT, ERROR = "transcript.log", "error.txt"
 
 
 class Folder:
-    """`runs/{run}/` of a workspace."""
+    """`runs/{run}/` of a workspace. One that does not outlive its process is not `lasting`, and nothing is synced."""
 
-    def __init__(self, root: str, run: str) -> None:
+    def __init__(self, root: str, run: str, *, lasting: bool = True) -> None:
         self.path = os.path.join(root, "runs", run)
+        self._lasting = lasting
 
     def make(self) -> Folder:
         try:
@@ -38,7 +39,7 @@ class Folder:
                 data = line.encode("utf-8", "surrogatepass")
                 while data:
                     data = data[os.write(descriptor, data) :]
-                if sync:
+                if sync and self._lasting:
                     os.fdatasync(descriptor)
             finally:
                 os.close(descriptor)
@@ -54,7 +55,7 @@ class Folder:
             with open(descriptor, "w", encoding="utf-8", errors="surrogatepass", newline="") as file:
                 file.write(text)
                 file.flush()
-                if sync:
+                if sync and self._lasting:
                     os.fdatasync(file.fileno())
             os.rename(aside, path)
         except OSError as error:

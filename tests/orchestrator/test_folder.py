@@ -51,3 +51,14 @@ def test_what_is_not_there_is_said(folder):
         folder.read("output.md")
     with pytest.raises(StoreError, match="cannot be written"):
         Folder("/proc/none", "eng-1").record("steps.jsonl", "x\n")
+
+
+def test_what_does_not_last_is_not_synced(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr("os.fdatasync", synced.append)
+    for lasting in (True, False):
+        folder = Folder(str(tmp_path), f"eng-{lasting}", lasting=lasting).make()
+        folder.record("steps.jsonl", "{}\n")
+        folder.write("output.md", "done")
+        assert folder.read("output.md") == "done"
+        assert len(synced) == 2

@@ -1,0 +1,44 @@
+"""Many runs, side by side in processes of their own. What comes back is in the order that was asked for."""
+
+from __future__ import annotations
+
+import multiprocessing as mp
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+from scenarios.harness import counter, play
+from scenarios.reading import find, load
+from scenarios.schema import Scenario
+
+
+class Order(NamedTuple):
+    """One run that is asked for: a scenario by its name or file, an arm, a seed, and the parameters that are set."""
+
+    scenario: str
+    arm: str
+    seed: int
+    cell: tuple[tuple[str, Any], ...] = ()
+
+
+def played(orders: Sequence[Order], jobs: int = 1) -> Iterator[list[str]]:
+    """The lines of each run, in the order of the orders."""
+    if jobs <= 1 or len(orders) <= 1:
+        yield from map(_play, orders)
+        return
+    with mp.get_context("spawn").Pool(min(jobs, len(orders))) as pool:
+        yield from pool.imap(_play, orders, chunksize=1)
+
+
+def _play(order: Order) -> list[str]:
+    return play(_scenario(order.scenario, order.cell), order.arm, order.seed, _counter())
+
+
+@cache
+def _scenario(name: str, cell: tuple[tuple[str, Any], ...]) -> Scenario:
+    return load(find(name), dict(cell))
+
+
+@cache
+def _counter() -> Any:
+    return counter()

@@ -1,0 +1,303 @@
+"""The cast: what agents do where there is no model. Each is made of a policy and a seed, and sees what a model would
+see: its prompt, the schemas of its tools, and their results. It knows no memory, no scenario, no other agent.
+
+A worker reads its task, finds what the task needs in what it was shown, else searches if it has a tool for that, else
+finds out by itself, which is slow; then it works, and hands in what it knows. It believes what it reads: among several
+statements the one that reached it last, and within one text the one with most authority, then the newest. How much of
+a text it takes in, and how often it thinks of its tools, are chances that the policy sets.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from random import Random
+from typing import NamedTuple
+
+from orchestrator.engine import Call, Message
+from orchestrator.engines.scripted import Move, Seen
+from scenarios.schema import Size
+from scenarios.world import drawn, filler
+
+PATIENCE = 40.0  # seconds until an agent looks again for what another is finding out
+_VALUE = r"([A-Za-z0-9][A-Za-z0-9_-]*)"
+_HEAD = re.compile(r"^- \[[^\]]+\].*?authority (\d+)(?:, (?P<trust>[a-z]+))?(?:, (?P<at>\d{4}-\S+Z))?", re.MULTILINE)
+_ITEM = re.compile(r"- \[([a-z0-9_-]+)\] (.*)")
+
+
+class Policy(NamedTuple):
+    """How an agent goes about its work. Sizes in tokens, `thinks` in seconds."""
+
+    plays: str = "worker"
+    p_read: float = 1.0
+    tool_use: float = 1.0
+    claims: bool = True
+    window: int = 128_000
+    output: Size = Size(236, 601)
+    thinks: Size = Size(8, 25)
+
+
+class Player:
+    """One policy at play. It remembers nothing: what it has done stands in the conversation."""
+
+    def __init__(self, policy: Policy, seed: int) -> None:
+        self.policy, self.seed = policy, seed
+
+    def __call__(self, seen: Seen) -> Move:
+        part = _Part(self.policy, self.seed, seen)
+        move = part.coordinate() if self.policy.plays in ("cto", "lead") else part.work()
+        return move._replace(takes=move.takes + drawn(self.policy.thinks, part.random("thinks")))
+
+
+class Done(NamedTuple):
+    """A call that was made, and what it gave; None while nothing came."""
+
+    name: str
+    arguments: dict[str, object]
+    text: str | None
+
+
+class Task(NamedTuple):
+    """A task as its text says it."""
+
+    name: str
+    needs: tuple[str, ...]
+    places: tuple[tuple[str, str], ...]
+    steps: int
+    acts: bool
+    stages: tuple[tuple[tuple[str, str], ...], ...]
+
+
+class _Part:
+    """One step of one agent."""
+
+    def __init__(self, policy: Policy, seed: int, seen: Seen) -> None:
+        self.policy, self.seed, self.seen = policy, seed, seen
+        self.me = seen.system.split(None, 3)[2].strip(",.")
+        self.tools = {tool.name for tool in seen.tools}
+        self.done = list(_done(seen.messages))
+        text = next(message.text for message in seen.messages if message.label == "task")
+        self.task = read_task(text)
+        self.length = sum(len(message.text) for message in seen.messages) // 4
+
+    def random(self, *about: object) -> Random:
+        return Random(f"{self.seed} {self.me} {self.task.name} {self.seen.turn} {about}")
+
+    def chance(self, p: float, *about: object) -> bool:
+        """Whether something comes about that has this chance; the same whenever it is asked about the same."""
+        return p >= 1 or Random(f"{self.seed} {self.me} {self.task.name} {about}").random() < p
+
+    def says(self, words: str = "") -> str:
+        size = drawn(self.policy.output, self.random("output"))
+        return f"{words}\n\n{filler(size)}" if words else filler(size)
+
+    def made(self, name: str) -> list[Done]:
+        return [done for done in self.done if done.name == name]
+
+    # -- a worker --
+
+    def work(self) -> Move:
+        known = {need: self.reads(need) for need in self.task.needs}
+        unknown = [need for need, value in known.items() if value is None]
+        return (
+            self._shares(known)
+            or self._searches(unknown)
+            or self._finds_out(unknown)
+            or self._works(known, unknown)
+            or self._hands_in(known)
+            or self._ends(known)
+        )
+
+    def reads(self, subject: str) -> str | None:
+        """The value of a subject, as this agent takes it from what it was shown."""
+        best: tuple[int, int, str] | None = None
+        value = None
+        place = 0
+        for at, message in enumerate(self.seen.messages):
+            if message.role != "assistant":
+                for rank, when, found in _statements(message.text, subject):
+                    if (best is None or (at, rank, when) >= best) and self._takes_in(message, place, subject, found):
+                        best, value = (at, rank, when), found
+            place += len(message.text) // 4
+        return value
+
+    def _takes_in(self, message: Message, place: int, subject: str, value: str) -> bool:
+        """What it found out by itself it knows; of the rest, a share, and less of the middle of what is too long."""
+        if message.label == "work_obs":
+            return True
+        window, p = self.policy.window, self.policy.p_read
+        if self.length > window and window // 2 < place < self.length - window // 2:
+            p *= 0.5
+        return self.chance(p, "read", message.label, subject, value)
+
+    def _shares(self, known: dict[str, str | None]) -> Move | None:
+        """Write down what it found out itself, where it has a tool for that."""
+        if "append" not in self.tools:
+            return None
+        told = {str(done.arguments.get("body")) for done in self.made("append")}
+        notes = [found for found in self._found() if found not in told and self.chance(self.policy.tool_use, "share")]
+        if not notes:
+            return None
+        place, priority = self.task.places[0] if self.task.places else ("status/notes", "info")
+        return Move(self.says(), tuple(("append", _note(place, note, priority)) for note in notes))
+
+    def _found(self) -> list[str]:
+        """Statements that its own investigations gave."""
+        texts = [done.text.rsplit("\n", 1)[-1] for done in self.made("investigate") if done.text]
+        return list(dict.fromkeys(text for text in texts if not text.startswith(("Not found", "Nothing", "Error"))))
+
+    def _searches(self, unknown: list[str]) -> Move | None:
+        """Ask the memory for what it does not know, each subject once."""
+        if "memory_search" not in self.tools:
+            return None
+        asked = {str(done.arguments.get("query")) for done in self.made("memory_search")}
+        new = [need for need in unknown if need not in asked and self.chance(self.policy.tool_use, "search", need)]
+        if not new:
+            return None
+        return Move(self.says(), tuple(("memory_search", {"query": need}) for need in new))
+
+    def _finds_out(self, unknown: list[str]) -> Move | None:
+        """Find out by itself, one after another; what another has reserved is left to that one."""
+        for need in unknown:
+            if self._reserved(need):
+                continue
+            if self._has_to_reserve(need):
+                return Move(self.says(), (("claim", {"work": f"find out {need}"}),))
+            return Move(self.says(), (("investigate", {"subject": need}),))
+        return None
+
+    def _has_to_reserve(self, need: str) -> bool:
+        if "claim" not in self.tools or not self.policy.claims or not self.chance(self.policy.tool_use, "claim", need):
+            return False
+        tried = [done for done in self.made("claim") if done.arguments.get("work") == f"find out {need}"]
+        return not (tried and _is_mine(tried[-1]))
+
+    def _reserved(self, need: str) -> bool:
+        """Whether another was finding this out when it last asked."""
+        last = [n for n, done in enumerate(self.done)
+                if done.name == "claim" and done.arguments.get("work") == f"find out {need}"]  # fmt: skip
+        if not last or _is_mine(self.done[last[-1]]):
+            return False
+        looked = any(done.name == "memory_search" and done.arguments.get("query") == need
+                     for done in self.done[last[-1] + 1 :])  # fmt: skip
+        return not looked
+
+    def _works(self, known: dict[str, str | None], unknown: list[str]) -> Move | None:
+        if len(self.made("work")) < self.task.steps and not (self.task.acts and unknown):
+            arguments: dict[str, object] = {"task": self.task.name}
+            if self.task.acts:
+                arguments["using"] = _using(known)
+            return Move(self.says(), (("work", arguments),))
+        if not unknown:
+            return None
+        # Everything else is done, or waits for what others are finding out: look again in a while.
+        return Move(self.says(), tuple(("memory_search", {"query": need}) for need in unknown), takes=PATIENCE)
+
+    def _hands_in(self, known: dict[str, str | None]) -> Move | None:
+        if self.made("submit") or not (self.task.needs or self.task.steps):
+            return None
+        return Move(self.says(), (("submit", {"task": self.task.name, "using": _using(known)}),))
+
+    def _ends(self, known: dict[str, str | None]) -> Move:
+        handed = self.made("submit")
+        made = (handed[-1].text or "").removeprefix("Handed in.").strip() if handed else ""
+        found = " ".join(self._found())
+        told = " ".join(part for part in (f"{self.task.name} is done.", made, found) if part)
+        return Move(self.says(told))
+
+    # -- who gives out work --
+
+    def coordinate(self) -> Move:
+        """Give out stage after stage, and wait for each."""
+        stages, begun = self.task.stages, len(self.made("spawn_agent"))
+        waited = [done for done in self.made("wait") if done.text and not done.text.startswith("Nothing has ended")]
+        told = 0
+        for number, stage in enumerate(stages):
+            told += len(stage)
+            if begun < told:
+                return self._gives_out(stage, number)
+            if len(waited) <= number:
+                return Move(self.says(), (("wait", {}),))
+        return Move(self.says(f"{self.task.name}: all {begun} tasks have come back."))
+
+    def _gives_out(self, stage: tuple[tuple[str, str], ...], number: int) -> Move:
+        calls: list[tuple[str, dict[str, object]]] = []
+        if number == 0 and "append" in self.tools and not self.made("append"):
+            plan = "; ".join(f"{agent}: {text.splitlines()[0]}" for each in self.task.stages for agent, text in each)
+            calls.append(("append", {"namespace": f"projects/{self._project()}", "body": plan, "topic": "plan"}))
+        calls += [("spawn_agent", {"agent": agent, "task": text}) for agent, text in stage]
+        return Move(self.says(), tuple(calls))
+
+    def _project(self) -> str:
+        text = next(message.text for message in self.seen.messages if message.label == "task")
+        found = re.search(r"\(Project: ([a-z0-9_-]+)", text)
+        return found[1] if found else "notes"
+
+
+# -- Reading -----------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(256)
+def read_task(text: str) -> Task:
+    """What a task's text asks for. Only what stands at its margin is its own; the rest is for others."""
+    found = dict(re.findall(r"^(Task|Needs|Findings go to|Steps): (.+)$", text, re.MULTILINE))
+    needs = tuple(need.strip() for need in found.get("Needs", "").split(";") if need.strip())
+    places = tuple(re.findall(r"(\S+) \((\w+)\)", found.get("Findings go to", "")))
+    steps = found.get("Steps", "0")
+    return Task(found.get("Task", "?"), needs, places, int(steps.split(",")[0]), "every step" in steps, _stages(text))
+
+
+def _stages(text: str) -> tuple[tuple[tuple[str, str], ...], ...]:
+    stages: list[list[tuple[str, list[str]]]] = []
+    for line in text.splitlines():
+        item = _ITEM.fullmatch(line)
+        if re.fullmatch(r"Stage \d+:", line):
+            stages.append([])
+        elif item and stages:
+            stages[-1].append((item[1], [item[2]]))
+        elif stages and stages[-1] and line.startswith("  "):
+            stages[-1][-1][1].append(line[2:])
+    return tuple(tuple((agent, "\n".join(lines)) for agent, lines in stage) for stage in stages)
+
+
+@lru_cache(8_192)
+def _statements(text: str, subject: str) -> tuple[tuple[int, str, str], ...]:
+    """What a text says about a subject: authority and time of whoever says it, and the value."""
+    place = re.escape(subject)
+    pattern = rf"(?i:\b{place}(?: is(?: now)?|:) {_VALUE})|(?i:\buse {_VALUE}[^.\n]{{0,12}}? for {place}\b)"
+    found = []
+    for match in re.finditer(pattern, text):
+        heads = list(_HEAD.finditer(text, 0, match.start()))
+        head = heads[-1] if heads else None
+        rank = 0 if head is None or head["trust"] == "unverified" else int(head[1])
+        found.append((rank, (head["at"] or "") if head else "", match[1] or match[2]))
+    return tuple(found)
+
+
+def _done(messages: Iterable[Message]) -> Iterator[Done]:
+    """The calls that were made, with what each gave."""
+    calls: list[tuple[Call, list[str]]] = []
+    waiting: dict[str, list[str]] = {}
+    for message in messages:
+        if message.role == "assistant":
+            for call in message.calls:
+                waiting[call.id] = []
+                calls.append((call, waiting[call.id]))
+        elif message.role == "tool" and message.answers in waiting:
+            waiting[message.answers].append(message.text)
+    for call, texts in calls:
+        yield Done(call.name, json.loads(json.dumps(dict(call.arguments))), texts[0] if texts else None)
+
+
+def _note(place: str, body: str, priority: str) -> dict[str, object]:
+    return {"namespace": place, "body": body, "priority": priority}
+
+
+def _is_mine(claim: Done) -> bool:
+    return bool(claim.text) and " is yours until " in str(claim.text)
+
+
+def _using(known: dict[str, str | None]) -> str:
+    return "; ".join(f"{need} = {value}" for need, value in known.items() if value is not None)

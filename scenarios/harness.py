@@ -1,0 +1,217 @@
+"""One run: a scenario, an arm and a seed, played by the shipped supervisor on a memory of its own, in virtual time.
+
+The harness gives agents nothing but their tasks. What it sees of them, it sees at the edges, and writes down.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from functools import lru_cache
+from random import Random
+from typing import Any
+
+import synapse
+from orchestrator import Supervisor
+from orchestrator import ledger as token_ledger
+from orchestrator.budget import Plan
+from orchestrator.engine import Request, Turn
+from orchestrator.engines.scripted import Scripted
+from orchestrator.limits import Limits
+from orchestrator.opening import Context
+from orchestrator.runs import Run
+from orchestrator.task import Task
+from orchestrator.testing.virtual import VirtualTime
+from scenarios import ledger
+from scenarios.arms import ARMS, Ground, Setting
+from scenarios.cast import Player, Policy, read_task
+from scenarios.recorder import PRICES, Recorder, declared
+from scenarios.schema import PLAYS, Happening, Job, Scenario, matching
+from scenarios.world import Truth, Witness, World, brief, drawn, filler, steps_of, texts
+from synapse.seat import Seat
+from synapse.tokens import DEFAULT, Tokens
+
+MODEL = "gpt-4o"  # agents count as one whose tokenizer is the encoding that is counted in
+LIMITS = Limits(depth=8, children=64, turns=400, seconds=86_400.0)
+
+
+def counter() -> Any:
+    """Exact counts, each text counted once. One for a process."""
+    return lru_cache(65_536)(Tokens().count)
+
+
+def play(scenario: Scenario, arm: str, seed: int, count: Any = None) -> list[str]:
+    """The lines of the ledger of one run."""
+    return Play(scenario, arm, seed, count or counter()).lines()
+
+
+class Keeper:
+    """Between the supervisor and an engine: each request and each reply pass the recorder."""
+
+    name = "scripted"
+    interrupt = "now"
+    takes_tools = True
+
+    def __init__(self, engine: Scripted, recorder: Recorder, ground: Ground) -> None:
+        self._engine, self._recorder, self._ground = engine, recorder, ground
+
+    async def step(self, request: Request, interrupt: asyncio.Event) -> Turn:
+        self._recorder.prompted(request, self._ground)
+        turn = await self._engine.step(request, interrupt)
+        self._recorder.replied(request, turn)
+        return turn
+
+    async def count(self, request: Request) -> int | None:
+        return None
+
+    async def close(self) -> None:
+        return None
+
+
+class Play:
+    """A run while it is being played."""
+
+    def __init__(self, scenario: Scenario, arm: str, seed: int, count: Any) -> None:
+        self.scenario, self.arm, self.seed, self.count = scenario, arm, seed, count
+        self.time = VirtualTime(scenario.start)
+        self.memory = synapse.open("memory:", clock=self.time)
+        self.truth = Truth(scenario, seed)
+        self.steps = steps_of(scenario, seed)
+        self.members = {member.id: member for member in scenario.agents}
+        self.recorder = Recorder(scenario, self.time, self.memory, self.truth, count)
+        self.note = self.recorder.note
+        witness = Witness(self.recorder.now, self.recorder.agent_of, self.recorder.readable, self.note, count)
+        self.world = World(scenario, seed, self.truth, witness)
+        self.ground = Ground(scenario, seed, self.memory, self.truth, count, self.note)
+
+    def lines(self) -> list[str]:
+        self.truth.lint(texts(self.scenario, self.steps, self.truth))
+        try:
+            self._begin()
+            self._furnish()
+            with self._supervisor(ARMS[self.arm].made(self.ground)) as boss:
+                self.recorder.books = boss.books
+                self.time.run(self._played(boss))
+        finally:
+            self.memory.close()
+        return self.recorder.lines()
+
+    # -- before --
+
+    def _begin(self) -> None:
+        scenario = self.scenario
+        tasks = [{"id": job.id, "agent": job.agent, "needs": list(job.needs), "acts": job.acts, "hop": job.hop}
+                 for job in scenario.jobs]  # fmt: skip
+        roster = [{"id": member.id, "role": member.role, "plays": member.plays} for member in scenario.agents]
+        self.note("begin", at=0, format=ledger.FORMAT, scenario=scenario.id, digest=scenario.digest, arm=self.arm,
+                  seed=self.seed, cell=dict(scenario.cell), encoding=DEFAULT, counting="exact",
+                  gated=self.arm == scenario.gated, roster=roster, tasks=tasks,
+                  facts=[fact.id for fact in scenario.facts], prices=PRICES)  # fmt: skip
+        for fact in scenario.facts:
+            self.note("fact", at=0, fact=fact.id, version=self.truth.version(fact.id), value=self.truth.now(fact.id),
+                      known=fact.known is not None)  # fmt: skip
+
+    def _furnish(self) -> None:
+        """The workspace as it is before the run begins: agents, what lies about, what is known."""
+        for member in self.scenario.agents:
+            self.memory.register(declared(member))
+        about, random = self.scenario.background, Random(f"{self.scenario.id} {self.seed} background")
+        authors = about.by or tuple(self.members)
+        for n in range(about.entries):
+            place, author = about.namespaces[n % len(about.namespaces)], authors[n % len(authors)]
+            self.memory.as_agent(author).append(filler(drawn(about.tokens, random)), place, priority=about.priority)
+        for fact in self.scenario.facts:
+            if fact.known is not None:
+                seat, body = self.memory.as_agent(fact.known), self.truth.state(fact.id, self.seed)
+                seat.append(body, fact.namespace, priority=fact.priority, topic=fact.topic, ttl="never")
+
+    def _supervisor(self, setting: Setting) -> Supervisor:
+        if setting.hears is not None:
+            for member in self.scenario.agents:
+                self.memory.register(declared(member, setting.hears))
+        return Supervisor(
+            self.memory,
+            engines={f"scripted:{plays}": self._engine(plays) for plays in PLAYS},
+            model=MODEL,
+            memory_tools=setting.memory_tools,
+            tools=(*self.world.tools(), *setting.tools),
+            context=self._watched(setting),
+            limits=LIMITS,
+            seed=self.seed,
+            inline=True,
+        )
+
+    def _engine(self, plays: str) -> Keeper:
+        params, sizes = self.scenario.params, self.scenario.sizes
+        policy = Policy(plays, params["p_read"], params["tool_use"], params["claims"], params["window"], sizes.output,
+                        sizes.thinks)  # fmt: skip
+        return Keeper(Scripted(Player(policy, self.seed), count=self.count), self.recorder, self.ground)
+
+    def _watched(self, setting: Setting) -> Any:
+        """The arm's policy; what the supervisor planned is kept for the ledger."""
+
+        def context(agent: synapse.Agent, task: Task, seat: Seat, plan: Plan) -> Context:
+            self.recorder.plans[agent.id, task.text] = plan
+            return setting.context(agent, task, seat, plan)
+
+        return context
+
+    # -- its course --
+
+    async def _played(self, boss: Supervisor) -> None:
+        async with boss:
+            others = [asyncio.create_task(self._happens(event)) for event in self.scenario.happenings]
+            ended = {job.id: asyncio.Event() for job in self.scenario.jobs}
+            roots = [job for job in self.scenario.jobs if job.given is None]
+            await asyncio.gather(*(self._does(boss, job, ended) for job in roots))
+            for other in others:
+                other.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
+            self._close(boss)
+
+    async def _does(self, boss: Supervisor, job: Job, ended: Mapping[str, asyncio.Event]) -> None:
+        """A task that the scenario gives out itself, when it is due."""
+        for glob in job.after:
+            for id in matching(glob, ended):
+                await ended[id].wait()
+        await asyncio.sleep(max(job.at - self.time.elapsed, 0))
+        text = brief(self.scenario, job, self.steps, self.truth)
+        await boss.spawn(Task(text, job.agent, self.scenario.project, role=job.role))
+        ended[job.id].set()
+
+    async def _happens(self, event: Happening) -> None:
+        """What happens from outside: a fact has a new value, and its author says so."""
+        await asyncio.sleep(max(event.at - self.time.elapsed, 0))
+        fact = self.scenario.fact(event.write)
+        before = sorted(self.recorder.holders.get(self.truth.version(fact.id), ()))
+        value = self.truth.change(fact.id)
+        self.note("fact", fact=fact.id, version=self.truth.version(fact.id), value=value, known=False)
+        self.memory.as_agent(event.by).append(
+            self.truth.state(fact.id), fact.namespace, priority=event.priority or fact.priority, topic=fact.topic,
+            supersedes=before if event.supersedes else None,
+        )  # fmt: skip
+
+    # -- after --
+
+    def _close(self, boss: Supervisor) -> None:
+        """How every run ended, what it was billed, and whether the tasks were done right."""
+        runs = sorted(boss.books.runs.all(), key=lambda run: run.seq)
+        self.recorder.bill({run.id: _billed(boss, run) for run in runs})
+        for run in runs:
+            self.note("end", run=run.id, agent=run.agent, status=run.status, turns=int(run.fields.get("turns") or 0))
+        by_task = {read_task(run.task.text).name: run for run in runs}
+        verdicts = [self._verdict(job, by_task.get(job.id)) for job in self.scenario.jobs]
+        lost = sum(run.status == "done" and not run.fields.get("entry") for run in runs)
+        self.note("finish", elapsed=self.recorder.now(), tasks=len(verdicts), ok=sum(verdicts), lost_results=lost)
+
+    def _verdict(self, job: Job, run: Run | None) -> bool:
+        ok, why, _ = self.world.verdicts.get(job.id, (False, "it was never handed in", ""))
+        if run is not None and not job.needs and not self.steps[job.id]:  # who only gives out work hands nothing in
+            ok, why = run.status == "done", str(run.status)
+        self.note("verdict", task=job.id, agent=job.agent, run=run.id if run else None, ok=ok, why=why)
+        return ok
+
+
+def _billed(boss: Supervisor, run: Run) -> dict[int, token_ledger.Line]:
+    """The supervisor's own ledger of a run, by step."""
+    return {line.step: line for line in token_ledger.read(boss.books.folder(run).lines("ledger.jsonl"))}

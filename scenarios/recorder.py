@@ -1,0 +1,234 @@
+"""What keeps the record of a run: sees prompts and replies at the engine's edge, and entries in the log.
+
+It gives nothing to anybody but the ledger, and knows what the scenario knows; no agent can reach it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from itertools import count as counting
+from typing import Any
+
+from orchestrator import ledger as token_ledger
+from orchestrator.books import Books
+from orchestrator.budget import Plan
+from orchestrator.engine import Call, Message, Request, Turn
+from orchestrator.testing.virtual import VirtualTime
+from scenarios import ledger
+from scenarios.arms import Ground, live_tokens
+from scenarios.cast import read_task
+from scenarios.schema import Member, Scenario
+from scenarios.world import Truth
+from synapse.block import natural
+from synapse.clock import micros
+from synapse.core import Memory
+from synapse.entry import Entry
+from synapse.namespace import matches_any
+from synapse.records import Record, entry_of
+from synapse.workspace import Agent, settled
+
+PRICES = {"input": 3.0, "cached": 0.3, "output": 15.0}  # dollars per million tokens: a list price, for comparison
+MEMORY = ("view", "wake", "capsule")  # labels of what the memory says
+_ID = re.compile(r"\bsyn-\d{4}-\d\d-\d\d-\d{3,}\b")
+
+
+class Recorder:
+    """The record of one run. `books` are the supervisor's, once there is one."""
+
+    books: Books
+
+    def __init__(self, scenario: Scenario, time: VirtualTime, memory: Memory, truth: Truth, count: Any) -> None:
+        self.scenario, self.time, self.memory, self.truth, self.count = scenario, time, memory, truth, count
+        self.events: list[dict[str, Any]] = []
+        self.holders: dict[str, set[str]] = {}  # version -> entries that hold it
+        self.plans: dict[tuple[str, str], Plan] = {}  # of an agent and a task's text
+        self._needs = {job.id: list(job.needs) for job in scenario.jobs}
+        self._reads = {member.id: settled(declared(member)).read or () for member in scenario.agents}
+        self._start = micros(scenario.start)
+        self._order = counting()
+        self._cursor = 0
+        self._messages: dict[str, int] = {}  # of each run, that were seen
+        self._asked: dict[tuple[str, str], Call] = {}  # run and call
+        self._rendered: set[tuple[str, str]] = set()  # entry and agent
+        self._wakers: dict[str, list[str]] = {}  # entry -> agents it is for
+        self._runs: dict[str, tuple[str, str]] = {}  # run -> agent and task
+
+    def now(self) -> int:
+        return int(self.time.elapsed * 1_000)
+
+    def note(self, kind: str, *, at: int | None = None, **fields: Any) -> dict[str, Any]:
+        """A line of the ledger, behind all that the log holds so far."""
+        if at is None:
+            self.drain()
+        event = {"kind": kind, "t": self.now() if at is None else at, **fields, "_": next(self._order)}
+        self.events.append(event)
+        return event
+
+    def agent_of(self, run: str) -> tuple[str, str]:
+        """Whose run it is, and the task that it does."""
+        if run not in self._runs:
+            found = self.books.known(run)
+            self._runs[run] = found.agent, read_task(found.task.text).name
+        return self._runs[run]
+
+    def readable(self, agent: str, version: str) -> bool:
+        """Whether this stands in a live entry that the agent may see."""
+        self.drain()
+        holders = self.holders.get(version)
+        return holders is not None and any(entry.id in holders for entry in self.memory.as_agent(agent).read())
+
+    # -- at the engine's edge --
+
+    def prompted(self, request: Request, ground: Ground) -> None:
+        run, _, step = request.key.rpartition("/")
+        if run not in self._messages:
+            self._spawned(run, request, ground)
+        new = request.messages[self._messages.get(run, 0) :]
+        self._messages[run] = len(request.messages)
+        agent, _ = self.agent_of(run)
+        shows: dict[str, list[str]] = {}
+        ids: list[str] = []
+        for message in new:
+            if message.role == "assistant":
+                continue
+            if told := self.truth.told_in(message.text):
+                shows.setdefault(message.label, []).extend(told)
+            if message.role == "tool":
+                self._answered(run, agent, message)
+            if message.label in MEMORY:
+                ids += self._shown(run, agent, message)
+        self.note("prompt", run=run, agent=agent, step=int(step), segments=[], ids=list(dict.fromkeys(ids)),
+                  shows=shows)  # fmt: skip
+
+    def _spawned(self, run: str, request: Request, ground: Ground) -> None:
+        found = self.books.known(run)
+        agent, task = self.agent_of(run)
+        needs = self._needs.get(task, [])
+        view = next((message.text for message in request.messages if message.label == "view"), "")
+        entries, tokens = live_tokens(ground)
+        available = [need for need in needs if self.readable(agent, self.truth.version(need))]
+        plan = self.plans.get((agent, found.task.text))
+        self.note("spawn", run=run, agent=agent, role=str(found.fields["role"]), parent=found.parent,
+                  task=task if task in self._needs else None, tools=[tool.name for tool in request.tools],
+                  budget=plan.view if plan else 0, view_tokens=self.count(view) if view else 0, ids=_ids(view),
+                  live_entries=entries, live_tokens=tokens, needs=needs, available=available)  # fmt: skip
+
+    def _shown(self, run: str, agent: str, message: Message) -> list[str]:
+        """The entries that it is told of; those that are for it, for the first time or once more."""
+        ids = _ids(message.text)
+        for id in ids:
+            if agent not in self._wakers.get(id, ()):
+                continue
+            if (id, agent) not in self._rendered:
+                self._rendered.add((id, agent))
+                self.note("wake_rendered", id=id, agent=agent, run=run, via=message.label)
+            elif message.label == "wake":
+                self.note("duplicate_wake", id=id, agent=agent, run=run)
+        return ids
+
+    def replied(self, request: Request, turn: Turn) -> None:
+        run, _, step = request.key.rpartition("/")
+        agent, _ = self.agent_of(run)
+        calls = [{"call": call.id, "tool": call.name} for call in turn.calls]
+        self.note("completion", run=run, agent=agent, step=int(step), segments=[], stop=turn.stop, calls=calls,
+                  interrupted=turn.stop == "interrupted")  # fmt: skip
+        for call in turn.calls:
+            self.note("tool_call", run=run, agent=agent, call=call.id, tool=call.name)
+            self._asked[run, call.id] = call
+
+    def _answered(self, run: str, agent: str, message: Message) -> None:
+        call = self._asked.get((run, message.answers or ""))
+        if call is None:
+            return
+        about: dict[str, Any] = {"run": run, "agent": agent, "call": call.id}
+        self.note("tool_result", **about, tool=call.name, label=message.label, tokens=self.count(message.text),
+                  failed=message.failed)  # fmt: skip
+        found: dict[str, Any] = {"ids": _ids(message.text), "facts": self.truth.told_in(message.text)}
+        if call.name == "memory_search":
+            self.note("search", **about, query=str(call.arguments.get("query")), **found)
+        elif call.name == "read":
+            self.note("read", **about, **found)
+        elif call.name == "claim":
+            self.note("claim", **about, work=str(call.arguments.get("work")), got=not message.failed)
+
+    # -- the log --
+
+    def drain(self) -> None:
+        """Take in what the log holds since the last look."""
+        for record in list(self.memory.store.log.since(self._cursor)):
+            self._cursor = record.seq
+            if record.kind == "entry":
+                self._written(entry_of(record), record)
+            elif record.kind == "delivery" and record.fields.get("state") == "rendered":
+                for id, offered in (record.fields.get("offered") or {}).items():
+                    self.note("wake_enqueued", at=self._at(offered), id=id, agent=record.fields["agent"],
+                              run=record.fields.get("run"))  # fmt: skip
+
+    def _written(self, entry: Entry, record: Record) -> None:
+        told = self.truth.told_in(entry.body)
+        for version in told:
+            self.holders.setdefault(version, set()).add(entry.id)
+        to = [member.id for member in self.scenario.agents if self._is_for(member, entry)]
+        self._wakers[entry.id] = to
+        run, _, rest = (record.once or "").partition("/")
+        source = "scenario" if not rest else "agent" if "/" in rest else "writeback"
+        self.note("write", at=self._at(record.at), id=entry.id, agent=entry.author, run=run if rest else None,
+                  namespace=entry.namespace, priority=entry.priority, topic=entry.topic,
+                  supersedes=list(entry.replaces), tokens=self.count(natural(entry).text), facts=told, source=source,
+                  **{"for": to})  # fmt: skip
+
+    def _is_for(self, member: Member, entry: Entry) -> bool:
+        """Whether the scenario subscribes this agent to the entry: not what the product does, but what it has to."""
+        heard = entry.author != member.id and entry.priority in member.notify
+        return heard and matches_any(tuple(self._reads[member.id]), entry.namespace)
+
+    def _at(self, at: int) -> int:
+        return max((at - self._start) // 1_000, 0)
+
+    # -- the end --
+
+    def bill(self, billed: Mapping[str, Mapping[int, token_ledger.Line]]) -> None:
+        """Put the supervisor's own account of each call to the prompt and the reply that were seen."""
+        before: dict[str, int] = {}
+        for event in self.events:
+            if event["kind"] not in ("prompt", "completion"):
+                continue
+            line = billed[event["run"]].get(event["step"])
+            if line is None:
+                event["kind"] = "lost"
+            elif event["kind"] == "prompt":
+                event["segments"] = [[part.label, part.tokens, int(part.first)] for part in line.sent]
+            else:
+                event["segments"] = [[part.label, part.tokens] for part in line.got]
+                event["cached"] = cached = min(before.get(event["run"], 0), line.counted)
+                event["cost"] = cost(line.counted, cached, sum(part.tokens for part in line.got))
+                before[event["run"]] = line.counted
+
+    def lines(self) -> list[str]:
+        """The ledger, in the order of its time."""
+        events = [event for event in self.events if event["kind"] != "lost"]
+        first = [event for event in events if event["kind"] == "begin"]
+        last = [event for event in events if event["kind"] == "finish"]
+        middle = [event for event in events if event["kind"] not in ("begin", "finish")]
+        middle.sort(key=lambda event: (event["t"], event["_"]))
+        told = ({key: value for key, value in event.items() if key != "_"} for event in (*first, *middle, *last))
+        return [ledger.dump(event) for event in told]
+
+
+def cost(sent: int, cached: int, said: int) -> float:
+    """Dollars for a call."""
+    billed = (sent - cached) * PRICES["input"] + cached * PRICES["cached"] + said * PRICES["output"]
+    return round(billed / 1e6, 9)
+
+
+def declared(member: Member, hears: tuple[str, ...] | None = None) -> Agent:
+    """A member as an agent of the memory; woken by what the scenario says, or by these priorities."""
+    return Agent(
+        member.id, role=member.role, department=member.department, authority=member.authority, read=member.read,
+        write=member.write, notify=member.notify if hears is None else hears, engine=f"scripted:{member.plays}",
+    )  # fmt: skip
+
+
+def _ids(text: str) -> list[str]:
+    return list(dict.fromkeys(_ID.findall(text)))

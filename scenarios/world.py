@@ -1,0 +1,310 @@
+"""The world of a run: what is true in it, what finding it out takes, and whether work was done right.
+
+It is the only judge. Agents reach it by three tools, the same in every arm; it never looks at what an agent claims,
+only at the values that it used. Values are drawn for each seed; nobody can know one who was not told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from random import Random
+from typing import Any, NamedTuple
+
+from orchestrator.tools import UserTool, tool_of
+from scenarios.schema import Fact, Job, Scenario, Size
+
+# What observations and replies are made of. No digit in it, so that it never holds a value.
+_WORDS = (
+    "the header was rendered again after the layout had settled and the margin of the second column was compared with "
+    "the sketch while the console stayed quiet so the next check went on to the footer where three links point at "
+    "pages that exist and one loads a font from the old path which is served from the cache until it is replaced "
+    "then the form was sent with an empty field and the message under it was read aloud by the tool for screens as "
+    "it should be and the picture on top was drawn at half its size without a visible loss on a slow connection "
+    "afterwards the list of open points was gone through in order and nothing was found that others would have to know"
+).split()
+_STEP = 20  # sizes are rounded to so many words, so that few texts are counted
+_HEX = "0123456789abcdef"
+_SYLLABLES = ("ba", "ke", "lo", "mi", "nu", "ra", "si", "to", "ve", "zu")
+_SPREAD = 1.2815515655446004  # how many deviations the ninth decile lies above the median
+LATENCY = 2.0  # seconds that a tool of the world takes
+
+
+class Leak(Exception):
+    """A value stands where nobody should find it."""
+
+
+def drawn(size: Size, random: Random) -> int:
+    """A size by its distribution; never more than three times its ninth decile."""
+    if size.p50 == size.p90:
+        return round(size.p50)
+    spread = math.log(size.p90 / size.p50) / _SPREAD
+    return max(1, round(min(size.p50 * math.exp(spread * random.gauss(0, 1)), 3 * size.p90)))
+
+
+def filler(tokens: int) -> str:
+    """A text of about so many tokens that says nothing."""
+    count = max(round(tokens / _STEP), 1) * _STEP if tokens >= _STEP / 2 else tokens
+    whole, rest = divmod(count, len(_WORDS))
+    text = " ".join([*(_WORDS * whole), *_WORDS[:rest]])
+    return text[:1].upper() + text[1:] + "." if text else ""
+
+
+class Truth:
+    """The values of facts: what each is now, what it was, and how it is said."""
+
+    def __init__(self, scenario: Scenario, seed: int) -> None:
+        self._name = f"{scenario.id} {seed}"
+        self.facts = {fact.id: fact for fact in scenario.facts}
+        self._by_subject = {said(fact.subject): fact.id for fact in scenario.facts}
+        self.values: dict[str, list[str]] = {}
+        self.versions: dict[str, str] = {}  # value -> fact@version
+        self._taken: set[str] = set()
+        self._pattern: re.Pattern[str] | None = None
+        for fact in scenario.facts:
+            self.change(fact.id)
+
+    def change(self, id: str) -> str:
+        """Give a fact its next value."""
+        fact, before = self.facts[id], self.values.setdefault(id, [])
+        random = Random(f"{self._name} {id} {len(before)}")
+        value = _value(fact, random)
+        while value in self._taken:
+            value = _value(fact, random)
+        self._taken.add(value)
+        self.versions[value] = f"{id}@{len(before)}"
+        before.append(value)
+        self._pattern = None
+        return value
+
+    def now(self, id: str) -> str:
+        return self.values[id][-1]
+
+    def version(self, id: str) -> str:
+        """The version of a fact that is true now."""
+        return f"{id}@{len(self.values[id]) - 1}"
+
+    def named(self, subject: str) -> str | None:
+        """The fact of this subject."""
+        return self._by_subject.get(said(subject))
+
+    def state(self, id: str, variant: int = 0, value: str | None = None) -> str:
+        """A sentence that says what the value is."""
+        fact = self.facts[id]
+        unit = f" {fact.unit}" if fact.unit else ""
+        told = value or self.now(id)
+        forms = (
+            f"{_upper(fact.subject)} is {told}{unit}.",
+            f"Use {told}{unit} for {fact.subject}.",
+            f"{_upper(fact.subject)}: {told}{unit}.",
+        )
+        return forms[variant % len(forms)]
+
+    def told_in(self, text: str) -> list[str]:
+        """The versions whose values stand in a text, in their order, each once."""
+        if self._pattern is None:
+            values = sorted(self.versions, key=len, reverse=True)
+            self._pattern = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, values))})(?![\w-])")
+        return list(dict.fromkeys(self.versions[found] for found in self._pattern.findall(text)))
+
+    def lint(self, texts: Iterable[str]) -> None:
+        """Leak, if a value stands in one of these texts, where no value belongs."""
+        for text in texts:
+            if found := self.told_in(text):
+                raise Leak(f"{', '.join(found)} can be read in {text[:80]!r}")
+
+
+def said(subject: str) -> str:
+    return " ".join(subject.lower().split())
+
+
+def _upper(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _value(fact: Fact, random: Random) -> str:
+    if fact.value == "int":
+        return str(random.randint(fact.low, fact.high))
+    if fact.value == "word":
+        return "".join(random.choice(_SYLLABLES) for _ in range(4))
+    first = random.choice("abcdef") + str(random.randint(0, 9))
+    return first + "".join(random.choice(_HEX) for _ in range(5))
+
+
+class Dig(NamedTuple):
+    """Somebody who finds a fact out by themselves."""
+
+    run: str
+    agent: str
+    began: int
+    known: bool
+    concurrent: bool
+    stale: bool
+    turns: int = 0
+    tokens: int = 0
+    ended: int | None = None
+
+
+class Witness(NamedTuple):
+    """What the world asks of whoever keeps the record: the time, whose run it is, what the memory holds, a line."""
+
+    now: Callable[[], int]  # virtual milliseconds
+    agent_of: Callable[[str], tuple[str, str]]  # run -> agent, task
+    readable: Callable[[str, str], bool]  # agent, version: it stands in a live entry that the agent may see
+    note: Callable[..., Any]
+    count: Callable[[str], int]
+
+
+class World:
+    """The environment of one run."""
+
+    def __init__(self, scenario: Scenario, seed: int, truth: Truth, witness: Witness) -> None:
+        self.scenario, self.seed, self.truth, self.witness = scenario, seed, truth, witness
+        self.jobs = {job.id: job for job in scenario.jobs}
+        self.digs: dict[tuple[str, str], Dig] = {}
+        self.verdicts: dict[str, tuple[bool, str, str]] = {}  # task -> right, why, run
+        self._random = Random(f"{scenario.id} {seed} world")
+
+    def tools(self) -> list[UserTool]:
+        """The tools of every agent in every arm."""
+
+        async def work(task: str, using: str = "", *, idempotency_key: str) -> str:
+            return await self._work(task, using, _run(idempotency_key))
+
+        async def investigate(subject: str, *, idempotency_key: str) -> str:
+            return await self._investigate(subject, _run(idempotency_key))
+
+        async def submit(task: str, using: str = "", *, idempotency_key: str) -> str:
+            return await self._submit(task, using, _run(idempotency_key))
+
+        return [
+            tool_of(work, description="Do the next step of a task", idempotent=True),
+            tool_of(investigate, description="Find something out by yourself, bit by bit", idempotent=True),
+            tool_of(submit, description="Hand a task in when its steps are done", idempotent=True),
+        ]
+
+    async def _work(self, task: str, using: str, run: str) -> str:
+        job = self.jobs.get(task)
+        if job is not None and job.acts:
+            self._judge(job, using, run)
+        size = drawn(self.scenario.sizes.observation, self._random)
+        await asyncio.sleep(LATENCY)
+        return filler(size)
+
+    async def _investigate(self, subject: str, run: str) -> str:
+        fact = self.truth.named(subject)
+        if fact is None:
+            return f"Nothing is to be found about {subject}."
+        cost, dig = self.truth.facts[fact].cost, self._dig(fact, run)
+        told = filler(round(cost.tokens / max(cost.turns, 1)))
+        dig = dig._replace(turns=dig.turns + 1, tokens=dig.tokens + self.witness.count(told))
+        self.digs[run, fact] = dig
+        await asyncio.sleep(LATENCY)
+        if dig.turns < cost.turns:
+            return f"{told}\nNot found yet."
+        self.digs[run, fact] = dig = dig._replace(ended=self.witness.now())
+        self.witness.note("discovery", run=run, agent=dig.agent, fact=fact, began=dig.began, tokens=dig.tokens,
+                          turns=dig.turns, known=dig.known, concurrent=dig.concurrent, stale=dig.stale)  # fmt: skip
+        return f"{told}\n{self.truth.state(fact)}"
+
+    def _dig(self, fact: str, run: str) -> Dig:
+        """This run's own attempt; begun now, unless it was before."""
+        known = self.digs.get((run, fact))
+        if known is not None and known.ended is None:
+            return known
+        agent, _ = self.witness.agent_of(run)
+        version = self.truth.version(fact)
+        readable = self.witness.readable(agent, version)
+        others = any(name == fact and other != run for other, name in self.digs)
+        older = [f"{fact}@{n}" for n in range(len(self.truth.values[fact]) - 1)]
+        stale = not readable and any(self.witness.readable(agent, each) for each in older)
+        return Dig(run, agent, self.witness.now(), readable, others and not readable, stale)
+
+    async def _submit(self, task: str, using: str, run: str) -> str:
+        job = self.jobs.get(task)
+        if job is None:
+            return f"There is no task {task}."
+        wrong = self._judge(job, using, run)
+        await asyncio.sleep(LATENCY)
+        agent, mine = self.witness.agent_of(run)
+        if mine != task:
+            wrong = [f"it is not the task of {agent}"]
+        self.verdicts[task] = (not wrong, "; ".join(wrong) or "right", run)
+        made = f" {self.truth.state(job.makes)}" if job.makes and not wrong else ""
+        return f"Handed in.{made}"
+
+    def _judge(self, job: Job, using: str, run: str) -> list[str]:
+        """Whether the values that were used are those of now; a line for each fact."""
+        agent, _ = self.witness.agent_of(run)
+        used = using_of(using)
+        wrong = []
+        for need in job.needs:
+            value, now = used.get(self.truth.facts[need].subject.lower()), self.truth.now(need)
+            version = self.truth.versions.get(value, f"{need}@?") if value else None
+            stale = value in self.truth.values[need][:-1]
+            self.witness.note("action", run=run, agent=agent, task=job.id, fact=need, used=version, ok=value == now,
+                              stale=stale, asserted=value is not None, hop=job.hop)  # fmt: skip
+            if value != now:
+                wrong.append(f"{need} is {'outdated' if stale else 'wrong' if value else 'missing'}")
+        return wrong
+
+
+def using_of(text: str) -> dict[str, str]:
+    """What a call says it uses, `subject = value; subject = value`."""
+    pairs = (part.partition("=") for part in text.split(";") if "=" in part)
+    return {said(name): value.strip() for name, _, value in pairs}
+
+
+def _run(key: str) -> str:
+    """The run that a call belongs to; its key is `run/turn/call`."""
+    return key.split("/", 1)[0]
+
+
+# -- What agents are asked ---------------------------------------------------------------------------------------------
+
+
+def brief(scenario: Scenario, job: Job, steps: Mapping[str, int], truth: Truth) -> str:
+    """The text of a task, with those of all that its agent gives out, stage by stage. It names what is needed and
+    never a value."""
+    lines = [job.text, f"Task: {job.id}"]
+    if job.needs:
+        lines.append(f"Needs: {'; '.join(truth.facts[need].subject for need in job.needs)}")
+        places = {truth.facts[need].namespace: truth.facts[need].priority for need in job.needs}
+        lines.append(f"Findings go to: {', '.join(f'{place} ({priority})' for place, priority in places.items())}")
+    if steps.get(job.id):
+        lines.append(f"Steps: {steps[job.id]}{', with what it needs at every step' if job.acts else ''}")
+    for number, stage in enumerate(stages(scenario.given_by(job.id)), 1):
+        lines.append(f"Stage {number}:")
+        for each in stage:
+            first, *rest = brief(scenario, each, steps, truth).split("\n")
+            lines += [f"- [{each.agent}] {first}", *(f"  {line}" for line in rest)]
+    return "\n".join(lines)
+
+
+def stages(jobs: Sequence[Job]) -> list[list[Job]]:
+    """The tasks in the order in which they can be done: each stage needs only those before it."""
+    from scenarios.schema import matching
+
+    left, done = list(jobs), set[str]()
+    found: list[list[Job]] = []
+    while left:
+        ids = [job.id for job in left]
+        free = [job for job in left if not any(matching(glob, ids) for glob in job.after)]
+        found.append(free or left)
+        done |= {job.id for job in found[-1]}
+        left = [job for job in left if job.id not in done]
+    return found
+
+
+def steps_of(scenario: Scenario, seed: int) -> dict[str, int]:
+    """How many steps each task takes under this seed, in every arm alike."""
+    return {job.id: drawn(job.steps, Random(f"{scenario.id} {seed} steps {job.id}")) for job in scenario.jobs}
+
+
+def texts(scenario: Scenario, steps: Mapping[str, int], truth: Truth) -> list[str]:
+    """Everything that an agent may read without being told: no value may stand in it."""
+    facts = [f"{fact.subject} {fact.namespace} {fact.unit}" for fact in scenario.facts]
+    briefs = [brief(scenario, job, steps, truth) for job in scenario.jobs]
+    return [scenario.title, filler(2 * len(_WORDS)), *facts, *briefs]

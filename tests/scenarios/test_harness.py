@@ -1,0 +1,87 @@
+"""A run of a scenario: what it is made of, and that it is the same every time."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from scenarios import ledger, reading
+from scenarios.harness import counter, play
+from scenarios.ledger import BrokenLedger
+
+
+@pytest.fixture(scope="module")
+def count():
+    return counter()
+
+
+@pytest.fixture(scope="module")
+def landing():
+    return reading.load(reading.find("landing_pages"))
+
+
+@pytest.fixture(scope="module")
+def played(landing, count):
+    lines = {}
+
+    def run(arm, seed=7):
+        if (arm, seed) not in lines:
+            lines[arm, seed] = play(landing, arm, seed, count)
+        return next(ledger.runs(lines[arm, seed]))
+
+    run.lines = lines
+    return run
+
+
+@pytest.mark.parametrize("arm", ["isolated", "view"])
+def test_a_run_is_whole(played, arm):
+    run = played(arm)
+    assert [event["ok"] for event in run.of("verdict")] == [True] * 7
+    assert len(run.of("spawn")) == len(run.of("end")) == 7
+    prompts, replies = run.of("prompt"), run.of("completion")
+    assert sorted((e["run"], e["step"]) for e in prompts) == sorted((e["run"], e["step"]) for e in replies)
+    assert all(event["segments"] for event in prompts)
+
+
+def test_the_same_seed_gives_the_same_bytes_in_another_process(played, tmp_path):
+    played("view")
+    code = "import sys; from scenarios import harness, reading; s = reading.load(reading.find('landing_pages'));"
+    code += "sys.stdout.writelines(harness.play(s, 'view', 7))"
+    env = os.environ | {"PYTHONHASHSEED": "3", "TZ": "Asia/Tokyo"}
+    told = subprocess.run(
+        [sys.executable, "-c", code], env=env, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60
+    )
+    assert told.stdout == "".join(played.lines["view", 7])
+
+
+def test_another_seed_gives_another_run(played, landing, count):
+    assert play(landing, "view", 8, count) != played.lines.get("view", 7)
+
+
+def test_a_ledger_comes_back_from_its_file(played, tmp_path):
+    played("view")
+    lines = played.lines["view", 7]
+    for name in ("a.jsonl", "a.jsonl.gz"):
+        path = str(tmp_path / name)
+        ledger.write(path, [*lines, *lines])
+        again = ledger.read(path)
+        assert [run.events for run in again] == [played("view").events] * 2
+    assert again[0].key == ("landing_pages", "view", "", 7)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda lines: lines[1:], "before any begin"),
+        (lambda lines: lines[:-1], "no finish"),
+        (lambda lines: [*lines[:5], lines[0], *lines[5:]], "within a run"),
+        (lambda lines: [*lines[:5], "{}\n"], "KeyError"),
+        (lambda lines: [lines[0].replace("ledger-v1", "ledger-v0")], "format"),
+        (lambda lines: [lines[0], lines[-2], *lines[1:]], "earlier"),
+    ],
+)
+def test_a_broken_ledger_is_found_out(played, change, problem):
+    played("view")
+    with pytest.raises(BrokenLedger, match=problem):
+        list(ledger.runs(change(played.lines["view", 7])))
