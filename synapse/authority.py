@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Container, Iterable
 
+from synapse import kinds
 from synapse import namespace as ns
 from synapse.entry import NEVER, RANK, SCOPES, Draft, Entry, addressees, check_priority, is_id, parse_ttl
 from synapse.errors import Forbidden, InvalidEntry, NoKey
 from synapse.records import canonical_body
 from synapse.typed import NamedTuple
-from synapse.workspace import CONSOLIDATOR, Agent, Settings, authority_in
+from synapse.workspace import CONSOLIDATOR, GLOBAL, Agent, Settings, authority_in
 
 MAX_BODY = 1 << 20
 SEALED = frozenset(("private", "encrypted"))
@@ -61,7 +62,14 @@ def check_form(draft: Draft) -> Draft:
             raise InvalidEntry(f"{id!r} is not the id of an entry", id=id)
     if draft.ttl is not None:
         parse_ttl(draft.ttl)
-    return draft._replace(body=body, addressees=addressees(draft.addressees))
+    return draft._replace(body=body, addressees=addressees(draft.addressees), more=_own(draft))
+
+
+def _own(draft: Draft) -> kinds.More:
+    """The fields that its kind has of its own."""
+    if draft.kind == kinds.MESSAGE and draft.topic:
+        raise InvalidEntry("a message has no topic: it is in a thread, and has a subject")
+    return kinds.check(draft.kind, draft.namespace, draft.more, draft.priority)
 
 
 def admit(draft: Draft, agent: Agent | None, settings: Settings, *, trust: str = "local") -> Entry:
@@ -72,15 +80,15 @@ def admit(draft: Draft, agent: Agent | None, settings: Settings, *, trust: str =
     draft = check_form(draft)
     if agent is None:
         trust = "unverified"
-    elif not ns.matches_any(agent.write or (), draft.namespace):
-        raise refusal(agent, draft.namespace)
+    else:
+        may_write(agent, draft.namespace, settings)
     to = draft.addressees
     if draft.scope == "team" and to == ("all",):
         to = tuple(sorted(name for name in (agent.names if agent else ()) if name.startswith("team:")))
         if not to:
             raise InvalidEntry(f"scope: team needs a team, and {draft.author} is in none; name one in `to`")
     unverified = trust == "unverified"
-    ttl = draft.ttl or ("90d" if draft.topic == "plan" else ns.default_ttl(draft.namespace, settings.ttls))
+    ttl = draft.ttl or _ttl(draft, settings)
     return Entry(
         id=draft.id or "",
         author=draft.author,
@@ -103,7 +111,32 @@ def admit(draft: Draft, agent: Agent | None, settings: Settings, *, trust: str =
         authority=0 if unverified or agent is None else authority_in(agent, draft.namespace, settings.flat),
         trust=trust,
         staged=bool(agent and agent.review_required),
+        kind=draft.kind,
+        more=draft.more,
     )
+
+
+def _ttl(draft: Draft, settings: Settings) -> str:
+    """The time to live of what names none: mail and knowledge last."""
+    if draft.kind != kinds.ENTRY:
+        return "never"
+    return "90d" if draft.topic == "plan" else ns.default_ttl(draft.namespace, settings.ttls)
+
+
+def may_write(agent: Agent, namespace: str, settings: Settings, action: str = "write") -> None:
+    """Whether the agent may write there. What everybody recalls takes authority too, whatever its patterns say."""
+    if not ns.matches_any(agent.writes, namespace):
+        raise refusal(agent, namespace, action)
+    rank = authority_in(agent, namespace, settings.flat)
+    if ns.matches(GLOBAL, namespace) and rank < settings.global_write:
+        raise Forbidden(
+            f"agent {agent.id} may not {action} in {namespace}: it takes authority {settings.global_write}, and it has"
+            f" {rank}; `global_write` in synapse.yaml changes that",
+            agent=agent.id,
+            namespace=namespace,
+            action=action,
+            allowed=list(agent.write or ()),
+        )
 
 
 def refusal(agent: Agent, namespace: str, action: str = "write") -> Forbidden:
@@ -117,10 +150,20 @@ def refusal(agent: Agent, namespace: str, action: str = "write") -> Forbidden:
     )
 
 
-def may_replace(agent: Agent, old: Entry) -> None:
-    """Superseding needs the right to write where the old entry stands."""
-    if not ns.matches_any(agent.write or (), old.namespace):
+def may_replace(agent: Agent, old: Entry, new: Entry) -> None:
+    """Superseding needs the right to write where the old entry stands; what is said in mail only its author mends."""
+    if not ns.matches_any(agent.writes, old.namespace):
         raise refusal(agent, old.namespace, f"supersede {old.id}")
+    if kinds.MESSAGE in (old.kind, new.kind) and (old.author, old.kind, old.more.get("thread")) != (
+        new.author,
+        new.kind,
+        new.more.get("thread"),
+    ):
+        raise Forbidden(
+            f"{old.id} may not be replaced: a message takes the place of one by its own author, in its own thread",
+            agent=agent.id,
+            action=f"supersede {old.id}",
+        )
 
 
 def may_rule(agent: Agent, entry: Entry, settings: Settings, action: str) -> None:
@@ -128,11 +171,7 @@ def may_rule(agent: Agent, entry: Entry, settings: Settings, action: str) -> Non
     rank = authority_in(agent, entry.namespace, settings.flat)
     if agent.id == entry.author:
         raise Forbidden(f"agent {agent.id} may not {action} {entry.id}: it is its own", agent=agent.id, action=action)
-    if (
-        agent.review_required
-        or not ns.matches_any(agent.write or (), entry.namespace)
-        or rank < max(entry.authority, 1)
-    ):
+    if agent.review_required or not ns.matches_any(agent.writes, entry.namespace) or rank < max(entry.authority, 1):
         raise Forbidden(
             f"agent {agent.id} may not {action} {entry.id}: it takes authority {max(entry.authority, 1)} or more"
             f" over {entry.namespace}, without review; it has {rank}",
@@ -157,7 +196,7 @@ def visible(entry: Entry, agent: Agent | None) -> bool:
     if entry.staged:
         return False
     if entry.addressees == ("all",):
-        return ns.matches_any(agent.read or (), entry.namespace)
+        return ns.matches_any(agent.reads, entry.namespace)
     return not agent.names.isdisjoint(entry.addressees)
 
 

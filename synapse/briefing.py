@@ -63,7 +63,7 @@ def brief(
 def chosen(index: Index, agent: Agent | None, now: int, cursor: int) -> list[Entry]:
     """What a view is made of, in the order of the log: all that is critical or important, and the info of the
     last day. The day ends on a whole hour, so that entries leave together and a prompt's beginning lasts."""
-    heavy = index.query.page(agent, Filter(("critical", "important"), limit=WEIGHTY), now, cursor)
+    heavy = index.query.page(agent, Filter(("critical", "important"), limit=WEIGHTY, mail=True), now, cursor)
     since = (now - 24 * _HOUR) // (6 * _HOUR) * (6 * _HOUR)
     light = index.query.page(agent, Filter(("info",), since=since, limit=RECENT), now, cursor)
     return sorted((*heavy, *light), key=lambda entry: entry.seq)

@@ -14,7 +14,7 @@ import json
 import re
 from collections.abc import Iterable
 
-from synapse import clock, front_matter, yaml_text
+from synapse import clock, front_matter, kinds, yaml_text
 from synapse import namespace as ns
 from synapse.declared import parse_agent as parse_agent
 from synapse.declared import parse_settings as parse_settings
@@ -36,7 +36,7 @@ _TO_API = {"info": "info", "important": "warn", "critical": "critical"}
 _TRUE, _FALSE = frozenset(("true", "yes", "on", "1")), frozenset(("false", "no", "off", "0"))
 _COMMON = frozenset("id from to timestamp namespace priority ttl tags".split())
 _RARE = "related supersedes topic scope pii authority derived_from evidence when"
-_KEYS = _COMMON | frozenset(_RARE.split())
+_KEYS = _COMMON | frozenset(_RARE.split()) | frozenset(kinds.known_names())
 _TIME = re.compile(
     r"(?!0000)[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])"
     r"T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{6})?Z"
@@ -188,7 +188,10 @@ def _draft(fields: Fields, body: str, namespace: str | None, problems: list[str]
 
 def _completed(draft: Draft, fields: Fields, problems: list[str]) -> Draft:
     """The draft with the fields that few entries have."""
+    kind, more = kinds.read(fields, problems)
     return draft._replace(
+        kind=kind,
+        more=kinds.frozen(more),
         related=_ids(fields, "related", problems),
         replaces=_ids(fields, "supersedes", problems),
         derived_from=_ids(fields, "derived_from", problems),
@@ -326,6 +329,7 @@ def render(entry: Entry) -> str:
     front += "".join([f"{name}: {flow(many)}\n" for name, many in lists if many])
     front += "".join([f"{name}: {quoted(text)}\n" for name, text in texts.items() if text])
     front += f"scope: {quoted(entry.scope)}\n" if entry.scope != "public" else ""
+    front += kinds.lines(entry.kind, entry.more)
     return _closed(front, entry.body)
 
 
@@ -392,5 +396,5 @@ def entry_json(entry: Entry) -> dict[str, Any]:
 
 _JSON = (
     "id from to timestamp namespace priority ttl tags topic supersedes related scope claim derived_from"
-    " evidence when authority trust seq received expires alias claimed disputed archived staged body"
+    " evidence when authority trust seq received expires alias claimed disputed archived staged kind more body"
 ).split()

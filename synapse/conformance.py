@@ -11,16 +11,17 @@ import os
 import stat
 from collections.abc import Iterator
 
-from synapse import codec, declared
+from synapse import codec, declared, kinds
 from synapse import namespace as ns
-from synapse.authority import MAX_BODY, check_form, refusal
+from synapse.authority import MAX_BODY, check_form, may_write
 from synapse.entry import Draft
-from synapse.errors import NewerProtocol, SynapseError
+from synapse.errors import Forbidden, NewerProtocol, SynapseError
+from synapse.log.adopt import ROOTS, threaded
 from synapse.log.journal import GENESIS, decode, link, split
-from synapse.log.mirror import block, pages
+from synapse.log.mirror import block, pages, path_of
 from synapse.records import Record
 from synapse.typed import NamedTuple
-from synapse.workspace import Agent, settled, settled_settings
+from synapse.workspace import Agent, Settings, settled, settled_settings
 
 MAX_FILE = MAX_BODY + (64 << 10)
 MAX_LINE = 16 << 20
@@ -56,6 +57,7 @@ class _Check:
         self.root = root
         self.findings: list[Finding] = []
         self.agents: dict[str, Agent] = {}
+        self.settings = Settings()
         self.ids: dict[str, str] = {}
         self.journalled: dict[str, str | None] = {}
         self.references: list[tuple[str, str]] = []
@@ -69,11 +71,12 @@ class _Check:
             ("journal", self._journal),
             ("agents", self._agents),
             ("archive", self._archive),
-            ("entries", self._entries),
             ("inbox", self._inboxes),
         ):
             if self._folder(name):
                 part()
+        for top in filter(self._folder, ROOTS):
+            self._tree(top)
         for path, id in self.references:
             if id not in self.ids:
                 self.add(path, f"refers to {id}, which is not here", "write the id of an entry that exists", "warn")
@@ -90,7 +93,7 @@ class _Check:
                 self.add("synapse.yaml", "is missing", "write one with the line `protocol: 1`")
             return
         try:
-            settled_settings(declared.parse_settings(raw.decode(), "synapse.yaml"))
+            self.settings = settled_settings(declared.parse_settings(raw.decode(), "synapse.yaml"))
         except NewerProtocol as error:
             what = f"protocol {error.protocol} is newer than {error.known}, the newest known here"
             self.add("synapse.yaml", what, "upgrade this software; what else is said here may be wrong")
@@ -114,26 +117,27 @@ class _Check:
 
     # -- what is written -------------------------------------------------------------------------------------
 
-    def _entries(self) -> None:
-        waiting = ["entries"]
+    def _tree(self, top: str) -> None:
+        waiting = [top]
         while waiting:
             folder = waiting.pop()
-            place = folder.removeprefix("entries").strip("/")
             for name in self._names(folder):
                 path = f"{folder}/{name}"
                 if os.path.islink(self._full(path)):
                     self._regular(path, 0)
                 elif os.path.isdir(self._full(path)):
-                    if ns.is_namespace(f"{place}/{name}".strip("/")):
+                    if kinds.is_folder(path):
                         waiting.append(path)
+                    elif top == "messages":
+                        self.add(path, "is not a thread", "call it thr_ and a UUID")
                     else:
                         self.add(path, "is not a namespace", "use up to 6 levels of a-z, 0-9, '_' and '-'")
                 elif name.endswith(".md"):
-                    self._entry(path, place)
+                    self._entry(path, folder)
                 else:
                     self.add(path, "is not an entry", "end its name in .md, or keep it elsewhere", "warn")
 
-    def _entry(self, path: str, place: str) -> None:
+    def _entry(self, path: str, folder: str) -> None:
         raw = self._read(path, MAX_FILE)
         if raw is None:
             return
@@ -141,19 +145,23 @@ class _Check:
             if self.journalled[path] not in (None, hashlib.sha256(raw).hexdigest()):
                 self.add(path, "was changed after it was written", "write a new entry; run `synapse repair`")
             return
-        if not place:
-            self.add(path, "stands in no namespace", "put it into a folder below entries/, its namespace")
+        of, place, thread = kinds.of_folder(folder)
+        if not (place if thread is None else thread):
+            self.add(path, "stands in no namespace", f"put it into a folder below {folder}/")
             return
-        draft = self._draft(path, raw, place)
+        draft = self._draft(path, raw, place, thread)
         if draft is None:
+            return
+        if draft.kind not in of:
+            self.add(path, f"is of the kind {draft.kind}", "put it where its kind stands")
             return
         self._claim(path, draft)
         self._author(path, draft)
 
-    def _draft(self, path: str, raw: bytes, place: str | None) -> Draft | None:
+    def _draft(self, path: str, raw: bytes, place: str | None, thread: str | None = None) -> Draft | None:
         """The draft of a file that a program which keeps to the protocol would take."""
         try:
-            draft = codec.parse(raw, path=path, namespace=place).draft
+            draft = threaded(codec.parse(raw, path=path, namespace=place).draft, thread, raw.decode())
             if draft.namespace:
                 check_form(draft)
         except SynapseError as error:
@@ -181,8 +189,11 @@ class _Check:
         if agent is None:
             advice = f"declare it in agents/{draft.author}.yaml, or it is heard without authority"
             self.add(path, f"its author {draft.author} is not registered", advice, "warn")
-        elif not ns.matches_any(agent.write or (), draft.namespace):
-            self.add(path, str(refusal(agent, draft.namespace)), "write it as an agent that may")
+            return
+        try:
+            may_write(agent, draft.namespace, self.settings)
+        except Forbidden as error:
+            self.add(path, str(error), "write it as an agent that may")
 
     # -- drop boxes ------------------------------------------------------------------------------------------
 
@@ -258,7 +269,7 @@ class _Check:
 
     def _known(self, record: Record) -> None:
         if record.kind == "entry" and record.id:
-            path = record.path or f"entries/{record.fields.get('namespace')}/{record.id}.md"
+            path = path_of(record)
             self.journalled[path] = record.sha
             self.ids[record.id] = path
 

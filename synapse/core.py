@@ -30,6 +30,8 @@ __all__ = ["Event", "Memory", "Page", "Problem", "Rebuilt", "Report", "Seat", "i
 _FOLDERS = (
     "agents",
     "entries",
+    "messages",
+    "knowledge",
     "inbox",
     "staging",
     "quarantine",
@@ -277,21 +279,21 @@ def operators_alone(action: str) -> None:
         raise Forbidden(f"run {run} acts as {own} alone; to {action} is the operator's", agent=own, action=action)
 
 
-def init(root: str, *, clock: Callable[[], int] = clocks.now) -> Memory:
+def init(root: str, *, clock: Callable[[], int] = clocks.now, draw: Callable[[int], bytes] = os.urandom) -> Memory:
     """Make a directory a workspace and open it. What is there already stays as it is."""
     root = os.path.abspath(os.path.expanduser(root))
     try:
         _make(root)
     except OSError as error:
         raise StoreError(f"{root} cannot be made a workspace: {error}") from error
-    return open(root, clock=clock)
+    return open(root, clock=clock, draw=draw)
 
 
-def open(address: str, *, clock: Callable[[], int] = clocks.now) -> Memory:
+def open(address: str, *, clock: Callable[[], int] = clocks.now, draw: Callable[[int], bytes] = os.urandom) -> Memory:
     """Open the workspace at a directory, or `memory:`. Never creates one: NotFound says how to."""
     log = open_log(address, clock)
     try:
-        return Memory(Store(log, clock))
+        return Memory(Store(log, clock, draw))
     except OSError as error:
         log.close()
         raise StoreError(f"{address} could not be opened: {error}") from error

@@ -17,7 +17,9 @@ from synapse.yaml_text import Fields, Value
 
 MAX_FILE = 64 << 10
 _DEPTH = 6
-_SETTINGS = frozenset("protocol name workspace namespaces ttl authority staging users size_limits quota".split())
+_SETTINGS = frozenset(
+    "protocol name workspace namespaces ttl authority staging users size_limits quota global_write".split()
+)
 
 
 # -- agents ----------------------------------------------------------------------------------------
@@ -93,6 +95,7 @@ def render_settings(settings: Settings) -> str:
     fields["staging"] = {"ttl": settings.staging_ttl, "limit": settings.staging_limit}
     blocks = (("users", settings.users), ("size_limits", settings.sizes), ("quota", settings.quota))
     fields |= {name: dict(pairs) for name, pairs in blocks if pairs}
+    fields |= {"global_write": settings.global_write} if settings.global_write != Settings().global_write else {}
     for key, value in settings.other:
         fields[key] = value  # type: ignore[assignment]
     return yaml_text.dump(fields)
@@ -122,6 +125,7 @@ def parse_settings(text: str, path: str = "") -> Settings:
         users=reader.pairs("users"),
         sizes=_sizes(reader),
         quota=_quota(reader),
+        global_write=_or(reader.number("global_write"), defaults.global_write),
         other=tuple((key, value) for key, value in fields.items() if _is_other(key, value)),
     )
     reader.finish()

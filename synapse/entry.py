@@ -10,6 +10,8 @@ from collections.abc import Iterable
 
 from synapse import namespace as ns
 from synapse.errors import InvalidEntry
+from synapse.kinds import ENTRY, NO_MORE, More
+from synapse.kinds import is_id as is_id
 from synapse.typed import NamedTuple
 
 PRIORITIES = ("critical", "important", "info")
@@ -22,7 +24,6 @@ MAX_TTL = 3650 * 86_400 * SECOND
 
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _FOREVER = frozenset(("never", "permanent", "null", "none", "~"))
-_ID_CHARS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 
 
 class Draft(NamedTuple):
@@ -46,13 +47,16 @@ class Draft(NamedTuple):
     when: str | None = None
     timestamp: str | None = None
     id: str | None = None
+    kind: str = ENTRY
+    more: More = NO_MORE
 
 
 class Entry(NamedTuple):
     """A stored entry. `author`, `authority`, `trust` and `at` are stamped by the log's gate, never by the text.
 
     `seq` is its place in the log, `at` the microsecond it was received, `expires` the one it stops being shown;
-    `claimed` is the priority that an unverified one asked for.
+    `claimed` is the priority that an unverified one asked for. A message, a fact or an atom is an entry of that `kind`,
+    with the fields of its own in `more`.
     """
 
     id: str
@@ -82,6 +86,8 @@ class Entry(NamedTuple):
     disputed: tuple[str, ...] = ()
     archived: bool = False
     staged: bool = False
+    kind: str = ENTRY
+    more: More = NO_MORE
 
     @property
     def to(self) -> str | tuple[str, ...]:
@@ -118,11 +124,6 @@ def check_priority(text: str) -> str:
     if text in RANK:
         return text
     raise InvalidEntry(f"priority {text!r} is not one of {', '.join(PRIORITIES)}", priority=text)
-
-
-def is_id(text: str) -> bool:
-    """Whether the text can be an entry's id in any of the three generations of the format."""
-    return text.startswith("syn-") and 5 <= len(text) <= 80 and _ID_CHARS.issuperset(text)
 
 
 def mint(day: str, number: int) -> str:

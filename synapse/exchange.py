@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 
-from synapse import clock, codec
+from synapse import clock, codec, kinds
 from synapse.digest import sha256
 from synapse.entry import NEVER, Entry, minted
 from synapse.errors import Conflict, InvalidEntry, InvalidQuery
@@ -38,7 +38,7 @@ def entries_as(store: Store, generation: str) -> Iterator[tuple[str, str]]:
         raise InvalidQuery(f"generation {generation!r} is not one of {', '.join(GENERATIONS)}", generation=generation)
     store.fresh()
     for entry in everything(store):
-        yield f"entries/{entry.namespace}/{entry.id}.md", codec.render_as(entry, generation)
+        yield kinds.place(entry.id, entry._asdict()), codec.render_as(entry, generation)
 
 
 def everything(store: Store) -> list[Entry]:

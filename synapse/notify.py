@@ -103,7 +103,7 @@ def _out_of_reach(record: Record, agent: Agent | None) -> bool:
     if record.by == agent.id:
         return True
     said_to_all = "addressees" not in record.fields
-    return said_to_all and not ns.matches_any(agent.read or (), record.fields["namespace"])
+    return said_to_all and not ns.matches_any(agent.reads, record.fields["namespace"])
 
 
 def follow(

@@ -26,6 +26,9 @@ class State(Protocol):
     def holder(self, id: str) -> int | None:
         """The seq of the record that holds this id."""
 
+    def cursor(self) -> int:
+        """The seq of the last record taken in."""
+
     def whereabouts(self, id: str) -> str:
         """Where the entry under this id is now: `live`, `staged`, `archived`, or `gone`."""
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 
 from synapse.entry import Entry, expiry
 from synapse.errors import Conflict
+from synapse.kinds import frozen
 from synapse.typed import Any, NamedTuple
 
 KINDS = frozenset(
@@ -172,7 +173,7 @@ _DEFAULTS = Entry("", "", "", "", "", "", "")
 _FIELDS = frozenset(Entry._fields)
 _STORED = (
     "author timestamp namespace priority ttl addressees tags related replaces topic scope claim derived_from"
-    " evidence when authority trust alias claimed staged"
+    " evidence when authority trust alias claimed staged kind more"
 ).split()
 
 
@@ -190,6 +191,8 @@ def entry_of(record: Record) -> Entry:
     for name in ("addressees", "tags", "related", "replaces", "derived_from"):
         if name in fields:
             fields[name] = tuple(fields[name])
+    if "more" in fields:
+        fields["more"] = frozen(fields["more"])
     ttl = fields["ttl"]
     return Entry(
         id=record.id or "",

@@ -60,15 +60,19 @@ class Seat:
     ) -> Entry:
         """Write an entry; it is durable when this returns. With `once`, a second call with the same key writes
         nothing and returns the first entry."""
-        agent = self._writer()
-        agent = agent._replace(write=(*(agent.write or ()), *self.pen.grants()))
-        draft = Draft(
+        return self.write(Draft(
             body, namespace, self.id, priority, ttl, addressees(to), words(tags), words(related), words(supersedes),
             topic or None, scope, pii, None, words(derived_from), evidence,
-        )  # fmt: skip
+        ), once=once)  # fmt: skip
+
+    def write(self, draft: Draft, *, once: str | None = None) -> Entry:
+        """Write what a draft says, of whatever kind, as this agent. A message, a fact or an atom brings its id."""
+        agent = self._writer()
+        agent = agent._replace(write=(*(agent.write or ()), *self.pen.grants()))
+        draft = draft._replace(author=self.id)
         entry = admit(draft, agent, self.store.settings, trust=self._lineage(draft.derived_from))
         for id in entry.replaces:
-            may_replace(agent, self._known(id))
+            may_replace(agent, self._known(id), entry)
         guard = self.store.has_room if entry.staged else None
         if guard:
             self.store.expire_staged()

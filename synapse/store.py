@@ -45,9 +45,12 @@ Signatures = dict[str, tuple[int, int, int]]
 class Store:
     """One open workspace. Threads may share it."""
 
-    def __init__(self, log: FilesLog | MemoryLog, clock: Callable[[], int]) -> None:
+    def __init__(
+        self, log: FilesLog | MemoryLog, clock: Callable[[], int], draw: Callable[[int], bytes] = os.urandom
+    ) -> None:
         self.log = log
         self.clock = clock
+        self.draw = draw  # so many random bytes, for ids
         files = isinstance(log, FilesLog)
         self.root = log.root if isinstance(log, FilesLog) else None
         path = os.path.join(log.root, ".index", "brain.db") if isinstance(log, FilesLog) else ":memory:"
@@ -270,7 +273,7 @@ class Store:
         for id in entry.replaces:
             old = self.index.entry(id, now)
             if agent is not None and old is not None:
-                may_replace(agent, old)
+                may_replace(agent, old, entry)
         if entry.staged and not self.has_room.holds(self.index.keyed("staging")):
             raise QueueFull("too many entries wait for review; this one waits outside")
         return entry

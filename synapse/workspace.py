@@ -17,6 +17,7 @@ PROTOCOL = 1
 OPERATOR = "operator"
 CONSOLIDATOR = "consolidator"
 RESERVED = frozenset((OPERATOR, CONSOLIDATOR, "all"))
+MAIL, GLOBAL = "mail", "global/*"  # what all agents read; mail all may write, and to `global` those of authority
 
 
 class Role(NamedTuple):
@@ -74,6 +75,19 @@ class Agent(NamedTuple):
         department = (self.department,) if self.department else ()
         return frozenset((f"agent:{self.id}", *(f"team:{team}" for team in (*self.teams, *department))))
 
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The patterns of all that it reads: those declared, mail, what it recalls, and what its teams and all do."""
+        return (*(self.read or ()), MAIL, GLOBAL, *self._own())
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        return (*(self.write or ()), MAIL, GLOBAL, *self._own())
+
+    def _own(self) -> tuple[str, ...]:
+        department = (self.department,) if self.department else ()
+        return (f"agents/{self.id}/*", *(f"groups/{team}/*" for team in (*self.teams, *department)))
+
 
 SIZES = {"per_namespace": "500KB", "total_shared": "5MB", "per_entry": "64KB", "archive_retention": "off"}
 _UNITS = {"": 1, "B": 1, "KB": 1_000, "MB": 1_000_000, "GB": 10**9, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
@@ -91,6 +105,7 @@ class Settings(NamedTuple):
     users: tuple[tuple[str, str], ...] = ()
     sizes: tuple[tuple[str, str], ...] = ()
     quota: tuple[tuple[str, str], ...] = ()
+    global_write: int = 80
     other: tuple[tuple[str, object], ...] = ()
 
     @property

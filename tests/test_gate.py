@@ -15,12 +15,13 @@ from typing import NamedTuple
 import pytest
 
 import synapse
-from synapse import cli, clock
+from synapse import cli, clock, kinds
 from synapse.authority import may_rule, visible
 from synapse.cli.parse import options_of
 from synapse.cli.verbs import ALIASES, OPERATORS, VERBS, Verb
-from synapse.entry import Entry
+from synapse.entry import Draft, Entry, addressees
 from synapse.errors import Forbidden, SynapseError
+from synapse.index import query
 from synapse.index.db import Database, load_sql
 from synapse.records import Pending
 from synapse.seat import Seat
@@ -41,6 +42,8 @@ AGENTS = (
 )
 NAMESPACES = ("api", "api/endpoints", "api/endpoints/v2", "blockers/x", "vault/keys", "team/red")
 AUDIENCES = ("all", "team:red", "team:backend", "agent:eng-c", ("agent:eng-b", "team:blue"), "own team")
+VIEWED = frozenset(("urgent",))  # mail that a view shows; the rest is on no page but its own
+MAIL = VIEWED | {"mail"}
 LIVE = frozenset(("plain", "approved", "vouched", "unverified", "disputed", "winner"))
 READERS = (*(agent.id for agent in AGENTS), "operator")
 
@@ -67,6 +70,11 @@ class World:
                 self.write(
                     "plain", "eng-a", namespace, to, priority=("critical", "important", "info")[(place + turn) % 3]
                 )
+        for author, namespace in (("eng-a", "agents/eng-a"), ("eng-c", "groups/red"), ("cto", "global")):
+            self.known_as_fact(author, namespace)
+        for turn, to in enumerate(AUDIENCES[:-1]):
+            self.said("mail" if turn % 2 else "urgent", "eng-a", to)
+        self.said("mail", "deaf", "agent:eng-b")
         self.middle = moment.advance("1m")
         moment.advance("1m")
         for namespace in ("api/endpoints", "vault/keys"):
@@ -97,6 +105,18 @@ class World:
         entry = self.mem.as_agent(author).append(f"common {word} end", namespace, to=to, **more)
         self.known.append(Known(entry.id, word, state))
         return entry
+
+    def known_as_fact(self, author, namespace):
+        word, id = f"word{len(self.known):04d}", kinds.new_id("fact", len(self.known).to_bytes(6, "big"))
+        draft = Draft(f"common {word} end", namespace, author, ttl="30d", tags=("tagged",), id=id, kind="fact")
+        self.known.append(Known(self.mem.as_agent(author).write(draft).id, word, "plain"))
+
+    def said(self, state, author, to):
+        word, id = f"word{len(self.known):04d}", kinds.new_id("message", len(self.known).to_bytes(6, "big"))
+        more = kinds.More(thread=kinds.new_thread(bytes(16)), subject=f"about {word}")
+        priority = "critical" if state == "urgent" else "info"
+        draft = Draft(f"said {word} end", "mail", author, priority, addressees=addressees(to), id=id, kind="message")
+        self.known.append(Known(self.mem.as_agent(author).write(draft._replace(more=more)).id, word, state))
 
     def staged(self, namespace, to):
         return self.write("staged", "junior", namespace, to)
@@ -181,7 +201,7 @@ class World:
         seen = self.seen_by(reader)
         allowed = {*seen, *(self.ruled_by(reader) if reviewing else ())}
         quoted = {id for known in seen for id in self.entry(known).replaces}  # by a text that the reader may see
-        words = set(re.findall(r"word\d{4}|syn-\d{4}-\d\d-\d\d-\d+", told)) - quoted
+        words = set(re.findall(r"word\d{4}|syn-\d{4}-\d\d-\d\d-\d+|[a-z]+_[0-9a-f]{12}", told)) - quoted
         return [known for known in self.known if known not in allowed and words & {known.id, known.word}]
 
 
@@ -240,6 +260,10 @@ def walk_read(me, world):
         yield asked, [*page], ids == (world.live(me.id, keep) if keep else ids), False
         if keep:
             yield ("visible", asked), page.visible, page.visible == len(ids), False
+    for asked in ({"namespace": "mail"}, {"namespace": ["mail", "nowhere"], "limit": None}):
+        page = me.read(**asked)
+        mail = world.live(me.id, states=MAIL)
+        yield asked, [*page], {entry.id for entry in page} == mail and page.visible == len(mail), False
     page = me.read(archived=True)
     filed = world.live(me.id, states={"archived"})
     yield "archived", [*page], {entry.id for entry in page} == filed and page.visible == len(filed), False
@@ -248,18 +272,19 @@ def walk_read(me, world):
 def walk_briefing(me, world):
     for only in ("critical", "info"):
         found = me.briefing(only=only)
-        yield only, [found, found.markdown()], {each.id for each in found.included} <= world.live(me.id), False
+        viewed = world.live(me.id, states=LIVE | VIEWED)
+        yield only, [found, found.markdown()], {each.id for each in found.included} <= viewed, False
     yield "until", me.briefing(as_of=world.middle, until=found.cursor // 2), True, False
     for budget in (None, 20_000, 400):
         for as_of in (None, world.middle, "2h"):
             found = me.briefing(budget, as_of=as_of)
             ids = {each.id for each in found.included}
             whole = budget is None and as_of is None
-            yield (budget, as_of), [found, found.markdown()], not whole or ids == world.live(me.id), False
+            yield (budget, as_of), [found, found.markdown()], not whole or ids == viewed, False
     for department in ("backend", "frontend", "ops"):
         found = me.briefing(department=department, encoding="cl100k_base", mark=False)
         members = [agent.id for agent in AGENTS if agent.department == department]
-        common = set.intersection(*(world.live(name) for name in (*members, me.id)))
+        common = set.intersection(*(world.live(name, states=LIVE | VIEWED) for name in (*members, me.id)))
         yield department, [found, found.markdown()], {each.id for each in found.included} == common, False
         yield department, me.briefing(department=department, as_of=world.middle), True, False
 
@@ -276,7 +301,7 @@ def walk_later(me, world):
 def walk_search(me, world):
     for known in world.known:
         hits = me.search(known.word, archived=known.state == "archived")
-        due = known.id in world.live(me.id, states={*LIVE, "archived"})
+        due = known.id in world.live(me.id, states={*LIVE, *MAIL, "archived"})
         yield known, [*hits], [hit.id for hit in hits] == [known.id] * due and hits.ranked == due, False
     for more in ({"limit": 1_000}, {"limit": 2}, {"namespace": "api/*", "limit": 1_000}, {"archived": True}):
         hits = me.search("common", **more)
@@ -317,7 +342,7 @@ def walk_get(me, world):
 def walk_fate(me, world):
     for known in (*world.seen_by(me.id), *world.ruled_by(me.id)):
         found = me.fate(known.id)
-        yield known, found, (found is None) == (known.state in (*LIVE, "staged")), True
+        yield known, found, (found is None) == (known.state in (*LIVE, *MAIL, "staged")), True
     yield from refusals(me, world, me.fate)
 
 
@@ -356,6 +381,12 @@ def walk_append(me, world):
             yield from acts(lambda me, id, way=way: me.append("text", where, **{way: id}))(me, world)
 
 
+def walk_write(me, world):
+    if me.id != "operator":
+        draft = Draft("text", "mail", me.id, kind="message", more=kinds.More(thread=kinds.new_thread(bytes(16))))
+        yield from acts(lambda me, id: me.write(draft._replace(replaces=(id,))))(me, world)
+
+
 def walk_claim(me, world):
     if me.id != "operator":
         yield "claim", [me.claim("some work"), me.release("some work")], True, False
@@ -372,6 +403,7 @@ SEAT = {
     "get": walk_get,
     "fate": walk_fate,
     "append": walk_append,
+    "write": walk_write,
     "claim": walk_claim,
     "release": walk_claim,
     "ack": acts(lambda me, id: me.ack([id])),
@@ -433,12 +465,13 @@ SEEN = "the fragment `seen`"
 HEARD = "the fragment `heard`: as `seen`, without what the reader wrote itself"
 GATED = {
     **dict.fromkeys(
-        "page_all page_weighty page_critical page_filtered lane count count_since search peers".split(),
+        "page_all page_paged page_weighty page_critical page_filtered lane count count_since search peers".split(),
         SEEN,
     ),
     "lane_own": "e.aid = :me",
     "lane_addressed": "e.audience in ({audiences})",
     "unread": HEARD,
+    "unread_paged": HEARD,
     "census": HEARD,
 }
 PICKED = "the text at places that a gated statement picked, or that passed `visible` one by one"
@@ -467,7 +500,8 @@ UNGATED = {
     ),
     **dict.fromkeys("namespaces aid_of audiences agents get_meta token_counts".split(), "names, not entries"),
     **dict.fromkeys(
-        "names first_once keyed unworded all_voids is_void refiled place_of rivals_by_topic rivals_by_heirs".split(),
+        "names names_in_thread first_once keyed unworded all_voids is_void refiled place_of rivals_by_topic"
+        " rivals_by_heirs".split(),
         OWN,
     ),
 }
@@ -592,13 +626,15 @@ def test_the_world_has_something_to_see_and_something_not_to(world):
     assert {known.state for reader in READERS[:-1] for known in world.hidden_from(reader)} == states
 
 
-def test_every_gated_statement_runs_in_the_walk(world):
+def test_every_gated_statement_runs_in_the_walk(world, monkeypatch):
     ran = []
     world.mem.store.index.db.connection.set_trace_callback(ran.append)
-    for reader in READERS:
-        me = Seat(world.mem.store, reader)
-        for name in ("read", "search", "unread", "get"):
-            assert list(faults(world, me, name)) == []
+    for talkative in (1.0, 0.0):
+        monkeypatch.setattr(query, "_TALKATIVE", talkative)
+        for reader in READERS:
+            me = Seat(world.mem.store, reader)
+            for name in ("read", "search", "unread", "get"):
+                assert list(faults(world, me, name)) == []
     world.mem.store.index.db.connection.set_trace_callback(None)
     statements = load_sql("queries.sql")
     shapes = {name: re.split(r"\{\w+\}|:\w+", statements[name]) for name in GATED}

@@ -11,12 +11,19 @@ from collections.abc import Iterable, Mapping
 from synapse.authority import Effect, judge
 from synapse.entry import NEVER, RANK, Entry
 from synapse.index.db import Database
+from synapse.kinds import MESSAGE, NUMBER
 from synapse.records import Record, entry_of, filings
 from synapse.typed import Any
 
 BATCH = 2_000
 _dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _RUN = ("run", "project", "parent", "root", "state", "status", "holder")
+_NAMES = {
+    "namespace": ("nid", "namespaces", "name"),
+    "author": ("aid", "authors", "name"),
+    "audience": ("num", "audiences", "name"),
+    "thread": ("tid", "threads", "id"),
+}
 _NOT_HEAD = frozenset(("start", "body", "staged"))
 
 
@@ -90,7 +97,11 @@ class Projector:
         everybody = entry.addressees == ("all",)
         audience = 0 if everybody else self._number("audience", " ".join(entry.addressees))
         seq, prio = entry.seq, RANK[entry.priority]
-        self._put("put_entry", seq, rec, entry.at, nid, aid, prio, audience, entry.expires)
+        self._put("put_entry", seq, rec, entry.at, nid, aid, prio, audience, entry.expires, NUMBER[entry.kind])
+        if entry.kind == MESSAGE:
+            tid = self._number("thread", entry.more["thread"])
+            self._put("put_message", seq, tid, entry.more.get("parent"))
+            self._put("put_last", seq, tid)
         lane = (nid, prio, audience)
         self.lanes[lane] = self.lanes.get(lane, 0) + 1
         for tag in entry.tags:
@@ -256,11 +267,9 @@ class Projector:
         """The small integer that stands for a name; numbers are given in the order of first use."""
         key = (kind, name)
         if key not in self.numbers:
-            column, table = {"namespace": ("nid", "namespaces"), "author": ("aid", "authors")}.get(
-                kind, ("num", "audiences")
-            )
+            column, table, named = _NAMES[kind]
             self.db.run(f"put_{kind}", (name,))
-            row = self.db.connection.execute(f"select {column} from {table} where name = ?", (name,)).fetchone()
+            row = self.db.connection.execute(f"select {column} from {table} where {named} = ?", (name,)).fetchone()
             self.numbers[key] = row[0]
         return self.numbers[key]
 

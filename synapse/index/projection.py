@@ -9,6 +9,7 @@ from _thread import RLock
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 
+from synapse import kinds
 from synapse.entry import Entry
 from synapse.errors import StoreCorrupt
 from synapse.index.db import Database
@@ -23,6 +24,7 @@ from synapse.workspace import Agent
 if TYPE_CHECKING:
     from synapse.ports import Log
 
+FOLDERS = 500  # of which the names are kept in memory
 COUNTED = 8_192  # token counts of each encoding that are kept in memory
 Watch = Callable[[Sequence[Record]], object]
 _FOR_SPEED = frozenset(("meta", "tokens", "words", "lanes", "swept"))
@@ -180,7 +182,14 @@ class Index:
         cursor, (floor, known) = self.cursor(), self.folders.get(folder, (0, set()))
         if floor and self.db.run("refiled", {"floor": floor}).fetchone():
             floor, known = 0, set()
-        rows = self.db.run("names", {"folder": folder.removeprefix("entries/"), "floor": floor})
+        of, namespace, thread = kinds.of_folder(folder)
+        if thread is None:
+            numbers = tuple(kinds.NUMBER[kind] for kind in of)
+            rows = self.db.run("names", {"folder": namespace, "floor": floor}, kinds=numbers)
+        else:
+            rows = self.db.run("names_in_thread", {"thread": thread, "floor": floor})
+        if len(self.folders) >= FOLDERS:
+            self.folders.clear()
         known.update(os.path.basename(path) if path else f"{id}.md" for id, path in rows)
         self.folders[folder] = (cursor, known)
         return known

@@ -27,17 +27,22 @@ length(cast(t.body as blob)) + length(cast(t.head as blob))
 
 -- name: page_all
 select e.seq, e.rec, e.rev from entries e not indexed
-where e.seq > :floor and e.seq <= :cursor and e.prio in ({prios}) and {live} and {seen}
+where e.seq > :floor and e.seq <= :cursor and e.prio in ({prios}) and {live} and {seen} and e.kind <> :unless
+order by e.seq desc limit :limit
+
+-- name: page_paged
+select e.seq, e.rec, e.rev from entries e indexed by entries_pages
+where e.kind <> 1 and e.seq > :floor and e.seq <= :cursor and e.prio in ({prios}) and {live} and {seen}
 order by e.seq desc limit :limit
 
 -- name: page_weighty
 select e.seq, e.rec, e.rev from entries e indexed by entries_weighty
-where e.seq > :floor and e.seq <= :cursor and e.prio < 2 and {live} and {seen}
+where e.seq > :floor and e.seq <= :cursor and e.prio < 2 and {live} and {seen} and e.kind <> :unless
 order by e.seq desc limit :limit
 
 -- name: page_critical
 select e.seq, e.rec, e.rev from entries e indexed by entries_critical
-where e.seq > :floor and e.seq <= :cursor and e.prio = 0 and {live} and {seen}
+where e.seq > :floor and e.seq <= :cursor and e.prio = 0 and {live} and {seen} and e.kind <> :unless
 order by e.seq desc limit :limit
 
 -- name: lane
@@ -47,13 +52,13 @@ order by e.seq desc limit :limit
 
 -- name: lane_own
 select e.seq, e.rec, e.rev from entries e indexed by entries_author
-where e.aid = :me and e.seq > :floor and e.seq <= :cursor and e.prio in ({prios}) and {live}
+where e.aid = :me and e.seq > :floor and e.seq <= :cursor and e.prio in ({prios}) and {live} and e.kind <> :unless
 order by e.seq desc limit :limit
 
 -- name: lane_addressed
 select e.seq, e.rec, e.rev from entries e indexed by entries_audience
 where e.audience > 0 and e.audience in ({audiences}) and e.seq > :floor and e.seq <= :cursor
-  and e.prio in ({prios}) and {live}
+  and e.prio in ({prios}) and {live} and e.kind <> :unless
 order by e.seq desc limit :limit
 
 -- name: page_filtered
@@ -76,7 +81,7 @@ where e.seq > :floor and e.seq <= :cursor and {asked}
   and (:tag is null or exists (select 1 from tags t where t.tag = :tag and t.seq = e.seq))
 
 -- name: count_since
-select count(*), sum({seen}) from entries e not indexed where e.seq > :floor and e.seq <= :cursor and {live}
+select count(*), sum({seen}) from entries e not indexed where e.kind <> 1 and e.seq > :floor and e.seq <= :cursor and {live}
 
 -- name: census
 select sum(e.live), sum(e.live * {heard}), 0, 0 from lanes e where {asked}
@@ -98,7 +103,12 @@ where e.aid = :me and e.seq <= :cursor and {live} and {asked}
 -- name: unread
 select count(*), (select min(expires) from entries where hidden = 0 and archived = 0 and expires > :now),
   (select cursor from shown where agent = :agent) from entries e not indexed
-where e.seq > (select cursor from shown where agent = :agent) and e.aid <> :me and {live} and {heard}
+where e.seq > (select cursor from shown where agent = :agent) and e.aid <> :me and e.kind <> 1 and {live} and {heard}
+
+-- name: unread_paged
+select count(*), (select min(expires) from entries where hidden = 0 and archived = 0 and expires > :now),
+  (select cursor from shown where agent = :agent) from entries e indexed by entries_pages
+where e.seq > (select cursor from shown where agent = :agent) and e.aid <> :me and e.kind <> 1 and {live} and {heard}
 
 -- name: floor_of
 select seq - 1 from entries where at >= :at order by at limit 1
@@ -139,7 +149,11 @@ select rec, seq from ids where id = :id
 
 -- name: names
 select t.id, t.path from namespaces n join entries e on e.nid = n.nid join texts t on t.rec = e.rec
-where n.name = :folder and e.prio in (0, 1, 2) and e.seq > :floor and e.archived = 0
+where n.name = :folder and e.prio in (0, 1, 2) and e.seq > :floor and e.archived = 0 and e.kind in ({kinds})
+
+-- name: names_in_thread
+select t.id, t.path from threads h join messages m on m.tid = h.tid join entries e on e.seq = m.seq
+join texts t on t.rec = e.rec where h.id = :thread and m.seq > :floor and e.archived = 0
 
 -- name: refiled
 select 1 from acts where seq > :floor and kind in ('archive', 'restore', 'undo', 'repair', 'void') limit 1
@@ -234,7 +248,17 @@ select value from meta where key = :key
 insert into meta(key, value) values(:key, :value) on conflict(key) do update set value = excluded.value
 
 -- name: put_entry
-insert into entries(seq, rec, at, nid, aid, prio, audience, expires, hidden) values(?, ?, ?, ?, ?, ?, ?, ?, 0)
+insert into entries(seq, rec, at, nid, aid, prio, audience, expires, hidden, kind)
+values(?, ?, ?, ?, ?, ?, ?, ?, 0, ?)
+
+-- name: put_message
+insert into messages(seq, tid, parent) values(?, ?, ?)
+
+-- name: put_last
+update threads set last = max(last, ?) where tid = ?
+
+-- name: put_thread
+insert or ignore into threads(id) values(?)
 
 -- name: put_lane
 insert into lanes(nid, prio, audience, n, live) values(?, ?, ?, ?4, ?4)
@@ -402,7 +426,7 @@ where e.archived = 0 and e.expires <= :now and e.hidden < :never order by e.seq
 
 -- name: comparable
 select e.seq, e.rec, e.rev from entries e
-where e.nid in (select nid from entries where seq > :floor and archived = 0 and aid not in (select aid from authors where name = :own)) and e.prio > 0 and {live}
+where e.nid in (select nid from entries where seq > :floor and archived = 0 and aid not in (select aid from authors where name = :own)) and e.prio > 0 and e.kind = 0 and {live}
   and not exists (select 1 from disputes d where d.seq = e.seq)
 order by e.seq
 

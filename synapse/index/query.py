@@ -6,26 +6,31 @@ Every statement that returns entries carries the read gate (`seen` in queries.sq
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 
 from synapse import namespace as ns
 from synapse.entry import NEVER, RANK, Entry
 from synapse.index.db import Database
+from synapse.index.declarations import Declared
+from synapse.index.declarations import agent_from as agent_from
 from synapse.index.project import entry_from, read_entry
 from synapse.page import Fate
 from synapse.records import Record
 from synapse.typed import Any, NamedTuple
-from synapse.workspace import Agent, Skill, settled
+from synapse.workspace import MAIL, Agent
 
 CACHED = 4_096
 _SPARSE = 0.02
+_TALKATIVE = 1.0  # so much mail for each entry, that it is passed by rather than read over
 _ALL = 2**62
 _OPERATOR = -2
+_MESSAGE = 1
 
 
 class Filter(NamedTuple):
-    """What a page is asked for. `floor` and `since` bound it below, `cursor` above."""
+    """What a page is asked for. `floor` and `since` bound it below, `cursor` above. Messages are on it only where
+    their namespace is asked for by name, or `mail` says so."""
 
     priorities: tuple[str, ...] = ()
     namespaces: tuple[str, ...] = ()
@@ -34,6 +39,7 @@ class Filter(NamedTuple):
     archived: bool = False
     since: int | None = None
     limit: int | None = 50
+    mail: bool = False
 
 
 class Reach(NamedTuple):
@@ -42,30 +48,6 @@ class Reach(NamedTuple):
     nids: tuple[int, ...]
     audiences: tuple[int, ...]
     me: int
-
-
-class Declared(Mapping[str, Agent]):
-    """The agents as journalled, each made from its record when it is asked for: a seat needs but its own."""
-
-    def __init__(self, rows: Iterable[tuple[str, str]]) -> None:
-        self.rows = dict(rows)
-        self.made: dict[str, Agent] = {}
-
-    def __getitem__(self, id: str) -> Agent:
-        if id not in self.made:
-            self.made[id] = agent_from(json.loads(self.rows[id]))
-        return self.made[id]
-
-    def sha(self, id: str) -> str | None:
-        """The digest of the file that declares the agent, where the record says it."""
-        sha: str | None = json.loads(self.rows.get(id, "{}")).get("sha")
-        return sha
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.rows)
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
 
 class Query:
@@ -98,7 +80,7 @@ class Query:
         """The newest entries that the agent may see and the filter lets through, newest first."""
         reach, prios = self.reach(agent), _prios(wanted.priorities)
         values = {"floor": self.floor(wanted.since), "cursor": cursor, "now": now, "me": reach.me}
-        values["limit"] = -1 if wanted.limit is None else wanted.limit
+        values |= {"limit": -1 if wanted.limit is None else wanted.limit, "unless": -1 if wanted.mail else _MESSAGE}
         if wanted.author or wanted.tag or wanted.archived or wanted.limit is None:
             rows = self._filtered(reach, wanted, prios, values)
         elif wanted.namespaces:
@@ -110,9 +92,10 @@ class Query:
     def _wide(self, reach: Reach, prios: tuple[int, ...], values: dict[str, Any]) -> list[tuple[int, int, int]]:
         """All that an agent hears of: newest first through the order of the log, or, where it hears of little,
         through its own few lanes."""
-        total, mine = self._weights(reach, prios)
+        total, mine, mail = self._weights(reach, prios)
         if reach.me != _OPERATOR and mine < total * _SPARSE:
-            rows = self._lanes(reach, reach.nids, prios, values)
+            post = self.names.get(MAIL) if values["unless"] == _MESSAGE else None
+            rows = self._lanes(reach, [nid for nid in reach.nids if nid != post], prios, values)
             rows |= set(self.db.run("lane_own", values, prios=prios))
             rows |= set(self.db.run("lane_addressed", values, prios=prios, audiences=reach.audiences))
             return _newest(rows, values["limit"])
@@ -121,7 +104,8 @@ class Query:
             return self.db.run("page_critical", values, **lists).fetchall()
         if prios == (0, 1):
             return self.db.run("page_weighty", values, **lists).fetchall()
-        return self.db.run("page_all", values, prios=prios, **lists).fetchall()
+        paged = mail > total * _TALKATIVE and values["unless"] == _MESSAGE
+        return self.db.run("page_paged" if paged else "page_all", values, prios=prios, **lists).fetchall()
 
     def _narrow(
         self,
@@ -154,12 +138,8 @@ class Query:
         self, reach: Reach, wanted: Filter, prios: tuple[int, ...], values: dict[str, Any]
     ) -> list[tuple[int, int, int]]:
         values = values | self._values(wanted)
-        lists = {
-            "within": self._within(wanted.namespaces),
-            "prios": prios,
-            "nids": reach.nids,
-            "audiences": reach.audiences,
-        }
+        lists = {"within": self._within(wanted.namespaces), "prios": prios}
+        lists |= {"nids": reach.nids, "audiences": reach.audiences}
         return self.db.run("page_filtered", values, **lists).fetchall()
 
     def count(self, agent: Agent | None, wanted: Filter, now: int, cursor: int) -> tuple[int, int]:
@@ -196,7 +176,9 @@ class Query:
         reach = self.reach(agent)
         values = {"agent": agent.id, "now": now, "me": reach.me}
         lists = {"nids": reach.nids, "audiences": reach.audiences}
-        count, lapse, shown = self.db.run("unread", values, **lists).fetchone()
+        total, _, mail = self._weights(reach, _prios(()))
+        name = "unread_paged" if mail > total * _TALKATIVE else "unread"
+        count, lapse, shown = self.db.run(name, values, **lists).fetchone()
         if shown is None:
             _, heard, _, own_heard = self._census(reach, Filter(), now, NEVER)
             count = heard - own_heard
@@ -261,7 +243,7 @@ class Query:
     def addressed(self, name: str, now: int, cursor: int) -> list[Entry]:
         """The live entries addressed to this name, newest first; whoever may see them."""
         lists = [num for num, listed in self.db.run("audiences") if name in listed.split(" ")]
-        values = {"floor": 0, "cursor": cursor, "now": now, "limit": -1}
+        values = {"floor": 0, "cursor": cursor, "now": now, "limit": -1, "unless": -1}
         rows = self.db.run("lane_addressed", values, prios=(0, 1, 2), audiences=lists).fetchall()
         return self.load(rows, now, self.reach(None))
 
@@ -348,7 +330,7 @@ class Query:
     def _reach(self, agent: Agent | None) -> Reach:
         if agent is None:
             return Reach(tuple(self.names.values()), tuple(num for num, _ in self.db.run("audiences")), _OPERATOR)
-        nids = tuple(nid for name, nid in self.names.items() if ns.matches_any(agent.read or (), name))
+        nids = tuple(nid for name, nid in self.names.items() if ns.matches_any(agent.reads, name))
         names, lists = agent.names, self.db.run("audiences")
         audiences = tuple(num for num, listed in lists if not names.isdisjoint(listed.split(" ")))
         return Reach(nids, audiences, self._aid(agent.id))
@@ -361,15 +343,19 @@ class Query:
         covered = self.covered
         if globs not in covered:
             names = self.names.items()
-            covered[globs] = tuple(nid for name, nid in names if not globs or ns.matches_any(globs, name))
+            named = any(glob.startswith(MAIL) for glob in globs)
+            found = ((name, nid) for name, nid in names if not globs or ns.matches_any(globs, name))
+            covered[globs] = tuple(nid for name, nid in found if named or name != MAIL)
         return covered[globs]
 
-    def _weights(self, reach: Reach, prios: tuple[int, ...]) -> tuple[int, int]:
-        """How many entries there are of these priorities, and how many in the agent's namespaces."""
+    def _weights(self, reach: Reach, prios: tuple[int, ...]) -> tuple[int, int, int]:
+        """How many entries there are of these priorities, and in the agent's namespaces, mail left out; and how many
+        messages."""
         counts = self.counts = self.counts or {(nid, prio): n for nid, prio, n in self.db.run("lane_counts")}
-        nids, wanted = set(reach.nids), set(prios)
-        total = sum(n for (_, prio), n in counts.items() if prio in wanted)
-        return total, sum(n for (nid, prio), n in counts.items() if prio in wanted and nid in nids)
+        nids, wanted, mail = set(reach.nids), set(prios), self.names.get(MAIL)
+        rows = [(nid, n) for (nid, prio), n in counts.items() if prio in wanted]
+        mine = sum(n for nid, n in rows if nid in nids and nid != mail)
+        return sum(n for nid, n in rows if nid != mail), mine, sum(n for nid, n in rows if nid == mail)
 
     def floor(self, since: int | None) -> int:
         """The seq after which everything was received since this microsecond."""
@@ -382,13 +368,6 @@ class Query:
 def _run_from(row: tuple[str, str, int, int, int | None]) -> dict[str, Any]:
     fields, agent, seq, at, ended_at = row
     return {**json.loads(fields), "agent": agent, "seq": seq, "at": at, "ended_at": ended_at}
-
-
-def agent_from(fields: dict[str, Any]) -> Agent:
-    """The agent that a record declares."""
-    known = {name: value for name, value in fields.items() if name in Agent._fields}
-    skills = tuple(Skill(*skill) if isinstance(skill, list) else skill for skill in known.get("skills") or ())
-    return settled(Agent(**known)._replace(skills=tuple(s._replace(namespaces=tuple(s.namespaces)) for s in skills)))
 
 
 def _prios(names: tuple[str, ...]) -> tuple[int, ...]:

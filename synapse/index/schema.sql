@@ -18,7 +18,8 @@ create table entries(
   archived integer not null default 0,
   at integer not null,              -- microsecond of receipt, grows with seq
   rec integer not null,             -- the seq of the record that holds its text
-  rev integer not null default 0    -- grows when a vouch or the archive changes what the text alone would give
+  rev integer not null default 0,   -- grows when a vouch or the archive changes what the text alone would give
+  kind integer not null             -- 0 entry, 1 message, 2 fact, 3 atom
 );
 create index entries_at on entries(at);
 create index entries_lane on entries(nid, prio);
@@ -26,13 +27,19 @@ create index entries_author on entries(aid);
 create index entries_critical on entries(seq) where prio = 0;
 create index entries_hidden on entries(hidden) where hidden > 0 and hidden < 4611686018427387904;
 -- All that a page asks: a view looks at thousands of these, and at the entries themselves for none.
-create index entries_weighty on entries(seq, nid, aid, audience, hidden, expires, archived, prio, rec, rev)
+create index entries_weighty on entries(seq, nid, aid, audience, hidden, expires, archived, prio, rec, rev, kind)
   where prio < 2;
+create index entries_pages on entries(seq) where kind <> 1;  -- the way past a lot of mail
 create index entries_audience on entries(audience) where audience > 0;
 create index entries_expires on entries(expires) where hidden = 0 and archived = 0;
 
 create table texts(rec integer primary key, id text not null, path text, head text not null, body text not null);
 create table ids(id text primary key, rec integer not null, seq integer) without rowid;
+-- Messages in the order of their threads: the one before and the one after another is a step in the index.
+create table threads(tid integer primary key, id text not null unique, last integer not null default 0);
+create index threads_last on threads(last);
+create table messages(seq integer primary key, tid integer not null, parent text);
+create index messages_thread on messages(tid, seq);
 create table tags(tag text, seq integer, primary key(tag, seq)) without rowid;
 create table topics(nid integer, topic text, seq integer, primary key(nid, topic, seq)) without rowid;
 create table heirs(old integer, seq integer, primary key(old, seq)) without rowid;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 
+from synapse import kinds
 from synapse.errors import StoreError
 from synapse.index.db import Database
 from synapse.index.query import Filter, Query
@@ -34,7 +35,8 @@ def fill(db: Database, floor: int, limit: int = BATCH) -> int:
     batch: list[tuple[object, ...]] = []
     for seq, body, head in rows:
         fields = json.loads(head)
-        label = " ".join((*fields.get("tags", ()), fields.get("topic") or "", fields["namespace"]))
+        own = kinds.texts(fields.get("more", {}))
+        label = " ".join((*fields.get("tags", ()), fields.get("topic") or "", fields["namespace"], *own))
         batch.append((seq, body, label))
     db.many("word", batch)
     return rows[-1][0] if rows else floor

@@ -10,8 +10,10 @@ import os
 import stat
 from collections.abc import Callable, Generator, Iterator
 
+from synapse import kinds
 from synapse import namespace as ns
 from synapse.authority import MAX_BODY
+from synapse.digest import sha256
 from synapse.entry import Draft, Entry
 from synapse.errors import InvalidEntry, SynapseError
 from synapse.records import canonical_body
@@ -19,6 +21,8 @@ from synapse.typed import NamedTuple
 
 SETTLED = 0.2
 FRESH = 2.0
+ROOTS = ("entries", "messages", "knowledge")
+THREADS = 1_000  # folders of threads that one look takes in
 _LIMIT = MAX_BODY + (64 << 10)
 _SEEN = ".index/seen"
 
@@ -64,7 +68,7 @@ class Scanner:
     def look(self, known: Known, now: float) -> Iterator[Drop | Rejected]:
         """Every finished file that the log does not know. A folder with an unfinished one is looked at again."""
         before = dict(self.seen)
-        waiting = list({"entries": 0} | before)
+        waiting = list(dict.fromkeys(ROOTS) | self._due(before, now))
         while waiting:
             folder = waiting.pop()
             changed = self._changed(folder)
@@ -82,6 +86,15 @@ class Scanner:
                 yield from self._files(folder, self._strangers(folder)[1], inbox, now)
         if self.seen != before:
             self._save()
+
+    def _due(self, seen: dict[str, int], now: float) -> dict[str, int]:
+        """The folders to look at. Of thousands of threads a part: each has its turn within seconds."""
+        threads = [folder for folder in seen if folder.startswith("messages/")]
+        if len(threads) <= THREADS:
+            return seen
+        start = int(now / SETTLED) * THREADS % len(threads)
+        skipped = {*threads} - {*(threads + threads)[start : start + THREADS]}
+        return {folder: changed for folder, changed in seen.items() if folder not in skipped}
 
     def _strangers(self, folder: str, known: Known | None = None) -> tuple[list[str], list[str]]:
         """The folders below, and the names of the entry files that the log does not know.
@@ -140,15 +153,18 @@ class Scanner:
     def _parse(self, path: str, inbox: str | None, raw: bytes, channel: Channel) -> Drop | Rejected:
         from synapse import codec
 
-        place = None if inbox else os.path.dirname(path).removeprefix("entries").strip("/")
+        folder = os.path.dirname(path)
+        of, place, thread = kinds.of_folder(folder) if not inbox else ((), None, None)
         try:
-            if place is not None and not ns.is_namespace(place):
-                raise InvalidEntry(f"its folder is not a namespace: {place!r}")
+            if place is not None and not (ns.is_namespace(place) if thread is None else kinds.is_thread(thread)):
+                raise InvalidEntry(f"its folder is not a {'namespace' if thread is None else 'thread'}: {folder!r}")
             parsed = codec.parse(raw, path=path, namespace=place)
             text = raw.decode()
+            draft = threaded(parsed.draft, thread, text)
+            if of and draft.kind not in of:
+                raise InvalidEntry(f"{draft.kind} is no kind that stands in {folder}")
         except SynapseError as error:
             return Rejected(path, str(error).removeprefix(f"{path}: "))
-        draft = parsed.draft
         if place and place.startswith("projects/") and path.endswith("/plan.md") and draft.topic is None:
             draft = draft._replace(topic="plan")
         start = parsed.start if canonical_body(text[parsed.start :]) == canonical_body(draft.body) else -1
@@ -188,9 +204,23 @@ class Scanner:
             pass
 
 
+def threaded(draft: Draft, thread: str | None, text: str) -> Draft:
+    """A dropped message with its thread: its folder's, its own, or, where it begins one, one that follows from its
+    text. It is said in mail, wherever it was dropped."""
+    if draft.kind != kinds.MESSAGE:
+        return draft
+    named = draft.more.get("thread")
+    if thread is not None and named not in (None, thread):
+        raise InvalidEntry(f"thread {named} does not fit the place of the file, which is {thread}")
+    if not (named or thread) and "parent" in draft.more:
+        raise InvalidEntry("thread is missing: an answer names the thread that it is in")
+    found = thread or named or kinds.new_thread(bytes.fromhex(sha256(text.encode())))
+    return draft._replace(namespace=draft.namespace or kinds.MAIL, more=kinds.More({**draft.more, "thread": found}))
+
+
 def _is_place(folder: str) -> bool:
     """Whether entries belong there. The name of any other folder is text that somebody else wrote."""
-    return folder == "entries" or (folder.startswith("entries/") and ns.is_namespace(folder[len("entries/") :]))
+    return kinds.is_folder(folder)
 
 
 def _is_folder(path: str) -> bool:

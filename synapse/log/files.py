@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import partial
 
-from synapse import bell, clock
+from synapse import bell, clock, kinds
 from synapse.digest import sha256
 from synapse.entry import is_id, mint, minted
-from synapse.errors import InvalidEntry, NotFound, QueueFull, StoreError, SynapseError
+from synapse.errors import Conflict, InvalidEntry, NotFound, QueueFull, StoreError, SynapseError
 from synapse.log import settle
 from synapse.log.adopt import Admit, Drop, Rejected, Scanner
 from synapse.log.journal import Journal, Tail
@@ -25,6 +26,8 @@ from synapse.workspace import PROTOCOL, Agent, Settings
 
 if TYPE_CHECKING:
     from synapse.ports import State
+
+_BEHIND = 200  # so many records may be looked through for an id
 
 
 class FilesLog:
@@ -251,17 +254,22 @@ class FilesLog:
     def _line(self, pending: Pending, tail: Tail, at: int, once: str | None) -> Line:
         if pending.entry is None:
             return act_line(pending, once)
-        id, n = self._claim(tail, at, pending.entry.id, pending.entry.namespace)
+        id, n = self._claim(tail, at, pending)
         alias = pending.fields.get("alias") or id
         own = minted(alias)
         # A name of our own form is no alias from today on: the log has yet to give it to somebody else.
         old = alias != id and (own is None or own[0] < clock.day(at))
         return entry_line(pending, at, id, n, once, old and self._derived().holder(alias) is None)
 
-    def _claim(self, tail: Tail, at: int, wanted: str, namespace: str) -> tuple[str, int]:
+    def _claim(self, tail: Tail, at: int, pending: Pending) -> tuple[str, int]:
         """The entry's id and the day's count after it. A wanted one is kept if it is free and not far ahead."""
-        day = clock.day(at)
+        assert pending.entry is not None
+        wanted, namespace, day = pending.entry.id, pending.entry.namespace, clock.day(at)
         n = tail.n if tail.day == day else 0
+        if pending.entry.kind != kinds.ENTRY:
+            dropped = pending.text is not None
+            return claim(pending.entry.kind, wanted, tail.chain, dropped, partial(self._held, tail)), n
+        wanted = "" if kinds.kind_of(wanted) != kinds.ENTRY else wanted
         if wanted and is_id(wanted) and self._derived().holder(wanted) is None:
             own = minted(wanted)
             if own is None or own[0] < day:
@@ -273,6 +281,14 @@ class FilesLog:
             id = mint(day, n)
             if not os.path.lexists(f"{self.root}/entries/{namespace}/{id}.md"):
                 return id, n
+
+    def _held(self, tail: Tail, id: str) -> bool:
+        """Whether the id is somebody's. The index need not be caught up for it, only what came after it be read."""
+        state = self.state
+        if state is None or tail.seq - (seen := state.cursor()) > _BEHIND:
+            return self._derived().holder(id) is not None
+        since = self.journal.since(seen, texts=False) if seen < tail.seq else ()
+        return any(id in (each.id, each.fields.get("alias")) for each in since) or state.holder(id) is not None
 
     def _derived(self) -> State:
         if self.state is None:
@@ -288,6 +304,20 @@ class FilesLog:
             settle.follow(self.mirror, record, self.get)
         except (OSError, StoreError, NotFound):
             pass  # the journal holds the text; `finish` puts the file there later
+
+
+def claim(kind: str, wanted: str, seed: str, dropped: bool, held: Callable[[str], bool]) -> str:
+    """The id of what is no plain entry: the writer's own, which must be free. A dropped file that has none, or a taken
+    one, gets what follows from the state of the log."""
+    if kinds.kind_of(wanted) == kind and not held(wanted):
+        return wanted
+    if not dropped:
+        raise Conflict(f"{wanted!r} is taken, or is no id of {kind}s: nothing was written", id=wanted)
+    for turn in range(1_000):
+        id = kinds.new_id(kind, bytes.fromhex(sha256(f"{seed} {turn}".encode())[:12]))
+        if not held(id):
+            return id
+    raise StoreError("no free id was found")
 
 
 def _uid(user: str) -> int:

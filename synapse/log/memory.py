@@ -5,9 +5,9 @@ from __future__ import annotations
 from _thread import RLock
 from collections.abc import Callable, Collection, Iterable, Iterator
 
-from synapse import clock
+from synapse import clock, kinds
 from synapse.entry import mint, minted
-from synapse.errors import NotFound, StoreError
+from synapse.errors import Conflict, NotFound, StoreError
 from synapse.log.line import act_line, agent_pending, entry_line
 from synapse.ports import State
 from synapse.records import Guard, Pending, Record, demand
@@ -36,7 +36,7 @@ class MemoryLog:
             if pending.entry is None:
                 line = act_line(pending, once)
             else:
-                line = entry_line(pending, at, *self._claim(at), once, alias_free=False)
+                line = entry_line(pending, at, *self._claim(at, pending), once, alias_free=False)
             record = Record(
                 len(self.records) + 1,
                 at,
@@ -95,8 +95,13 @@ class MemoryLog:
             taken = [own for record in self.records if (own := minted(record.id or ""))]
             self.day = max(taken, default=self.day)
 
-    def _claim(self, at: int) -> tuple[str, int]:
+    def _claim(self, at: int, pending: Pending) -> tuple[str, int]:
         day = clock.day(at)
+        if pending.entry is not None and pending.entry.kind != kinds.ENTRY:
+            id = pending.entry.id
+            if kinds.kind_of(id) != pending.entry.kind or self._derived().holder(id) is not None:
+                raise Conflict(f"{id!r} is taken, or is no id of {pending.entry.kind}s: nothing was written", id=id)
+            return id, self.day[1] if self.day[0] == day else 0
         n = self.day[1] + 1 if self.day[0] == day else 1
         self.day = (day, n)
         return mint(day, n), n

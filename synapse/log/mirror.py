@@ -10,6 +10,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Mapping
 
+from synapse import kinds
 from synapse.digest import sha256
 from synapse.errors import StoreError
 from synapse.log.disk import write_all
@@ -176,8 +177,9 @@ def path_of(record: Record) -> str:
     """Where the file of an entry's record stands while it is live."""
     if record.path:
         return record.path
-    top = "staging" if record.fields.get("staged") else "entries"
-    return f"{top}/{record.fields['namespace']}/{record.id}.md"
+    if record.fields.get("staged"):
+        return f"staging/{record.fields['namespace']}/{record.id}.md"
+    return kinds.place(record.id or "", record.fields)
 
 
 def block(id: str, text: bytes) -> bytes:

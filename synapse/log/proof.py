@@ -14,6 +14,7 @@ from synapse.log.settle import live_path, page_path
 from synapse.page import Problem, Report
 from synapse.records import Record, filings
 
+_PLACE = ("namespace", "staged", "kind", "more")  # what says where an entry's file stands
 _dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
@@ -51,7 +52,7 @@ class Proof:
         """Take in what somebody else reads along the journal. Of an entry only its place and its hash are kept."""
         for record in records:
             if record.kind == "entry":
-                fields = {name: record.fields[name] for name in ("namespace", "staged") if name in record.fields}
+                fields = {name: record.fields[name] for name in _PLACE if name in record.fields}
                 record = record._replace(text=None, fields=fields)
             self._state(record)
 

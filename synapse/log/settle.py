@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 
-from synapse import clock
+from synapse import clock, kinds
 from synapse.digest import sha256
 from synapse.entry import SECOND
 from synapse.errors import NotFound, StoreError
@@ -60,7 +60,7 @@ def _file_away(mirror: Mirror, entries: Iterable[Record]) -> None:
 
 def live_path(record: Record) -> str:
     """Where the entry's file stands once it is neither staged nor archived."""
-    return record.path or f"entries/{record.fields['namespace']}/{record.id}.md"
+    return record.path or kinds.place(record.id or "", record.fields)
 
 
 def page_path(record: Record) -> str:

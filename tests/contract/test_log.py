@@ -49,8 +49,8 @@ class TestMemoryLog(Opened, LogContract):
 class Forgetful(MemoryLog):
     """A log that keeps an entry's id for the next one too."""
 
-    def _claim(self, at):
-        return "syn-2026-02-01-001", 1
+    def _claim(self, at, pending):
+        return pending.entry.id or "syn-2026-02-01-001", 1
 
 
 class Unguarded(MemoryLog):

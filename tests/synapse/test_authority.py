@@ -149,9 +149,9 @@ def test_what_needs_review_is_staged():
 
 
 def test_superseding_needs_the_right_to_write_there():
-    may_replace(ENG, entry())
+    may_replace(ENG, entry(), entry())
     with pytest.raises(Forbidden, match=r"supersede syn-1 in team/x"):
-        may_replace(ENG, entry(namespace="team/x"))
+        may_replace(ENG, entry(namespace="team/x"), entry())
 
 
 @pytest.mark.parametrize(

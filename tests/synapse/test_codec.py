@@ -6,7 +6,7 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from synapse import codec, front_matter
+from synapse import codec, front_matter, kinds
 from synapse.entry import NEVER, PRIORITIES, TRUST, Draft, Entry, addressees, expiry, parse_ttl
 from synapse.errors import InvalidEntry
 from synapse.records import canonical_body
@@ -62,7 +62,21 @@ names = st.just("all") | component | component.map("team:{}".format) | component
 ttls = st.sampled_from(("7d", "24h", "30m", "90d", "1w", "15s", "0d", "never"))
 times = st.datetimes().map(lambda moment: moment.isoformat() + "Z")
 
-entries = st.builds(
+
+def own_fields(kind):
+    """The fields that a kind has of its own, any of them, each of its form."""
+    forms = {
+        "text": (texts | traps).filter(bool),
+        "id": st.from_regex(r"syn_[0-9a-f]{12}", fullmatch=True),
+        "list": st.lists(texts | traps, max_size=3).map(tuple),
+        "number": st.integers(0, 10**6) | st.floats(0, 3),
+        "json": st.dictionaries(texts, st.integers() | texts | st.lists(texts, max_size=2), min_size=1, max_size=2),
+    }
+    fields = {name: forms[form] for name, form in kinds.FIELDS[kind].items()}
+    return st.fixed_dictionaries({}, optional=fields).map(kinds.frozen)
+
+
+whole_entries = st.builds(
     Entry,
     id=ids,
     author=component,
@@ -87,7 +101,11 @@ entries = st.builds(
     at=st.integers(0, 2**51),
     expires=st.just(NEVER) | st.integers(0, 2**51),
     alias=st.none() | ids,
+    kind=st.just("entry"),
+    more=st.just(kinds.NO_MORE),
 )
+of_kinds = st.sampled_from(kinds.KINDS).flatmap(lambda kind: st.tuples(st.just(kind), own_fields(kind)))
+entries = st.builds(lambda entry, of: entry._replace(kind=of[0], more=of[1]), whole_entries, of_kinds)
 
 
 def drafted(entry: Entry) -> Draft:
