@@ -161,6 +161,8 @@ def settled_settings(settings: Settings) -> Settings:
         ns.check_glob(glob)
         parse_ttl(ttl)
     parse_ttl(settings.staging_ttl)
+    if not 0 <= settings.global_write <= 101:
+        raise InvalidEntry(f"global_write {settings.global_write} is not between 0 and 100, or 101 for nobody")
     return settings
 
 

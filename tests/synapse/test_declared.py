@@ -92,6 +92,7 @@ workspaces = st.builds(
     flat=st.booleans(),
     staging_ttl=st.sampled_from(("7d", "24h")),
     staging_limit=st.integers(0, 10**6),
+    global_write=st.integers(0, 101),
     users=st.dictionaries(texts, component, max_size=3).map(dict.items).map(tuple),
     sizes=st.dictionaries(component | st.just("api/*"), sizes, max_size=3).map(dict.items).map(tuple),
     quota=st.dictionaries(component, st.sampled_from(("5", "off")), max_size=3).map(dict.items).map(tuple),
