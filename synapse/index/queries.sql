@@ -440,7 +440,7 @@ where r.id = :id and a.kind in ('archive', 'restore', 'undo') order by a.seq
 -- name: weights
 select n.name, count(*), sum({bytes}), sum(({bytes}) * ({live}))
 from entries e join texts t on t.rec = e.rec join namespaces n on n.nid = e.nid
-where e.archived = 0 group by e.nid order by n.name
+where e.archived = 0 and e.kind = 0 group by e.nid order by n.name
 
 -- name: sized
 select e.seq, t.id, n.name, e.prio, e.at, {bytes},
@@ -448,11 +448,11 @@ select e.seq, t.id, n.name, e.prio, e.at, {bytes},
   exists (select 1 from disputes p where p.seq = e.seq) or exists (select 1 from fates f join entries l on l.seq = f.seq
     where f.hider = e.seq and f.until < :never and l.archived = 0 and l.expires > :now)
 from entries e join texts t on t.rec = e.rec join namespaces n on n.nid = e.nid join authors w on w.aid = e.aid
-where e.nid in ({within}) and {live}
+where e.nid in ({within}) and e.kind = 0 and {live}
 
 -- name: long
 select t.id, length(cast(t.body as blob)) from entries e join texts t on t.rec = e.rec
-where e.seq > :floor and e.archived = 0 and length(cast(t.body as blob)) > :size order by e.seq
+where e.seq > :floor and e.archived = 0 and e.kind = 0 and length(cast(t.body as blob)) > :size order by e.seq
 
 -- name: received
 select max(at) from entries where seq <= :seq

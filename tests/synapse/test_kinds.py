@@ -361,3 +361,16 @@ def test_of_very_many_threads_each_has_its_turn(tree, monkeypatch):
     looks = [tree.store.log.scanner._due(seen, turn * adopt.SETTLED) for turn in range(40)]
     assert all(len(look) == 4 and look["entries"] == 1 for look in looks)
     assert {folder for look in looks for folder in look} == {*seen}
+
+
+def test_no_night_merges_mail_or_knowledge_or_makes_room_of_it(tree):
+    from synapse import consolidate
+
+    me = tree.as_agent("lead")
+    twins = [message(n)._replace(body="the same words") for n in (1, 2)]
+    twins += [fact(n, "api/x")._replace(body="the same words" * 60_000) for n in (3, 4)]
+    ids = {me.write(draft).id for draft in twins}
+    for night in range(3):
+        tree.store.clock.advance("1d")
+        assert consolidate.night(tree, f"2026-03-0{night + 1}", tree.store.clock()).ran
+    assert {id for id in ids if not me.get(id).archived} == ids
