@@ -22,6 +22,7 @@ from synapse.workspace import CONSOLIDATOR, OPERATOR, Agent, Settings, authority
 PHASES = ("scan", "merge", "archive", "enforce", "changelog", "metrics")
 THRESHOLD = 0.85
 ESCALATED = "escalated"
+ALIKE = "says the same as the newest of them"  # be it merged at once, or by whoever goes on where another died
 _QUOTE = 2_000
 
 
@@ -81,12 +82,12 @@ def _merge(state: State, now: int) -> Iterator[Act]:
         yield from filing("merge", reason, [(each.id, each.by) for each in found])
     begun = [entry for entry in state.live if is_merged(entry)]
     half = {id: entry for entry in begun for id in entry.derived_from if id not in state.filed}
-    yield from filing("merge", "merged", [(id, entry.id) for id, entry in half.items()])
+    yield from filing("merge", ALIKE, [(id, entry.id) for id, entry in half.items()])
     busy = {*half, *(entry.id for entry in half.values())}
     for alike in near_duplicates(entry for entry in state.live if entry.id not in busy):
         if all((entry.id, "merge") not in state.spared for entry in alike):
             ids = tuple(entry.id for entry in alike)
-            yield Act("merge", "merge", ids, "says the same as the newest of them", made=merged(alike, now))
+            yield Act("merge", "merge", ids, ALIKE, made=merged(alike, now))
 
 
 def near_duplicates(entries: Iterable[Entry]) -> list[list[Entry]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 
 def sync(fd: int) -> None:
@@ -40,6 +40,23 @@ def line_before(fd: int, end: int) -> tuple[int, bytes]:
         cut = block.rfind(b"\n", 0, len(block) - 1)
         if cut >= 0 or start == 0:
             return start + cut + 1, block[cut + 1 :]
+        step *= 4
+
+
+def line_from(fd: int, offset: int, end: int, number: Callable[[bytes], int]) -> tuple[int, int] | None:
+    """Offset and number of the first whole line that starts at or after the offset, before the end, and has one."""
+    step = 4096
+    while True:
+        block = os.pread(fd, min(step, end - offset), offset)
+        start = block.find(b"\n") + 1
+        stop = block.find(b"\n", start) if start else -1
+        while stop >= 0:
+            found = number(block[start : stop + 1])
+            if found:
+                return offset + start, found
+            start, stop = stop + 1, block.find(b"\n", stop + 1)
+        if offset + len(block) >= end:
+            return None
         step *= 4
 
 

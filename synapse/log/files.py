@@ -64,6 +64,11 @@ class FilesLog:
             raise NotFound(f"there is no entry {id}", id=id)
         return self.at(seq)
 
+    def find(self, ids: Collection[str]) -> Iterator[Record]:
+        """The records that hold these ids, those that there are, in their order: many for one way through the log."""
+        holder = self._derived().holder
+        return self.journal.these(sorted({seq for seq in map(holder, ids) if seq is not None}))
+
     def at(self, seq: int) -> Record:
         record = self.journal.at(seq)
         if record is None:
@@ -184,7 +189,7 @@ class FilesLog:
             self.journal.finish()
         except (OSError, StoreError):
             pass  # whoever writes next does it, or cannot write either
-        return settle.finish(self.root, self.journal, self.mirror, self.get, self._place, limit)
+        return settle.finish(self.root, self.journal, self.mirror, self.find, self._place, limit)
 
     def _place(self, id: str) -> str:
         return self._derived().whereabouts(id)
@@ -245,7 +250,7 @@ class FilesLog:
         voids = {record.fields["seq"] for record in records if record.kind == "void"}
         for record in (record for record in records if record.seq not in voids):
             try:
-                settle.follow(self.mirror, record, self.get)
+                settle.follow(self.mirror, record, self.find)
             except (OSError, StoreError, NotFound):
                 pass  # `verify` names it
 
@@ -301,7 +306,7 @@ class FilesLog:
         undo the commit."""
         bell.ring(self.bells)
         try:
-            settle.follow(self.mirror, record, self.get)
+            settle.follow(self.mirror, record, self.find)
         except (OSError, StoreError, NotFound):
             pass  # the journal holds the text; `finish` puts the file there later
 

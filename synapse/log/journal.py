@@ -12,13 +12,14 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import partial
 
 from synapse import clock
 from synapse.digest import sha256
 from synapse.errors import Conflict, StoreCorrupt, StoreError
 from synapse.lock import Lock
-from synapse.log.disk import line_before, sync, sync_directory, whole_lines, write_all
+from synapse.log.disk import line_before, line_from, sync, sync_directory, whole_lines, write_all
 from synapse.log.line import Line
 from synapse.records import Record
 from synapse.typed import NamedTuple, T
@@ -29,6 +30,7 @@ _HEAD = len('{"chain":"') + 64 + len('",')
 _TEXT = b',"text":'
 _NOT_TEXT = b',"\\u0074ext":'  # the same key, of a mapping within the fields
 _READERS = 16
+_NEAR = 200  # records that are passed over in less time than it takes to look for a place
 _TORN = b"~\n"  # ends a torn line; without the sign, one that lacks its end alone would read as whole
 _dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _loads = json.JSONDecoder().decode
@@ -240,15 +242,23 @@ class Journal:
             self.resume.pop(next(iter(self.resume)), None)
 
     def at(self, seq: int) -> Record | None:
-        return self._readable(lambda: self._at(seq))
+        return next(self.these((seq,)), None)
 
-    def _at(self, seq: int) -> Record | None:
-        segment, offset = self._locate(seq - 1)
-        for raw in whole_lines(self._fd(segment), offset):
-            record = decode(raw)
-            if record is not None and record.seq >= seq:
-                return record if record.seq == seq else None
-        return None
+    def these(self, seqs: Iterable[int]) -> Iterator[Record]:
+        """The records at these places, each behind the one before. What lies between near ones is passed over on the
+        way; only the line of a far one is looked for."""
+        lines: Iterator[tuple[bytes, tuple[int, int]]] = iter(())
+        found: Record | None = None
+        for seq in seqs:
+            if found is None or seq - found.seq > _NEAR:
+                lines = self._lines(*self._readable(partial(self._locate, seq - 1)))
+            while found is None or found.seq < seq:
+                line = next(lines, None)
+                if line is None:
+                    return
+                found = (decode(line[0]) if _seq_of(line[0]) >= seq else None) or found
+            if found.seq == seq:
+                yield found
 
     def _after(self, segment: int) -> int | None:
         starts = self.starts
@@ -264,14 +274,13 @@ class Journal:
         low, high = 0, os.fstat(fd).st_size
         while high - low > 4096:
             middle = (low + high) // 2
-            found = _first_line_from(fd, middle, high)
+            found = line_from(fd, middle, high, _seq_of)
             if found is None or found[1] > cursor:
                 high = middle
             else:
                 low = found[0]
         for raw in whole_lines(fd, low):
-            found_tail = _tail_of(raw, 0)
-            if found_tail and found_tail.seq > cursor:
+            if _seq_of(raw) > cursor:
                 break
             low += len(raw)
         return segment, low
@@ -354,6 +363,12 @@ def decode_head(raw: bytes) -> Record | None:
     return decode(head + b"}" if mark else raw)
 
 
+def _seq_of(raw: bytes) -> int:
+    """What a line says that its place is, without a look at the rest of it; 0 where it says nothing of the kind."""
+    said = raw[_HEAD : raw.find(b",", _HEAD)]
+    return int(said[6:]) if said.startswith(b'"seq":') and said[6:].isdigit() else 0
+
+
 def _is_whole(raw: bytes) -> bool:
     return raw.endswith(b"\n") and decode(raw) is not None
 
@@ -372,20 +387,3 @@ def _tail_of(raw: bytes, end: int) -> Tail | None:
         return Tail(got["seq"], got["chain"], clock.micros(got["at"]), got["day"], got["n"], end)
     except (ValueError, KeyError, TypeError):
         return None
-
-
-def _first_line_from(fd: int, offset: int, end: int) -> tuple[int, int] | None:
-    """Offset and seq of the first whole line that starts at or after the offset, before the end."""
-    step = 4096
-    while True:
-        block = os.pread(fd, min(step, end - offset), offset)
-        start = block.find(b"\n") + 1
-        stop = block.find(b"\n", start) if start else -1
-        while stop >= 0:
-            found = _tail_of(block[start : stop + 1], 0)
-            if found:
-                return offset + start, found.seq
-            start, stop = stop + 1, block.find(b"\n", stop + 1)
-        if offset + len(block) >= end:
-            return None
-        step *= 4

@@ -5,18 +5,18 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 
 from synapse import clock, kinds
 from synapse.digest import sha256
 from synapse.entry import SECOND
-from synapse.errors import NotFound, StoreError
+from synapse.errors import StoreError
 from synapse.log.adopt import Rejected
 from synapse.log.journal import Journal
 from synapse.log.mirror import Mirror, path_of
 from synapse.records import Pending, Record, filings
 
-Get = Callable[[str], Record]
+Find = Callable[[Collection[str]], Iterable[Record]]
 Place = Callable[[str], str]
 
 _PLACED = ".index/placed"
@@ -24,28 +24,21 @@ _GRACE = 2 * SECOND
 _UNSYNCED = 120 * SECOND
 
 
-def follow(mirror: Mirror, record: Record, get: Get) -> None:
-    """Bring the tree in line with one record. Doing it twice changes nothing."""
+def follow(mirror: Mirror, record: Record, find: Find) -> None:
+    """Bring the tree in line with one record. Doing it twice changes nothing. An act may speak of what never was: the
+    record stands, and moves no file."""
     if record.kind == "entry" and record.text is not None:
         if record.path is None or mirror.read(record.path) is None:
             mirror.place(path_of(record), record.text.encode())
     elif record.kind in ("approve", "reject"):
-        entry = get(record.fields["entry"])
-        if record.kind == "approve":
-            mirror.place(live_path(entry), (entry.text or "").encode())
-        mirror.remove(path_of(entry))
+        for entry in find((record.fields["entry"],)):
+            if record.kind == "approve":
+                mirror.place(live_path(entry), (entry.text or "").encode())
+            mirror.remove(path_of(entry))
     elif moved := filings(record):
-        _file_away(mirror, list(_known((id for id, away in moved if away), get)))
-        for entry in _known((id for id, away in moved if not away), get):
+        _file_away(mirror, find([id for id, away in moved if away]))
+        for entry in find([id for id, away in moved if not away]):
             mirror.place(live_path(entry), (entry.text or "").encode())
-
-
-def _known(ids: Iterable[str], get: Get) -> Iterator[Record]:
-    for id in ids:
-        try:
-            yield get(id)
-        except NotFound:
-            continue  # an act may speak of what never was: the record stands, and moves no file
 
 
 def _file_away(mirror: Mirror, entries: Iterable[Record]) -> None:
@@ -91,8 +84,8 @@ def _readable(text: str) -> str:
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-def finish(root: str, journal: Journal, mirror: Mirror, get: Get, place: Place, limit: int | None = None) -> int:
-    """Follow again every record that no one has checked yet; how many were checked.
+def finish(root: str, journal: Journal, mirror: Mirror, find: Find, place: Place, limit: int | None = None) -> int:
+    """Follow again every record that no one has checked yet; how many files were looked at.
 
     Writers place their files after the commit, unsynced. So a killed writer leaves a gap, closed when its record
     is two seconds old; and after the machine itself went down the last two minutes are checked again.
@@ -101,7 +94,7 @@ def finish(root: str, journal: Journal, mirror: Mirror, get: Get, place: Place, 
     if fd < 0:
         return 0
     try:
-        return _finish(root, journal, mirror, get, place, limit)
+        return _finish(root, journal, mirror, find, place, limit)
     finally:
         os.close(fd)
 
@@ -120,18 +113,19 @@ def _only_one(root: str) -> int:
         return -1
 
 
-def _finish(root: str, journal: Journal, mirror: Mirror, get: Get, place: Place, limit: int | None) -> int:
+def _finish(root: str, journal: Journal, mirror: Mirror, find: Find, place: Place, limit: int | None) -> int:
     seq, at, boot = _placed(root)
     now, here = journal.clock(), _boot()
     start = at - _UNSYNCED if boot != here else at
     checked, limit = 0, limit if boot == here else None
     for record in journal.since(seq if boot == here else max(0, seq - 200_000), texts=False):
-        if record.at > now - _GRACE or checked == limit:
+        if record.at > now - _GRACE or (limit is not None and checked >= limit):
             break
         if record.at >= start:
-            for id in () if _stands(mirror, record, rebooted=boot != here) else _ids(record):
-                _settle(mirror, id, get, place, rebooted=boot != here)
-            checked += 1
+            ids = _ids(record)
+            if not _stands(mirror, record, rebooted=boot != here):
+                _settle(mirror, ids, find, place, rebooted=boot != here)
+            checked += len(ids) or 1
         seq, at = record.seq, record.at
     if checked or boot != here:
         _note(root, f"{seq} {at} {here}")
@@ -158,23 +152,30 @@ def _ids(record: Record) -> Collection[str]:
     return [id for id, _ in filings(record)]
 
 
-def _settle(mirror: Mirror, id: str, get: Get, place: Place, rebooted: bool) -> None:
-    """Bring the tree in line with where an entry is now: with what a record once said, a file would come back that
-    was filed away since, or whose record was taken back."""
+def _settle(mirror: Mirror, ids: Collection[str], find: Find, place: Place, rebooted: bool) -> None:
+    """Bring the tree in line with where these entries are now: with what a record once said, a file would come back
+    that was filed away since, or whose record was taken back."""
     try:
-        entry, where = get(id), place(id)
-        text, path = (entry.text or "").encode(), live_path(entry)
-        if where == "archived":
-            _file_away(mirror, [entry])
-        if where != "staged" and entry.fields.get("staged"):
-            mirror.remove(path_of(entry))
-        if where in ("live", "staged"):
-            path = path if where == "live" else path_of(entry)
-            changed = rebooted and mirror.read(path) not in (None, text)
-            if changed or not mirror.exists(path):
-                mirror.place(path, text, replace=changed)
-    except (OSError, NotFound, StoreError):
-        pass  # `verify` names what could not be put
+        placed = [(entry, place(entry.id or "")) for entry in find(ids)]
+        _file_away(mirror, [entry for entry, where in placed if where == "archived"])
+    except (OSError, StoreError):
+        return  # `verify` names what could not be put
+    for entry, where in placed:
+        try:
+            _put(mirror, entry, where, rebooted)
+        except (OSError, StoreError):
+            pass
+
+
+def _put(mirror: Mirror, entry: Record, where: str, rebooted: bool) -> None:
+    text, path = (entry.text or "").encode(), live_path(entry)
+    if where != "staged" and entry.fields.get("staged"):
+        mirror.remove(path_of(entry))
+    if where in ("live", "staged"):
+        path = path if where == "live" else path_of(entry)
+        changed = rebooted and mirror.read(path) not in (None, text)
+        if changed or not mirror.exists(path):
+            mirror.place(path, text, replace=changed)
 
 
 def digest(text: str) -> str:
