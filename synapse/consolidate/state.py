@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from synapse import namespace as ns
 from synapse.authority import is_merged
+from synapse.consolidate.likeness import gist
 from synapse.consolidate.plan import State, is_escalation
 from synapse.consolidate.room import ALL, OWN, PLACE, Room, Warned, over
 from synapse.entry import Entry
@@ -31,7 +32,7 @@ def outworn(store: Store, now: int, floor: int = 0) -> State:
     """What a night may merge and archive."""
     store.fresh()
     query, cursor = store.index.query, store.index.horizon
-    live = tuple(unfiled.comparable(query, now, floor, CONSOLIDATOR))
+    live = tuple(unfiled.comparable(query, now, floor, CONSOLIDATOR, lambda body: gist(body).words))
     past = unfiled.lapsed(query, now)
     return State(
         cursor=cursor,

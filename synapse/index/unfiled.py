@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from synapse import namespace as ns
 from synapse.clock import day
@@ -71,9 +71,18 @@ def lapsed(query: Query, now: int) -> tuple[Lapsed, ...]:
     return tuple(Lapsed(*row) for row in query.db.run("lapsed", {"now": now, "never": NEVER}))
 
 
-def comparable(query: Query, now: int, floor: int, own: str) -> Iterator[Entry]:
-    """The live entries of the namespaces in which anybody but this author wrote after a place in the log."""
-    rows = query.db.run("comparable", {"now": now, "floor": floor, "own": own}).fetchall()
+def comparable(query: Query, now: int, floor: int, own: str, gist: Callable[[str], object]) -> Iterator[Entry]:
+    """The live entries that may say the same as another, in the namespaces in which anybody but this author wrote
+    after a place in the log; with all of this author's own there. Only these are read whole: most are like no other."""
+    alike: dict[object, list[tuple[int, int, int]]] = {}
+    for seq, rec, rev, nid, prio, audience, its, body in query.db.run(
+        "comparable", {"now": now, "floor": floor, "own": own}
+    ):
+        alike.setdefault(hash((nid, prio, audience, gist(body))), []).append((seq, rec, rev))
+        if its:
+            alike.setdefault("own", []).append((seq, rec, rev))
+    rows = sorted({row for group in alike.values() if len(group) > 1 for row in group} | {*alike.get("own", ())})
+    del alike
     for start in range(0, len(rows), 500):
         yield from query.load(rows[start : start + 500], now, query.reach(None))
 
