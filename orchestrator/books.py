@@ -23,7 +23,7 @@ from orchestrator.folder import ERROR, LEDGER, OUTPUT, RECEIPT, STEPS, TRANSCRIP
 from orchestrator.holder import LEASE, Holder
 from orchestrator.intent import ALIKE, intent_of, similar
 from orchestrator.limits import Limits
-from orchestrator.opening import Means, Policy, by_default, histories, opened, registered
+from orchestrator.opening import Means, Policy, by_default, histories, left_over, opened, registered
 from orchestrator.prompt import Report
 from orchestrator.runs import ATTEMPTS, Run, Runs
 from orchestrator.session import Session, Terms
@@ -223,8 +223,8 @@ class Books:
     def _opened(self, run: Run, engine: Engine, folder: Folder) -> dict[str, Any]:
         """Make the prompt, keep its receipt, note what was shown."""
         seat, counter = self.seat(run), self.costs.counter(run.fields["model"])
-        past = self._past_of(run.fields["role"])
-        means = Means(self.context, self.memory_tools, self.secret, self.templates, counter, past)
+        past, left = self._past_of(run.fields["role"]), left_over(self.runs, run.root)
+        means = Means(self.context, self.memory_tools, self.secret, self.templates, counter, past, left)
         given_by = self.known(run.parent).agent if run.parent else None
         made, receipt = opened(run, self.agent(run.agent), given_by, seat, means, not engine.takes_tools)
         folder.write(RECEIPT, receipt.dump(), sync=False)  # what the log holds of it is synced

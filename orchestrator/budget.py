@@ -6,7 +6,7 @@ turns. What it may cost is a share of the work that such tasks took before.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from orchestrator.ledger import COORDINATION, Line, by_label, overhead
@@ -93,30 +93,38 @@ def plan(
     fixed: int = 0,
     tools: str = "auto",
     view: int | str = "auto",
+    spare: int = 0,
 ) -> Plan:
     """The budget of a run. `schema`: tokens of the memory tools' schemas; `fixed`: of other schemas that
-    coordination needs. A view given as a number is taken as it is.
+    coordination needs; `spare`: what others of its tree have left of their share. A view given as a number is taken
+    as it is.
 
     Tools are offered where the task pays for their schemas, at every turn, and for what they are expected to give
     back, and still has room for a view.
     """
     if tools not in MODES:
         raise InvalidQuery(f"memory_tools {tools!r} is not one of {', '.join(MODES)}", tools=tools)
-    bare, tooled = (_room(expected, fixed + schema * offered, offered) for offered in (False, True))
+    bare, tooled = (_room(expected, fixed + schema * offered, offered, spare) for offered in (False, True))
     offered = tools == "always" or (tools == "auto" and schema > 0 and tooled >= _wanted(view))
     room = tooled if offered else bare
     if view != "auto":
         size, only_critical = _number(view), False
     else:
         size, only_critical = (CRITICALS, True) if room < LEAST else (min(int(room), MOST), False)
-    share = _cost(expected, size, fixed + schema * offered, offered) / expected.work if expected.work else 0.0
-    return Plan(size, only_critical, offered, share, _why(expected, view, size, only_critical, offered, share))
+    cost = max(_cost(expected, size, fixed + schema * offered, offered) - spare, 0.0)
+    share = cost / expected.work if expected.work else 0.0
+    return Plan(size, only_critical, offered, share, _why(expected, view, size, only_critical, offered, share, spare))
 
 
-def _room(expected: Expected, schema: int, offered: bool) -> float:
-    """The tokens of a view with which the run would cost its planned share."""
+def spare(spent: Iterable[tuple[int, int]]) -> int:
+    """What runs have left of the planned share of their work: (coordination, work) of each, in billed tokens."""
+    return max(int(sum(MARGIN * SHARE * work - coordination for coordination, work in spent)), 0)
+
+
+def _room(expected: Expected, schema: int, offered: bool, spare: int) -> float:
+    """The tokens of a view with which the run would cost its planned share, and what others left."""
     turns = max(expected.turns, 1.0)
-    return (MARGIN * SHARE * expected.work - _cost(expected, 0, schema, offered)) / turns
+    return (MARGIN * SHARE * expected.work + spare - _cost(expected, 0, schema, offered)) / turns
 
 
 def _cost(expected: Expected, view: int, schema: int, offered: bool) -> float:
@@ -141,7 +149,9 @@ def _number(view: int | str) -> int:
     return size
 
 
-def _why(expected: Expected, view: int | str, size: int, only_critical: bool, offered: bool, share: float) -> str:
+def _why(
+    expected: Expected, view: int | str, size: int, only_critical: bool, offered: bool, share: float, spare: int
+) -> str:
     source = f"{expected.runs} earlier runs" if expected.runs else "no history yet: the stated expectation"
     task = f"{expected.work:,.0f} tokens of work in {expected.turns:.0f} turns ({source})"
     if view != "auto":
@@ -151,7 +161,8 @@ def _why(expected: Expected, view: int | str, size: int, only_critical: bool, of
     else:
         told = f"{size:,} tokens{', the most there is' if size == MOST else ''}"
     tools = "tools offered" if offered else "no memory tools"
-    return f"{told}, {tools}; about {share:.1%} of {task}"
+    left = f", beyond the {spare:,} tokens that others of its tree left" if spare else ""
+    return f"{told}, {tools}; about {share:.1%} of {task}{left}"
 
 
 def past(lines: Sequence[Line], capsules: int | None = None) -> Past:

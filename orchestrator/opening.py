@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from orchestrator.bill import COORDINATORS
-from orchestrator.budget import Past, Plan, expected, plan
+from orchestrator.budget import Past, Plan, expected, plan, spare
 from orchestrator.counting import Counter
 from orchestrator.engine import Tool as Told
 from orchestrator.prompt import Assignment, Prompt, Reach
@@ -55,6 +55,7 @@ class Means(NamedTuple):
     templates: Templates
     counter: Counter
     past: Sequence[Past]
+    spare: int = 0  # of the share of its tree
 
 
 def opened(
@@ -69,6 +70,7 @@ def opened(
         fixed=fixed,
         tools="never" if shell else task.memory_tools or means.memory_tools,
         view=task.view_budget,
+        spare=means.spare,
     )
     context = means.policy(agent, task, seat, planned)
     tools = () if shell else context.tools
@@ -105,6 +107,12 @@ def histories(runs: Runs) -> dict[str, list[Past]]:
         if run.fields.get("past"):
             found.setdefault(run.fields["role"], []).append(Past(*run.fields["past"]))
     return found
+
+
+def left_over(runs: Runs, root: str) -> int:
+    """What the runs of a tree that have ended left of the share that memory may cost."""
+    ended = [run.fields["overhead"] for run in runs.all(root=root, state="ended") if run.fields.get("overhead")]
+    return spare((overhead[0], overhead[2]) for overhead in ended)
 
 
 def assignment(task: Task, given_by: str | None) -> Assignment:

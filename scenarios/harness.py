@@ -100,8 +100,8 @@ class Play:
 
     def _begin(self) -> None:
         scenario = self.scenario
-        tasks = [{"id": job.id, "agent": job.agent, "needs": list(job.needs), "acts": job.acts, "hop": job.hop}
-                 for job in scenario.jobs]  # fmt: skip
+        names = ("id", "agent", "needs", "acts", "makes", "hop")
+        tasks = [{name: getattr(job, name) for name in names} for job in scenario.jobs]
         roster = [{"id": member.id, "role": member.role, "plays": member.plays} for member in scenario.agents]
         self.note("begin", at=0, format=ledger.FORMAT, scenario=scenario.id, digest=scenario.digest, arm=self.arm,
                   seed=self.seed, cell=dict(scenario.cell), encoding=DEFAULT, counting="exact",

@@ -15,7 +15,7 @@ orchestrator.engine.LABELS); `first` is 1 where these tokens are sent for the fi
 
 begin    format, scenario, digest (of the scenario's file), arm, seed, cell (the parameters that were set: a mapping),
          encoding, counting (exact, bound, estimate), gated (whether this arm is the one that has to pass),
-         roster [{id, role, plays}], tasks [{id, agent, needs: [fact], acts: bool, hop}],
+         roster [{id, role, plays}], tasks [{id, agent, needs: [fact], acts, makes, hop}],
          facts [fact]; prices {input, cached, output}: dollars per million tokens. `hop` is a task's place in a chain
 fact     fact, version, value, known: a value becomes true; `known`: the memory held it before the run began
 spawn    run, agent, role, parent (a run or null), task (of the scenario, or null), tools [name], budget (tokens that

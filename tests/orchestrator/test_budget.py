@@ -4,7 +4,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.budget import CAPSULE, CRITICALS, LEAST, MOST, SHARE, Expected, Past, expected, past, plan, stated
+from orchestrator.budget import (
+    CAPSULE,
+    CRITICALS,
+    LEAST,
+    MOST,
+    SHARE,
+    Expected,
+    Past,
+    expected,
+    past,
+    plan,
+    spare,
+    stated,
+)
 from orchestrator.ledger import Line, Segment
 from synapse.errors import InvalidQuery
 
@@ -103,3 +116,23 @@ def test_a_ledger_becomes_history():
     sent = (Segment("task", 50), Segment("view", 5), Segment("wake", 1))
     first = Line("r", 0, "a", "m", "o200k_base", "exact", sent, (Segment("work_out", 9),))
     assert past([first, first._replace(got=(Segment("writeback", 3),))], 2) == Past(109, 2, 5, 2)
+
+
+@given(st.lists(st.tuples(st.integers(0, 50_000), st.integers(0, 2_000_000)), max_size=20), st.integers(0, 400))
+def test_a_tree_keeps_to_its_share_though_runs_take_what_others_left(before, schema):
+    """What those that ended took, and what the next is planned to take, is below the share of all their work; unless
+    they had taken more already, or only what is critical is shown."""
+    left, run = spare(before), expected("engineer", [])
+    found = plan(run, schema, spare=left)
+    assert found.view >= plan(run, schema).view or found.tools
+    billed = found.view * run.turns + run.other + (schema * run.turns + CAPSULE * run.turns / 2) * found.tools
+    took, work = sum(took for took, _ in before), sum(work for _, work in before)
+    if took <= SHARE * work and not found.only_critical:
+        assert took + billed <= SHARE * (work + run.work)
+
+
+def test_what_others_left_is_told():
+    left = spare([(1_000, 200_000), (3_000, 100_000)])
+    assert left == 8_000
+    assert plan(stated("engineer"), spare=left).why.endswith(", beyond the 8,000 tokens that others of its tree left")
+    assert spare([(9_000, 100_000)]) == 0
