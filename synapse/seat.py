@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
-from synapse.authority import admit, may_close, may_replace, may_rule, visible
+from synapse import heirs
+from synapse.authority import admit, is_merged, may_close, may_replace, may_rule, visible
 from synapse.clock import parse_since
 from synapse.entry import NEVER, TRUST, Draft, Entry, addressees, check_priority, words
 from synapse.errors import Conflict, Forbidden, InvalidEntry, InvalidQuery, NotFound, QueueFull, StoreError
@@ -102,9 +103,12 @@ class Seat:
         return self._after(partial(self._known, id), vouched)
 
     def approve(self, id: str) -> Entry:
-        """Let a staged entry take effect, here and now."""
-        agent, entry = self._me(), self._waiting(id, "approve")
-        self.pen.act("approve", entry=id)
+        """Let a staged entry take effect, here and now; one that was proposed for others has these filed away."""
+        agent, entry = self._writer(), self._waiting(id, "approve")
+        if is_merged(entry):
+            heirs.approve(self.store, self.pen, agent, entry)
+        else:
+            self.pen.act("approve", entry=id)
         return self._after(partial(self.store.current, id, agent), entry._replace(staged=False))
 
     def reject(self, id: str, reason: str | None = None) -> Entry:
@@ -306,6 +310,8 @@ class Seat:
         agent = self._me()
         if agent is None or entry.author == agent.id:
             return True
+        if is_merged(entry) and not visible(entry._replace(staged=False), agent):
+            return False  # its words are its sources', and say as much as they do
         try:
             may_rule(agent, entry, self.store.settings, "approve")
         except Forbidden:

@@ -488,7 +488,7 @@ UNGATED = {
     "acts": "for audit, the operator's; `log` asks the seat for each entry",
     "staged": "asked of the seat one by one",
     **dict.fromkeys(
-        "outdone lapsed comparable brought_back filings_of weights of_night nights written_since"
+        "outdone lapsed comparable mergeable brought_back filings_of weights of_night nights written_since"
         " in_dispute_now sized long received busy".split(),
         "for consolidation, the operator's",
     ),

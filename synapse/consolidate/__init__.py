@@ -8,6 +8,8 @@ from synapse.consolidate.acts import Act
 from synapse.consolidate.carry import Done, apply
 from synapse.consolidate.night import Claim, Measured, Night, claim, finish, measured, night, reach, run
 from synapse.consolidate.plan import PHASES, Plan, State, plan
+from synapse.consolidate.proposal import Proposal, Verdict, candidates, judge
+from synapse.consolidate.staging import stage, waiting, withdraw
 from synapse.consolidate.state import gather
 from synapse.consolidate.undo import Undone, undo
 
@@ -19,16 +21,23 @@ __all__ = [
     "Measured",
     "Night",
     "Plan",
+    "Proposal",
     "State",
     "Undone",
+    "Verdict",
     "apply",
+    "candidates",
     "claim",
     "finish",
     "gather",
+    "judge",
     "measured",
     "night",
     "plan",
     "reach",
     "run",
+    "stage",
     "undo",
+    "waiting",
+    "withdraw",
 ]

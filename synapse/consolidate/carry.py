@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from synapse.authority import admit
-from synapse.consolidate.acts import Act
+from synapse.consolidate.acts import Act, Made
 from synapse.consolidate.plan import Plan
 from synapse.core import operators_alone
 from synapse.digest import sha256
@@ -47,7 +47,7 @@ def carry(store: Store, act: Act, night: str, guard: Guard | None) -> Done:
     seqs, heir = [], None
     if act.made is not None:
         made = store.log.append(
-            Pending("entry", CONSOLIDATOR, about | {"why": act.reason}, _entry(store, act)),
+            Pending("entry", CONSOLIDATOR, about | {"why": act.reason}, written(store, act.made)),
             once=f"{act.kind}:{_sources(act)}" if act.ids else f"{night}:{act.kind}:{act.made.draft.tags[-1]}",
             unless=guard,
         )
@@ -74,9 +74,7 @@ def _sources(act: Act) -> str:
     return sha256(" ".join(act.ids).encode())[:32]
 
 
-def _entry(store: Store, act: Act) -> Entry:
+def written(store: Store, made: Made) -> Entry:
     """What the consolidator writes goes through the gate like anything else, and counts for what it is made of."""
-    assert act.made is not None
-    author = Agent(CONSOLIDATOR, authority=act.made.authority, write=("*",))
-    entry = admit(act.made.draft, author, store.settings, trust=act.made.trust)
-    return entry._replace(authority=act.made.authority)
+    author = Agent(CONSOLIDATOR, authority=made.authority, write=("*",))
+    return admit(made.draft, author, store.settings, trust=made.trust)._replace(authority=made.authority)

@@ -17,7 +17,7 @@ _OPENERS = SMALL | frozenset(
     "we it this that these those there all use do not don't is are was has have in on at for from to with when if"
     " no and but or so our they its after before since until both each every".split()
 )
-_QUOTED = re.compile(r"```.*?```|`[^`]*`|\"[^\"]*\"|“[^”]*”|«[^»]*»|„[^“”]*[“”]|‘[^’]*’|'[^'\s][^']*'(?!\w)", re.DOTALL)
+QUOTED = re.compile(r"```.*?```|`[^`]*`|\"[^\"]*\"|“[^”]*”|«[^»]*»|„[^“”]*[“”]|‘[^’]*’|'[^'\s][^']*'(?!\w)", re.DOTALL)
 _STOPS = ".,;:!"
 
 
@@ -33,7 +33,7 @@ def gist(text: str) -> Gist:
     words: list[str] = []
     small: list[str] = []
     start, first = 0, True
-    for found in (*_QUOTED.finditer(text), None):
+    for found in (*QUOTED.finditer(text), None):
         plain = text[start : found.start() if found else len(text)].split()
         for word in plain:
             bare = word.rstrip(_STOPS) or word

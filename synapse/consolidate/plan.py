@@ -95,7 +95,7 @@ def near_duplicates(entries: Iterable[Entry]) -> list[list[Entry]]:
     groups: dict[str, list[Entry]] = {}  # by a digest: the words of a hundred thousand entries are much to hold
     for entry in entries:
         if may_merge(entry):
-            key = sha256(repr((_place(entry), gist(entry.body).words)).encode())
+            key = sha256(repr((place(entry), gist(entry.body).words)).encode())
             groups.setdefault(key, []).append(entry)
     found = (_close(sorted(group, key=lambda entry: entry.seq)) for group in groups.values() if len(group) > 1)
     return sorted((alike for alike in found if len(alike) > 1), key=lambda alike: alike[0].seq)
@@ -131,7 +131,7 @@ def merged(alike: Sequence[Entry], now: int) -> Made:
     return _made(draft, alike, min(entry.authority for entry in alike))
 
 
-def _place(entry: Entry) -> tuple[object, ...]:
+def place(entry: Entry) -> tuple[object, ...]:
     """What besides its words has to be the same."""
     return entry.namespace, entry.scope, entry.addressees, entry.priority, entry.evidence, entry.when
 

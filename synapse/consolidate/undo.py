@@ -52,7 +52,7 @@ def _named(store: Store, what: str) -> list[Record]:
     """The records of an act, a night, or the last of both."""
     acts = [*unfiled.written_by(store.index.query, CONSOLIDATOR, 0)]
     acts += [record for record in store.index.query.acts(OPERATOR, None, 0, None) if record.kind == "undo"]
-    acts = sorted((record for record in acts if _filed_by(record)), key=lambda record: record.seq)
+    acts = sorted((record for record in acts if _took_effect(record)), key=lambda record: record.seq)
     if what == "last":
         found = acts[-1:] and (acts[-1:] if acts[-1].kind == "undo" else _of_night(acts, acts[-1].fields["night"]))
     elif what.isdigit():
@@ -77,6 +77,11 @@ def _with_made(acts: Sequence[Record], found: list[Record]) -> list[Record]:
     filed = [record for record in acts if not wrote.keys().isdisjoint(record.fields.get("heirs", ()))]
     whole = {record.seq: record for record in (*found, *filed, *wrote.values())}
     return [whole[seq] for seq in sorted(whole)]
+
+
+def _took_effect(record: Record) -> bool:
+    """Whether it did anything to entries; what was staged did not, until it was approved."""
+    return bool(_filed_by(record)) and (record.kind != "entry" or record.id is not None)
 
 
 def _filed_by(record: Record) -> list[tuple[str, bool]]:

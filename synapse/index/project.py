@@ -230,10 +230,12 @@ class Projector:
             self._hide(seq, record.seq, "resolved", NEVER)
 
     def _approve(self, rec: int, record: Record) -> None:
-        """From here on it counts: its place in the order, and the start of its time to live, are the approval's."""
+        """From here on it counts: its place in the order, and the start of its time to live, are the approval's. One
+        that was made of others is trusted as they are, and lives as long."""
         self.db.run("unstage", (rec,))
         self.db.run("settle_id", (record.seq, rec))
-        self._restamp(rec, {"trust": "reviewed"})
+        stamps = {name: record.fields[name] for name in ("trust", "ttl") if name in record.fields}
+        self._restamp(rec, {"trust": "reviewed"} | stamps)
         self._place(self._staged(rec, record.seq, record.at), rec)
 
     def _vouch(self, entry: Entry, rec: int, record: Record) -> None:

@@ -427,10 +427,18 @@ where e.archived = 0 and e.expires <= :now and e.hidden < :never order by e.seq
 -- name: comparable
 select e.seq, e.rec, e.rev, e.nid, e.prio, e.audience, e.aid in (select aid from authors where name = :own), t.body
 from entries e join texts t on t.rec = e.rec
-where e.nid in (select nid from entries where seq > :floor and archived = 0 and aid not in (select aid from authors where name = :own))
+where (e.nid in (select nid from entries where seq > :floor and archived = 0 and aid not in (select aid from authors where name = :own))
+    or e.seq > :floor and e.aid in (select aid from authors where name = :own))
   and e.prio > 0 and e.kind = 0 and {live}
   and not exists (select 1 from disputes d where d.seq = e.seq)
 order by e.seq
+
+-- name: mergeable
+select e.seq, e.rec, e.rev from entries e
+where e.nid in (select nid from entries where seq > :floor and archived = 0 and aid not in (select aid from authors where name = :own))
+  and e.prio > 0 and e.kind = 0 and {live}
+  and not exists (select 1 from disputes d where d.seq = e.seq)
+order by e.seq desc limit :limit
 
 -- name: brought_back
 select seq, kind, fields from acts where kind in ('restore', 'undo')

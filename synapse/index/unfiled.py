@@ -73,7 +73,8 @@ def lapsed(query: Query, now: int) -> tuple[Lapsed, ...]:
 
 def comparable(query: Query, now: int, floor: int, own: str, gist: Callable[[str], object]) -> Iterator[Entry]:
     """The live entries that may say the same as another, in the namespaces in which anybody but this author wrote
-    after a place in the log; with all of this author's own there. Only these are read whole: most are like no other."""
+    after a place in the log; with all of this author's own there, and what it wrote since. Only these are read whole:
+    most are like no other."""
     alike: dict[object, list[tuple[int, int, int]]] = {}
     for seq, rec, rev, nid, prio, audience, its, body in query.db.run(
         "comparable", {"now": now, "floor": floor, "own": own}
@@ -85,6 +86,12 @@ def comparable(query: Query, now: int, floor: int, own: str, gist: Callable[[str
     del alike
     for start in range(0, len(rows), 500):
         yield from query.load(rows[start : start + 500], now, query.reach(None))
+
+
+def mergeable(query: Query, now: int, floor: int, own: str, limit: int) -> list[Entry]:
+    """The newest live entries of the namespaces in which anybody but this author wrote after a place in the log."""
+    values = {"now": now, "floor": floor, "own": own, "limit": limit}
+    return query.load(query.db.run("mergeable", values).fetchall(), now, query.reach(None))
 
 
 def brought_back(query: Query) -> frozenset[tuple[str, str]]:

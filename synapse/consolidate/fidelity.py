@@ -1,0 +1,283 @@
+"""Whether a text says what others say: all of it, and nothing else. Pure; no model is asked, and no list of facts.
+
+What the text says has to stand, sentence by sentence and word for word, in one of the others; what these say may be
+left out only where the text says it in other words. Whatever cannot be proven is not believed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from synapse.consolidate.wording import CONTEXT, OPERATOR, SLOT, SMALL, Word, Words, clauses, meant, sentences
+from synapse.typed import NamedTuple
+
+KEPT = 2 / 3  # the share of a clause's words that stand in what says it in other words
+EFFORT = 1_000_000  # words compared while looking for how a text was put together
+PAUSES = 200  # in a text: more than that is no summary
+STRETCH = 4  # clauses of a sentence that may say one clause together
+_WAYS = frozenset("from to into onto by with via of".split())
+_OPPOSITE = ("un", "in", "im", "ir", "dis", "non-", "non", "de")
+
+
+class Source(NamedTuple):
+    """A sentence of one of the texts, and its place there."""
+
+    text: int
+    place: int
+    words: Words
+    keys: tuple[str, ...]
+    loose: tuple[str, ...]
+
+
+class Run(NamedTuple):
+    """Words of the text that stand in a source: all of it, its beginning up to a pause, or one end of it, where the
+    rest is said beside it. `said` is what of the source is said by that, `owed` what the next run has to end with."""
+
+    source: Source
+    end: int
+    said: Words
+    owed: tuple[str, ...] = ()
+
+
+def unfaithful(text: str, others: Sequence[str]) -> str | None:
+    """What is wrong with a text that is to stand for all the others; None where nothing is."""
+    said = sentences(text)
+    sources = [
+        Source(number, place, words, tuple(word.key for word in words), tuple(word.loose for word in words))
+        for number, other in enumerate(others)
+        for place, words in enumerate(sentences(other))
+    ]
+    if strange := _strange(said, sources):
+        return strange
+    search = _Search(tuple(word for sentence in said for word in sentence), sources)
+    if len(search.ends) > PAUSES:
+        return "is too long to be proven"
+    runs = search.parse(0, None, ())
+    return search.told() if not runs else _lost(runs, sources)
+
+
+# -- slots -----------------------------------------------------------------------------------------
+
+
+def _strange(said: Sequence[Words], sources: Sequence[Source]) -> str | None:
+    """A number, name, date, quoted string or negation that is new, or gone. A capital at the beginning of a sentence
+    may say nothing, so such a word is kept in small letters, too."""
+    ours = [word for sentence in said for word in sentence]
+    theirs = [word for source in sources for word in source.words]
+    if new := _missing(ours, theirs):
+        return f"says {_listed(new)}, which none of the sources says"
+    if gone := _missing(theirs, ours):
+        return f"leaves out {_listed(gone)}"
+    return None
+
+
+def _missing(words: Sequence[Word], others: Sequence[Word]) -> list[str]:
+    there = {(word.kind == OPERATOR, mark) for word in others for mark in (_mark(word), word.stem)}
+    marked = ((word, (word.kind == OPERATOR, _mark(word))) for word in words if word.kind in (SLOT, OPERATOR))
+    return list(dict.fromkeys(word.key for word, mark in marked if mark not in there))
+
+
+def _mark(word: Word) -> str:
+    return word.key if word.kind == SLOT and not word.key.isalpha() else word.stem
+
+
+def _listed(words: Sequence[str]) -> str:
+    return ", ".join(words[:5]) + (f" and {len(words) - 5} more" if len(words) > 5 else "")
+
+
+# -- nothing else ----------------------------------------------------------------------------------
+
+
+class _Search:
+    """How a stream of words may have been put together from sources, each source's in its own order."""
+
+    def __init__(self, stream: Words, sources: Sequence[Source]) -> None:
+        self.stream = stream
+        self.keys = tuple(word.key for word in stream)
+        self.loose = tuple(word.loose for word in stream)
+        self.sources = sources
+        self.ends = (*(place for place, word in enumerate(stream) if word.pause and place), len(stream))
+        self.furthest, self.effort = 0, EFFORT
+
+    def parse(self, start: int, last: Run | None, done: tuple[tuple[int, int], ...]) -> list[Run] | None:
+        """How the stream from here on is put together, after these places of the texts; None where it is not."""
+        self.furthest, self.effort = max(self.furthest, start), self.effort - 1
+        if start == len(self.stream):
+            return None if last and last.owed else []
+        reached = dict(done)
+        for run in self._runs(start, last):
+            source = run.source
+            if self.effort <= 0:
+                return None
+            if source.place >= reached.get(source.text, 0) and not (last and not _pays(last, run)):
+                rest = self.parse(run.end, run, tuple(sorted((reached | {source.text: source.place}).items())))
+                if rest is not None:
+                    return [run, *rest]
+        return None
+
+    def told(self) -> str:
+        """Why nothing was found."""
+        if not self.stream:
+            return "says nothing"
+        if self.effort <= 0:
+            return "is put together in too many ways to be proven"
+        near = " ".join(self.keys[self.furthest : self.furthest + 8])
+        return f"says what no source says, or not in these words: “{near}”"
+
+    def _runs(self, start: int, last: Run | None) -> Iterator[Run]:
+        for source in self.sources:
+            if _hangs(source) and not _follows(source, last):
+                continue
+            yield from self._whole(start, source, last)
+            yield from self._beginning(start, source)
+            if last is not None:
+                yield from self._ending(start, source, last)
+
+    def _whole(self, start: int, source: Source, last: Run | None) -> Iterator[Run]:
+        """The sentence, or what of it stands before a pause."""
+        size = len(source.words)
+        if last and last.owed and self.loose[start : start + size] == source.loose and start + size in self.ends:
+            yield Run(source, start + size, source.words)
+        same = self._common(self.keys[start : start + size], source.keys)
+        for there in reversed(self.ends):
+            end = there - start
+            ends = end == size or (0 < end < size and source.words[end].pause)
+            if (
+                end <= same
+                and ends
+                and all(source.words[k].pause for k in range(1, end) if self.stream[start + k].stop)
+            ):
+                yield Run(source, there, source.words[:end])
+
+    def _beginning(self, start: int, source: Source) -> Iterator[Run]:
+        """`A and` of `A and B are down`, where the source says `A is down`."""
+        same = self._common(self.loose[start : start + len(source.loose)], source.loose)
+        for there in self.ends[:-1]:
+            if 0 < there - start <= min(same, len(source.loose) - 1) and not self.stream[there].stop:
+                yield Run(source, there, source.words, source.loose[there - start :])
+
+    def _ending(self, start: int, source: Source, last: Run) -> Iterator[Run]:
+        """`and B` of `it is down on A and B`, where the source says `it is down on B`."""
+        size, same = len(source.loose), self._common(last.source.loose, source.loose)
+        for there in () if self.stream[start].stop else self.ends:
+            left = size - (there - start)
+            if 0 < left <= same and left < size and self.loose[start:there] == source.loose[left:]:
+                yield Run(source, there, source.words)
+
+    def _common(self, one: Sequence[str], other: Sequence[str]) -> int:
+        """With how many of the same words two begin."""
+        size, most = 0, min(len(one), len(other))
+        while size < most and one[size] == other[size]:
+            size += 1
+        self.effort -= size + 1
+        return size
+
+
+def _pays(last: Run, run: Run) -> bool:
+    """Whether the run ends with what the one before it left to be said."""
+    owed = last.owed
+    return not owed or (run.source.loose[-len(owed) :] == owed and run.owed in ((), owed))
+
+
+def _hangs(source: Source) -> bool:
+    """Whether it cannot be understood without what stands before it."""
+    return any(word.key in CONTEXT for word in source.words)
+
+
+def _follows(source: Source, last: Run | None) -> bool:
+    if last is None:
+        return source.place == 0
+    return source.place > 0 and (last.source.text, last.source.place) == (source.text, source.place - 1)
+
+
+# -- all of it -------------------------------------------------------------------------------------
+
+
+def _lost(runs: Sequence[Run], sources: Sequence[Source]) -> str | None:
+    """The first clause of the sources that is not said, in the same words or in others."""
+    said = list(dict.fromkeys(run.said for run in runs))
+    stretches = [each for words in said for each in _stretches(words)]
+    whole = [clause for words in said for clause in clauses(words)]
+    for source in sources:
+        lost = [each for each in clauses(source.words) if meant(each) and not _is_said(each, whole, stretches)]
+        if lost and not _is_said(source.words, whole, stretches):
+            return f"does not say: “{' '.join(word.key for word in lost[0])}”"
+    return None
+
+
+def _is_said(clause: Words, whole: Sequence[Words], stretches: Sequence[Words]) -> bool:
+    """In the same words, or in others; but what differs from something that is said at one place alone is another
+    fact."""
+    theirs = meant(clause)
+    if any(theirs == meant(each) and not _turned(clause, each) for each in whole):
+        return True
+    if any(_substituted(theirs, meant(each)) for each in whole):
+        return False
+    return any(_says(stretch, clause) for stretch in stretches)
+
+
+def _stretches(sentence: Words) -> Iterator[Words]:
+    """Every run of a few clauses of a sentence, the shortest first."""
+    parts = clauses(sentence)
+    for size in range(1, min(len(parts), STRETCH) + 1):
+        for start in range(len(parts) - size + 1):
+            yield tuple(word for part in parts[start : start + size] for word in part)
+
+
+def _says(stretch: Words, clause: Words) -> bool:
+    """Whether these words say the clause in another way: its slots, the same negations and conditions, and most of
+    its words."""
+    theirs, ours = meant(clause), meant(stretch)
+    if not {_mark(w) for w in clause if w.kind == SLOT} <= {_mark(w) for w in stretch} | set(ours):
+        return False
+    missing = Counter(theirs) - Counter(ours)
+    kept = 1 - sum(missing.values()) / len(theirs)
+    turned = _opposed(missing, ours) or _turned(clause, stretch)
+    return _operators(clause) == _operators(stretch) and kept >= KEPT and not turned
+
+
+def _operators(words: Words) -> Counter[str]:
+    return Counter(word.stem for word in words if word.kind == OPERATOR)
+
+
+def _substituted(theirs: tuple[str, ...], ours: tuple[str, ...]) -> bool:
+    """Whether one differs from the other at one place alone, and says no less there."""
+    start = 0
+    while start < min(len(theirs), len(ours)) and theirs[start] == ours[start]:
+        start += 1
+    end = 0
+    while end < min(len(theirs), len(ours)) - start and theirs[-1 - end] == ours[-1 - end]:
+        end += 1
+    gone, come = set(theirs[start : len(theirs) - end]), set(ours[start : len(ours) - end])
+    return start + end > 0 and bool(gone) and gone.isdisjoint(come) and len(come) <= len(gone) + 1
+
+
+def _turned(clause: Words, stretch: Words) -> bool:
+    """Whether one has the same in another direction: `from A to B` and `from B to A`, `A beats B` and `B beats A`."""
+    here, there = _directions(clause), _directions(stretch)
+    if any(there.get(stem, way) != way for stem, way in here.items()):
+        return True
+    slots = [[_mark(word) for word in words if word.kind == SLOT] for words in (clause, stretch)]
+    common = [[mark for mark in marks if mark in slots[0] and mark in slots[1]] for marks in slots]
+    theirs, ours = meant(clause), meant(stretch)
+    begun = range(len(theirs)) if Counter(theirs) == Counter(ours) else ()
+    rotated = not begun or any(theirs[k:] + theirs[:k] == ours for k in begun)
+    return list(dict.fromkeys(common[0])) != list(dict.fromkeys(common[1])) or not rotated
+
+
+def _directions(words: Words) -> dict[str, str]:
+    """What stands behind `from`, `to` or `into`, with which of them."""
+    found, way = {}, ""
+    for word in words:
+        if word.kind == SMALL:
+            way = word.key if word.key in _WAYS else way
+        elif way:
+            found[word.stem], way = way, ""
+    return found
+
+
+def _opposed(missing: Counter[str], ours: tuple[str, ...]) -> bool:
+    """Whether one has `safe` where the other has `unsafe`."""
+    pairs = ((prefix + word, word) for word in (*missing, *ours) for prefix in _OPPOSITE)
+    return any((a in missing and b in ours) or (b in missing and a in ours) for a, b in pairs)

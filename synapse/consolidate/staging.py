@@ -1,0 +1,64 @@
+"""Staging what passed judgement: a proposal waits, as an entry, for somebody above its sources; all else stays."""
+
+from __future__ import annotations
+
+from synapse import heirs
+from synapse.authority import is_merged
+from synapse.consolidate.acts import Made
+from synapse.consolidate.carry import written
+from synapse.consolidate.proposal import Verdict
+from synapse.core import operators_alone
+from synapse.entry import Entry
+from synapse.errors import Conflict, QueueFull
+from synapse.records import Guard, Pending, all_of, entry_of
+from synapse.typed import TYPE_CHECKING
+from synapse.workspace import CONSOLIDATOR
+
+if TYPE_CHECKING:
+    from synapse.core import Memory
+    from synapse.store import Store
+
+
+def stage(mem: Memory, verdict: Verdict, night: str, guard: Guard | None = None) -> Entry | None:
+    """The staged entry; None where the same sources were proposed before, whatever became of that. QueueFull where too
+    many wait."""
+    operators_alone("propose")
+    store, made = mem.store, verdict.made
+    if made is None:
+        raise Conflict(f"the proposal was rejected: {verdict.reason}")
+    once = f"proposal:{verdict.proposal.key}"
+    if store.index.first(CONSOLIDATOR, once) is not None:
+        return None
+    about = {"phase": "merge", "night": night, "why": verdict.reason}
+    pending = Pending("entry", CONSOLIDATOR, about, _entry(store, made), key="staging")
+    try:
+        record = store.log.append(pending, once=once, unless=all_of(guard, store.has_room))
+    except Conflict as error:
+        if error.details.get("key") != "staging":
+            raise
+        limit = store.settings.staging_limit
+        raise QueueFull(f"{limit} entries wait for review; approve or reject some first", limit=limit) from error
+    store.index.catch_up()
+    return entry_of(record)
+
+
+def withdraw(mem: Memory, guard: Guard | None = None) -> list[tuple[str, str]]:
+    """Turn away proposals whose sources have changed since: each with the reason."""
+    operators_alone("withdraw proposals")
+    store, gone = mem.store, list[tuple[str, str]]()
+    store.expire_staged()
+    for entry in filter(is_merged, store.index.query.staged()):
+        if reason := heirs.outdated(store, entry):
+            store.act("reject", CONSOLIDATOR, guard, entry=entry.id, reason=reason)
+            gone.append((entry.id, reason))
+    store.index.catch_up()
+    return gone
+
+
+def waiting(store: Store) -> frozenset[str]:
+    """The entries that a proposal waits for already."""
+    return frozenset(id for entry in store.index.query.staged() if is_merged(entry) for id in entry.derived_from)
+
+
+def _entry(store: Store, made: Made) -> Entry:
+    return written(store, made)._replace(staged=True)
