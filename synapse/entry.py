@@ -56,7 +56,7 @@ class Entry(NamedTuple):
 
     `seq` is its place in the log, `at` the microsecond it was received, `expires` the one it stops being shown;
     `claimed` is the priority that an unverified one asked for. A message, a fact or an atom is an entry of that `kind`,
-    with the fields of its own in `more`.
+    with the fields of its own in `more`. `run` is the run that wrote it.
     """
 
     id: str
@@ -88,6 +88,7 @@ class Entry(NamedTuple):
     staged: bool = False
     kind: str = ENTRY
     more: More = NO_MORE
+    run: str | None = None
 
     @property
     def to(self) -> str | tuple[str, ...]:

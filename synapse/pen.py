@@ -27,6 +27,8 @@ class Pen:
 
     def write(self, pending: Pending, *, once: str | None = None, unless: Guard | None = None) -> Record:
         what = pending.kind if pending.entry is None else f"entry in {pending.entry.namespace}"
+        if self.run and pending.entry is not None:
+            pending = pending._replace(fields={**pending.fields, "run": self.run})
         return self._fenced(what, unless, lambda guard: self.store.log.append(pending, once=once, unless=guard))
 
     def act(self, kind: str, **fields: object) -> Record:

@@ -34,6 +34,8 @@ KINDS = frozenset(
         "run",  # a run began, was taken over or ended; a later record holds only what changed
         "stop",  # somebody wants a run to end
         "delivery",  # entries were offered to an agent, rendered in its prompt, or acknowledged by it
+        "link",  # one atom is said to cause, enable, precede or go with another
+        "used",  # how often facts and atoms were asked for, about: once an hour and process at most
         "claim",  # an agent leased a piece of work, or gave it back
         "refused",  # an incarnation of a run that is no longer the current one wanted to write
     )

@@ -61,6 +61,8 @@ class Store:
         self.pause = LOOK_EVERY
         self.signed: Signatures | None = None
         self.declared_settings = None if files else log.settings()
+        self.used: dict[str, int] = {}  # how often items were asked for, and since when that is not in the log
+        self.used_since = clock()
 
     # -- keeping in step ---------------------------------------------------------------------------
 

@@ -142,6 +142,10 @@ def _claimed(_: Act, given: Mapping[str, Any]) -> str:
     return f"claimed {given.get('work')!r} until {clock.seconds(given.get('until', 0))}" + _why(given)
 
 
+def _linked(_: Act, given: Mapping[str, Any]) -> str:
+    return f"said that {given.get('cause')} {given.get('type')} {given.get('effect')}"
+
+
 def _refused(_: Act, given: Mapping[str, Any]) -> str:
     current, epoch = given.get("current"), given.get("epoch")
     why = "has ended" if current == epoch else f"is at epoch {current}"
@@ -165,6 +169,8 @@ _SENTENCES: Mapping[str, Any] = {
     "stop": lambda act, given: f"wants run {given.get('run')} to stop" + _why(given),
     "delivery": _delivered,
     "claim": _claimed,
+    "link": _linked,
+    "used": lambda act, given: f"noted how often {len(given.get('counts', ()))} items were asked for",
     "refused": _refused,
     "quarantine": lambda act, given: f"put {given.get('path')} aside: {given.get('reason')}",
     "repair": lambda act, given: f"repaired {given.get('path') or given.get('id') or 'the store'}",

@@ -498,6 +498,8 @@ UNGATED = {
         " deliveries_by_agent".split(),
         "runs, counts and ids, for whoever runs the team; no text of an entry",
     ),
+    "links_of": "ids of atoms; whoever asks sees one end, and is asked whether it sees the other",
+    "uses_of": NUMBER,
     **dict.fromkeys("namespaces aid_of audiences agents get_meta token_counts".split(), "names, not entries"),
     **dict.fromkeys(
         "names names_in_thread first_once keyed unworded all_voids is_void refiled place_of rivals_by_topic"
@@ -700,12 +702,30 @@ SHELL = {
     "archive": ID_ACT,
     "restore": ID_ACT,
     "ack": ID_ACT,
+    "forget": ID_ACT,
+    "link": ("--from {me} --json {id} {id}",),
+    "remember": ("--from {me} --json --cites {id} text",),
+    "atom": ("--from {me} --json --cites {id} who does that",),
+    "why": ("--agent {me} --json {id}", "--agent {me} {id}"),
     "write": ("--from {me} --json --namespace api/endpoints --supersedes {id} text",),
     **dict.fromkeys("audit backup defrag export import init register repair tell undo".split(), WHOLE),
     **dict.fromkeys(("agents", "completion", "doctor", "rebuild", "stats", "verify"), NONE),
 }
 REVIEWING = ("approve", "log", "read")
-WRITERS = ("approve", "reject", "resolve", "vouch", "archive", "restore", "ack", "write")
+WRITERS = (
+    "approve",
+    "reject",
+    "resolve",
+    "vouch",
+    "archive",
+    "restore",
+    "ack",
+    "forget",
+    "link",
+    "remember",
+    "atom",
+    "write",
+)
 
 
 def unasked():

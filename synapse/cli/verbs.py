@@ -40,6 +40,7 @@ class Program(NamedTuple):
 
 GROUPS = {
     "write": "Write and read",
+    "know": "Know",
     "follow": "Follow",
     "rule": "Decide about entries",
     "team": "Set up",
@@ -82,6 +83,41 @@ _TABLE = (
         "writing",
         "say something to a team or an agent, as the operator",
         'synapse tell team:frontend "use the old login until Friday"',
+    ),
+    Verb(
+        "remember",
+        "know",
+        "knowing",
+        "keep a fact, with what it comes from",
+        'synapse remember --from nova --scope group --cites syn_0123456789ab \\\n    "the sandbox resets at noon"',
+    ),
+    Verb(
+        "atom",
+        "know",
+        "knowing",
+        "keep a unit of cause and effect",
+        'synapse atom --from nova "the cache" "was off" "pages took 2 s" "users left"',
+    ),
+    Verb(
+        "link",
+        "know",
+        "knowing",
+        "say what one atom does to another",
+        "synapse link --from nova atom_0123456789ab atom_ba9876543210 --type enables",
+    ),
+    Verb(
+        "forget",
+        "know",
+        "knowing",
+        "take facts and atoms out of all that is shown",
+        'synapse forget --from nova fact_0123456789ab --reason "it moved"',
+    ),
+    Verb(
+        "why",
+        "know",
+        "knowing",
+        "what an item was made from, down to the conversation or the prompt",
+        "synapse why fact_0123456789ab",
     ),
     Verb(
         "unread",

@@ -42,7 +42,7 @@ def write_options(parser: Options) -> None:
 
 def write(call: Call) -> None:
     me = call.actor()
-    entry = me.append(_body(call.args.body), call.args.namespace, **_fields(call.args))
+    entry = me.append(body_of(call.args.body), call.args.namespace, **_fields(call.args))
     if entry.topic or entry.replaces:
         entry = me.get(entry.id)
     call.show(lambda: codec.entry_json(entry), entry.id)
@@ -60,7 +60,7 @@ def tell_options(parser: Options) -> None:
 
 def tell(call: Call) -> None:
     args = call.args
-    entry = call.memory.tell(args.whom, _body(args.text), priority=args.priority, re=args.re)
+    entry = call.memory.tell(args.whom, body_of(args.text), priority=args.priority, re=args.re)
     call.show(lambda: codec.entry_json(entry), entry.id)
 
 
@@ -90,7 +90,7 @@ def unknown(entry: Entry, me: Seat) -> list[str]:
     return [name for name in entry.addressees if name not in known]
 
 
-def _body(given: str | None) -> str:
+def body_of(given: str | None) -> str:
     if given is not None and given != "-":
         return given
     stdin = sys.stdin

@@ -6,7 +6,7 @@ What a record does to earlier ones is decided by `authority.judge`; here it is o
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from synapse.authority import Effect, judge
 from synapse.entry import NEVER, RANK, Entry
@@ -179,15 +179,27 @@ class Projector:
             self._run(record)
         elif record.kind == "delivery":
             self._delivery(record, fields["state"])
-        elif record.kind in ("approve", "reject", "vouch", "resolve"):
+        elif step := self._steps().get(record.kind):
             self.flush()
-            self._ruling(record)
-        elif record.kind in ("archive", "restore", "undo"):
-            self.flush()
-            self._file(record)
-        elif record.kind == "void":
-            self.restart = self.db.run("is_void", (fields["seq"],)).fetchone() is None
-            self.db.run("put_void", (fields["seq"],))
+            step(record)
+
+    def _steps(self) -> Mapping[str, Callable[[Record], None]]:
+        """What is done with an act that bears on what was taken in before it."""
+        steps: dict[str, Callable[[Record], None]] = {"link": self._link, "used": self._used, "void": self._void}
+        steps |= dict.fromkeys(("approve", "reject", "vouch", "resolve"), self._ruling)
+        return steps | dict.fromkeys(("archive", "restore", "undo"), self._file)
+
+    def _void(self, record: Record) -> None:
+        seq = record.fields["seq"]
+        self.restart = self.db.run("is_void", (seq,)).fetchone() is None
+        self.db.run("put_void", (seq,))
+
+    def _link(self, record: Record) -> None:
+        said = (record.fields[name] for name in ("cause", "effect", "type", "strength"))
+        self.db.run("put_link", (*said, record.by, record.seq, record.at))
+
+    def _used(self, record: Record) -> None:
+        self.db.many("put_use", list(record.fields["counts"].items()))
 
     def _delivery(self, record: Record, state: str) -> None:
         """How far entries came; what a run's prompt showed was rendered with it."""

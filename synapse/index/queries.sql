@@ -486,3 +486,20 @@ select count(*) from entries e where e.seq > :floor and e.aid not in (select aid
 
 -- name: in_dispute_now
 select count(distinct d.seq) from disputes d join entries e on e.seq = d.seq where {live}
+
+-- name: put_link
+insert into links(cause, effect, type, strength, by, seq, at) values(?, ?, ?, ?, ?, ?, ?)
+on conflict do update set type = excluded.type, strength = excluded.strength, by = excluded.by, seq = excluded.seq,
+  at = excluded.at
+
+-- name: put_use
+insert into uses(id, n) values(?, ?) on conflict do update set n = n + excluded.n
+
+-- name: links_of
+select cause, effect, type, strength, by, at from links where cause = :id
+union all
+select cause, effect, type, strength, by, at from links where effect = :id and cause <> :id
+order by 6, 1, 2
+
+-- name: uses_of
+select n from uses where id = :id

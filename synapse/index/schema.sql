@@ -40,6 +40,11 @@ create table threads(tid integer primary key, id text not null unique, last inte
 create index threads_last on threads(last);
 create table messages(seq integer primary key, tid integer not null, parent text);
 create index messages_thread on messages(tid, seq);
+-- Knowledge: what atoms do to one another, as the last word on each pair has it; how often items were asked for.
+create table links(cause text, effect text, type text not null, strength real not null, by text not null,
+  seq integer not null, at integer not null, primary key(cause, effect)) without rowid;
+create index links_effect on links(effect);
+create table uses(id text primary key, n integer not null) without rowid;
 create table tags(tag text, seq integer, primary key(tag, seq)) without rowid;
 create table topics(nid integer, topic text, seq integer, primary key(nid, topic, seq)) without rowid;
 create table heirs(old integer, seq integer, primary key(old, seq)) without rowid;

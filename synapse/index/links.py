@@ -1,0 +1,28 @@
+"""What the projection knows of knowledge beside its entries: links between atoms, how often items were asked for."""
+
+from __future__ import annotations
+
+from synapse.index.query import Query
+from synapse.typed import NamedTuple
+
+
+class Link(NamedTuple):
+    """That one atom causes, enables, precedes or goes with another, as somebody last said it."""
+
+    cause: str
+    effect: str
+    type: str
+    strength: float
+    by: str
+    at: int
+
+
+def links(query: Query, id: str) -> list[Link]:
+    """The links from and to an atom, in the order in which they were made. For whoever may see both ends."""
+    return [Link(*row) for row in query.db.run("links_of", {"id": id})]
+
+
+def uses(query: Query, id: str) -> int:
+    """About how often an item was asked for."""
+    row = query.db.run("uses_of", {"id": id}).fetchone()
+    return int(row[0]) if row else 0
