@@ -199,6 +199,7 @@ class Books:
         folder = self.folder(run).make()
         recorded = steps.read(folder.lines(STEPS))
         if recorded:
+            self.note_shown(run, recorded[0].fields)
             fields: Mapping[str, Any] = {"attempts": run.attempts}
             step = steps.Step(recorded[-1].n + 1, run.epoch, "attempt", fields)
         else:
@@ -221,16 +222,23 @@ class Books:
         return Terms(self.costs.counter(model), model, MAX_OUTPUT, left, place, label, bounded, resumes)
 
     def _opened(self, run: Run, engine: Engine, folder: Folder) -> dict[str, Any]:
-        """Make the prompt, keep its receipt, note what was shown."""
+        """Make the prompt, and all that is to be known of it."""
         seat, counter = self.seat(run), self.costs.counter(run.fields["model"])
         past, left = self._past_of(run.fields["role"]), left_over(self.runs, run.root)
         means = Means(self.context, self.memory_tools, self.secret, self.templates, counter, past, left)
         given_by = self.known(run.parent).agent if run.parent else None
         made, receipt = opened(run, self.agent(run.agent), given_by, seat, means, not engine.takes_tools)
-        folder.write(RECEIPT, receipt.dump(), sync=False)  # what the log holds of it is synced
-        seat.pen.act("shown", **receipt.shown())
-        ids = [id for id, _, _ in receipt.included]
-        return steps.prompt(*made) | {"tools": list(receipt.tools), "ids": ids, "cursor": receipt.cursor}
+        shown = receipt.shown()
+        about = {"tools": list(receipt.tools), "ids": shown["ids"], "cursor": receipt.cursor}
+        return steps.prompt(*made) | about | {"shown": shown, "receipt": receipt.dump()}
+
+    def note_shown(self, run: Run, first: Mapping[str, Any]) -> None:
+        """Note in the log what a prompt showed, once, and put its receipt where people look. Both follow from its step:
+        the engine is called meanwhile, and whoever goes on with the run makes up for it."""
+        folder = self.folder(run)
+        if not folder.has(RECEIPT):
+            folder.write(RECEIPT, first["receipt"], sync=False)  # what the log holds of it is synced
+        self.seat(run).pen.write(Pending("shown", run.agent, first["shown"]), once=f"shown:{run.id}")
 
     def _past_of(self, role: str) -> list[budget.Past]:
         """The newest runs of a role, looked up now and then."""
@@ -245,11 +253,11 @@ class Books:
         agent, cursor = self.store.agent(session.run.agent), session.first["cursor"]
         if agent is None:
             return [], "its agent is registered no more"
-        self._learn_ends(cursor)
+        self._learn_ends(cursor)  # the index stands at the cursor at least
         follower = Follower(self.store.log, lambda: agent, self.store.current, cursor)
         now = self.now()
         news = [News(event.entry, now) for event in follower.poll() if wakes(event.entry, agent)]
-        return news, self.runs.over(session.run)
+        return news, self.runs.over(session.run, known=True)
 
     def _learn_ends(self, cursor: int) -> bool:
         """Have the index know what ends a session of ours since: a stop, or a takeover; whether there is any. Most
@@ -315,7 +323,7 @@ class Books:
 
     def results_text(self, reader: Run, results: list[Result], waited: bool = False) -> str:
         """What children left, as their parent is told: one that waited for it, or that would have ended without."""
-        reports = [Report(each.run, self.known(each.run).agent, each.status, _whole(each)) for each in results]
+        reports = [Report(each.run, self.known(each.run).agent, each.status, writeback.told(each)) for each in results]
         told = prompt.results if waited else prompt.unread
         return told(reports, self.agent(reader.agent), self.secret, self.templates)
 
@@ -388,11 +396,3 @@ def _capsules(session: Session) -> int | None:
     if not session.first["tools"]:
         return None
     return sum(message.label == "capsule" and message.role == "tool" for message in session.conversation.messages)
-
-
-def _whole(result: Result) -> str:
-    """As much of a result as a parent is given; the rest lies in the run's folder."""
-    text = result.text if result.done else f"{result.why}\n\n{result.text}".strip()
-    if len(text) <= 4_000:
-        return text
-    return f"{text[:4_000]}\n… (all of it: runs/{result.run}/output.md)"

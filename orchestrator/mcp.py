@@ -6,6 +6,7 @@ keeper stands between it and us, as with coding clients: when this process dies,
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import shlex
@@ -67,6 +68,13 @@ async def mcp_tools(
             failed = error
     if failed is not None:
         raise failed
+
+
+async def serve(server: str | Sequence[str], taken: Collection[str], ready: asyncio.Future[list[UserTool]]) -> None:
+    """Keep a server until cancelled; `ready` is given its tools."""
+    async with mcp_tools(server, taken=taken) as tools:
+        ready.set_result(tools)
+        await asyncio.Event().wait()
 
 
 def _client(

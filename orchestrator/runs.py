@@ -120,9 +120,11 @@ class Runs:
         """Ask for its end, whoever holds it."""
         self.store.log.append(Pending("stop", by, {"run": id, "reason": reason}, key=f"stop:{id}"))
 
-    def over(self, run: Run) -> str | None:
-        """Why this incarnation is to end: another goes on with it, or somebody stopped it or one above it."""
-        self.store.index.catch_up()
+    def over(self, run: Run, *, known: bool = False) -> str | None:
+        """Why this incarnation is to end: another goes on with it, or somebody stopped it or one above it. `known`: the
+        index knows of it already, if it is."""
+        if not known:
+            self.store.index.catch_up()
         found = self.store.index.query.run(run.id)
         if found is not None and found["epoch"] != run.epoch:
             return f"it was taken over: another supervisor goes on with it, as epoch {found['epoch']}"

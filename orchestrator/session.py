@@ -25,6 +25,7 @@ from synapse.errors import SynapseError
 
 REMINDERS = 2  # times that a parent is given the results which it left unread
 SECOND_TRIES = 2  # times that a model is asked again after an empty reply, or one that was cut
+Sent = tuple[Segment, ...]
 
 
 class Said(NamedTuple):
@@ -61,6 +62,8 @@ class Ground(Protocol):
 
     async def desk(self, act: Callable[..., Any], *args: Any) -> Any: ...
 
+    def aside(self, act: Callable[..., Any], *args: Any) -> asyncio.Future[Any]: ...
+
     async def hear(self) -> None: ...
 
     async def ended_children(self, run: str, read: frozenset[str]) -> list[Result]: ...
@@ -70,6 +73,8 @@ class Books(Protocol):
     """What it asks of the supervisor's books. All of it may touch the disk: `Ground.desk` takes it there."""
 
     def reserve(self, session: Session, tokens: int) -> Any: ...
+
+    def note_shown(self, run: Run, first: Mapping[str, Any]) -> None: ...
 
     def settle(self, session: Session, reservation: Any, turn: Turn | None, counted: int) -> float | None: ...
 
@@ -230,6 +235,7 @@ class Session:
         counted = sum(segment.tokens for segment in sent)
         weight = await self._weight(request, counted)
         reservation = await self.ground.desk(self.books.reserve, self, weight)
+        noted = None if self.conversation.turns else self.ground.aside(self.books.note_shown, self.run, self.first)
         try:
             turn = await self._stepped(request)
         except BaseException as error:
@@ -239,6 +245,8 @@ class Session:
                 raise ContextTooLong(f"its conversation no longer fits the model: {error}") from error
             raise
         await _whatever_happens(self.ground.desk(self._keep, turn, sent, reservation, counted))
+        if noted is not None:
+            await noted
         await self._acknowledge()
 
     async def _weight(self, request: Request, counted: int) -> int:
@@ -270,7 +278,7 @@ class Session:
             place=self.terms.place,
         )
 
-    def _keep(self, turn: Turn, sent: tuple[Segment, ...], reservation: Any, counted: int) -> None:
+    def _keep(self, turn: Turn, sent: Sent, reservation: Any, counted: int) -> None:
         """What was paid for is recorded before anything is done with it."""
         cost = self.books.settle(self, reservation, turn, counted)
         sent = bill.begun_again(sent) if turn.anew else sent
@@ -280,7 +288,7 @@ class Session:
         self._record("turn", steps.turn(turn, self.terms.label, line), sync=True)
         self.folder.record(LEDGER, line, sync=False)
 
-    def _lose(self, sent: tuple[Segment, ...], reservation: Any, lost: int) -> None:
+    def _lose(self, sent: Sent, reservation: Any, lost: int) -> None:
         """A call came to nothing. What it took all the same is booked, in the budget and in the ledger."""
         self.books.settle(self, reservation, None, lost)
         if lost:
@@ -288,13 +296,7 @@ class Session:
             self.folder.record(LEDGER, dump(self._line(sent, (), usage, None, "lost", None)), sync=False)
 
     def _line(
-        self,
-        sent: tuple[Segment, ...],
-        got: tuple[Segment, ...],
-        usage: Usage | None,
-        cost: float | None,
-        stop: str,
-        model: str | None,
+        self, sent: Sent, got: Sent, usage: Usage | None, cost: float | None, stop: str, model: str | None
     ) -> Line:
         terms, run = self.terms, self.run
         who = (run.id, self.conversation.next, run.agent, model or terms.model or self.engine.name)

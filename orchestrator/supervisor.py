@@ -28,7 +28,8 @@ from orchestrator.takeover import take_over
 from orchestrator.task import Outcome, Result, Task
 from orchestrator.telemetry import run_span
 from orchestrator.tools import UserTool, tool_of
-from orchestrator.wake import LOOK_EVERY, Listener, News
+from orchestrator.upkeep import Upkeep
+from orchestrator.wake import LOOK_EVERY, Listener, News, soon
 from synapse.core import Memory
 from synapse.workspace import Agent
 
@@ -82,6 +83,7 @@ class Supervisor:
         self._hearing: asyncio.Task[None] | None = None
         self._background: list[asyncio.Task[None]] = []
         self._listener: Listener | None = None
+        self._upkeep: Upkeep | None = None
         self._worker = None if inline else ThreadPoolExecutor(1, "synapse-memory")
         name = f"{os.getpid()}-{os.urandom(4).hex()}"
         self.books = Books(
@@ -104,8 +106,7 @@ class Supervisor:
         return self._runner.run(self.spawn(task))
 
     async def spawn(self, task: Task, *, parent: str | None = None) -> Result:
-        """Do a task, for a run that is its parent or for nobody, and wait for what comes of it. One that a limit does
-        not let begin is refused: a result without a run."""
+        """Do a task, for a run that is its parent or for nobody; what comes of it, refused by a limit without a run."""
         async with self:
             begun = self.books.now()
             above = None if parent is None else await self.desk(self.books.known, parent)
@@ -171,7 +172,8 @@ class Supervisor:
                 await self._connected(server)
             if self._worker is not None:
                 loop = asyncio.get_running_loop()
-                self._listener = Listener(self.books.store, lambda: _soon(loop, self._rung))
+                self._listener = Listener(self.books.store, lambda: soon(loop, self._rung))
+                self._upkeep = Upkeep(self.books.store, lambda: bool(self._lives))
         return self
 
     async def __aexit__(
@@ -182,9 +184,10 @@ class Supervisor:
             return
         await self._end_all("its supervisor ended")
         self._ending = None
-        if self._listener is not None:
-            self._listener.close()
-            self._listener = None
+        for thread in (self._listener, self._upkeep):
+            if thread is not None:
+                thread.close()
+        self._listener = self._upkeep = None
         for task in (*self._background, *([self._hearing] if self._hearing else ())):
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
@@ -224,8 +227,10 @@ class Supervisor:
 
     async def _connected(self, server: str | Sequence[str]) -> None:
         """Offer the tools of an MCP server for as long as this is open. Its connection lives in a task of its own."""
+        from orchestrator.mcp import serve
+
         tools: asyncio.Future[list[UserTool]] = asyncio.get_running_loop().create_future()
-        task = asyncio.create_task(_serve(server, [each.tool.name for each in self.user_tools], tools))
+        task = asyncio.create_task(serve(server, [each.tool.name for each in self.user_tools], tools))
         self._background.append(task)
         await asyncio.wait((tools, task), return_when=asyncio.FIRST_COMPLETED)
         if task.done():
@@ -318,6 +323,20 @@ class Supervisor:
             return act(*args)
         return await asyncio.get_running_loop().run_in_executor(self._worker, act, *args)
 
+    def aside(self, act: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+        """Have something done with the memory, after all that was asked before, while the caller goes on."""
+        loop = asyncio.get_running_loop()
+        if self._worker is not None:
+            done = loop.run_in_executor(self._worker, act, *args)
+        else:
+            done = loop.create_future()
+            try:
+                done.set_result(act(*args))
+            except Exception as error:
+                done.set_exception(error)
+        done.add_done_callback(lambda done: done.cancelled() or done.exception())  # if nobody asks any more
+        return done
+
     async def hear(self) -> None:
         """What is critical into the inboxes of those it is for; an end to what somebody stopped. Seen through even if
         whoever asked is cancelled: what was taken off the log is everybody's."""
@@ -374,19 +393,3 @@ class Supervisor:
     async def _unread(self, run: str, read: frozenset[str]) -> list[Run]:
         children: list[Run] = await self.desk(self.books.runs.children, run)
         return [child for child in reversed(children) if child.id not in read]
-
-
-async def _serve(server: str | Sequence[str], taken: Iterable[str], ready: asyncio.Future[list[UserTool]]) -> None:
-    from orchestrator.mcp import mcp_tools
-
-    async with mcp_tools(server, taken=list(taken)) as tools:
-        ready.set_result(list(tools))
-        await asyncio.Event().wait()
-
-
-def _soon(loop: asyncio.AbstractEventLoop, act: Callable[[], None]) -> None:
-    """From another thread. A loop that has ended hears nothing any more."""
-    try:
-        loop.call_soon_threadsafe(act)
-    except RuntimeError:
-        pass

@@ -6,6 +6,7 @@ Whoever has no session gets it at the start of the next one: it is in that view.
 from __future__ import annotations
 
 import threading
+from asyncio import AbstractEventLoop
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -105,3 +106,11 @@ class Listener:
             if now != mark:
                 mark = now
                 self._called()
+
+
+def soon(loop: AbstractEventLoop, act: Callable[[], None]) -> None:
+    """From another thread. A loop that has ended hears nothing any more."""
+    try:
+        loop.call_soon_threadsafe(act)
+    except RuntimeError:
+        pass

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from orchestrator.task import Outcome
+from orchestrator.task import Outcome, Result
 
 LONGEST = 600  # characters of an entry, pointer included
 FIRST_WORDS = {
@@ -71,3 +71,11 @@ def _body(first: str, said: str, run: str) -> str:
     room = LONGEST - len(first) - 2 - len(pointer)
     cut = said if len(said) <= room else f"{said[: room - 1].rstrip()}…"
     return f"{first}: {cut or 'nothing was said'}{pointer}"
+
+
+def told(result: Result) -> str:
+    """As much of a result as a parent is given; the rest lies in the run's folder."""
+    text = result.text if result.done else f"{result.why}\n\n{result.text}".strip()
+    if len(text) <= 4_000:
+        return text
+    return f"{text[:4_000]}\n… (all of it: runs/{result.run}/output.md)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 
 from synapse import view
 from synapse.authority import visible
@@ -21,6 +22,7 @@ from synapse.workspace import Agent
 WEIGHTY = 1_000
 RECENT = 1_000
 _HOUR = 3_600 * SECOND
+_BY_SEQ = attrgetter("seq")
 
 
 def brief(
@@ -66,7 +68,7 @@ def chosen(index: Index, agent: Agent | None, now: int, cursor: int) -> list[Ent
     heavy = index.query.page(agent, Filter(("critical", "important"), limit=WEIGHTY, mail=True), now, cursor)
     since = (now - 24 * _HOUR) // (6 * _HOUR) * (6 * _HOUR)
     light = index.query.page(agent, Filter(("info",), since=since, limit=RECENT), now, cursor)
-    return sorted((*heavy, *light), key=lambda entry: entry.seq)
+    return sorted((*heavy, *light), key=_BY_SEQ)
 
 
 def past(store: Store, at: int, cursor: int | None = None) -> Index:

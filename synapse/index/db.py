@@ -109,6 +109,17 @@ class Database:
         if seen:
             self.set_meta("seen", seen)
 
+    def fold(self) -> None:
+        """What stands in the log of changes goes to its place in the file, as far as nobody reads older ones."""
+        self.connection.execute("pragma wal_checkpoint(passive)").fetchone()
+
+    def let_go(self) -> None:
+        """Close this thread's connection: it ends, or has nothing more to ask."""
+        found = self.opened.pop(get_ident(), None)
+        if found is not None:
+            found.close()
+            self.local.connection = None
+
     def close(self) -> None:
         for connection in [*self.opened.values(), *([self.shared] if self.shared else [])]:
             connection.close()

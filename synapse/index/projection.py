@@ -46,6 +46,7 @@ class Index:
         self.mutex = RLock()
         self.query = Query(self.db)
         self.mark: tuple[int, int] = (-1, -1)
+        self.taken = 0  # batches since the last fold
         self.horizon = 0  # how far pages go
         self.folders: dict[str, tuple[int, set[str]]] = {}
         self.counts: dict[str, dict[bytes, int]] = {}
@@ -135,6 +136,7 @@ class Index:
             self.db.set_meta("seq", str(last.seq))
         if len(records) < BATCH:
             self.db.set_meta("mark", f"{mark[0]} {mark[1]}")
+        self.taken += 1
         return len(records) < BATCH
 
     def _anew(self, voids: Sequence[tuple[object, ...]] = (), watch: Watch = _unwatched) -> bool:
@@ -158,6 +160,17 @@ class Index:
     def note(self, key: str, value: str) -> None:
         """Keep a value with the index, as disposable as the rest."""
         self._alone(lambda: self.db.set_meta(key, value))
+
+    def fold(self, least: int = 0) -> None:
+        """Fold the log of changes back into the file, if so many batches were taken in. Most of it beside whoever takes
+        in more; then what came meanwhile, alone, so that the next can begin the log of changes anew."""
+        if self.lock is not None and self.taken >= max(least, 1):
+            self.taken = 0
+            try:
+                self.db.fold()
+                self._alone(self.db.fold)
+            except sqlite3.Error as error:
+                raise self.db.failed(error) from error
 
     # -- what a log asks ---------------------------------------------------------------------------
 

@@ -1,15 +1,17 @@
 """What becomes of runs whose supervisor is gone, and of the supervisor that comes back."""
 
 import asyncio
+import json
 import time
 
 import pytest
 
 import synapse
-from orchestrator import Supervisor, Task
+from orchestrator import Supervisor, Task, receipt
 from orchestrator.engines.scripted import Move, Scripted
 from orchestrator.folder import LEDGER, STEPS
 from orchestrator.limits import Limits
+from synapse.errors import StoreError
 
 
 def in_two_steps(seen):
@@ -225,3 +227,39 @@ def test_only_the_files_of_the_dead_are_swept_away(tmp_path, dead):
     assert sorted(tmp_path.glob("runs/.holders/*"))[0].name == ("other" if dead else "one")
     one.close()
     other.close()
+
+
+# -- what a prompt showed --------------------------------------------------------------------------------------
+
+
+def shown(here, run):
+    return [each for each in here.mem.store.log.since(0) if each.kind == "shown" and each.fields.get("run") == run]
+
+
+@pytest.mark.parametrize("noted", [True, False], ids=["noted", "not noted"])
+def test_what_a_prompt_showed_is_noted_once_whoever_dies(world, noted):
+    """The engine is called while it is noted: whoever dies in between left a step that has all of it."""
+    here = world(lambda seen: Move("Begun.", takes=1_000))
+    here.says("Use v2")
+    if not noted:
+        here.boss.books.note_shown = lambda run, first: None
+    run = here.dies("Work", "eng-a", after=1)
+    assert len(shown(here, run)) == noted
+    (result,) = here.resumed(lambda seen: "Done.")
+    assert (result.run, result.status) == (run, "done")
+    (record,) = shown(here, run)
+    prompt = here.folder(run).read("steps.jsonl").partition("\n")[0]
+    kept = receipt.load(here.folder(run).read("receipt.json"))
+    assert json.loads(prompt)["shown"] == {**record.fields} == kept.shown() | {"ids": list(kept.shown()["ids"])}
+    assert record.fields["ids"] == [each.id for each in here.mem.as_agent("eng-a").read(priority="critical")]
+
+
+def test_a_prompt_that_cannot_be_noted_ends_its_run(world):
+    def fails(run, first):
+        raise StoreError("the disk is full")
+
+    here = world(lambda seen: "Done.")
+    here.boss.books.note_shown = fails
+    result = here.spawn("Work", "eng-a")
+    assert (result.status, result.why) == ("failed", "the disk is full")
+    assert result.usage.input_tokens > 0  # what was paid for is on record all the same

@@ -1,5 +1,7 @@
 """The projection: what the log implies, whichever way and however often it is derived."""
 
+import threading
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -291,3 +293,38 @@ def test_what_is_not_there_is_not_found():
     with pytest.raises(NotFound):
         story.store.current("syn-2026-02-01-001")
     assert story.index.entry("syn-2026-02-01-001", 0) is None
+
+
+def test_a_fold_lets_the_log_of_changes_begin_anew(tmp_path):
+    """Folded from another thread while entries come: it does not grow with what was taken in, and nothing is lost."""
+    with synapse.init(str(tmp_path)) as mem:
+        mem.register(Agent("a"))
+        index, over = mem.store.index, threading.Event()
+        index.db.connection.execute("pragma wal_autocheckpoint = 0")
+        before = index.digest()
+
+        def fold():
+            while not over.wait(0.01):
+                index.fold(10)
+            index.db.let_go()
+
+        def taken_in(count):
+            for n in range(count):
+                mem.as_agent("a").append(f"note {n}", "status/x")
+                index.catch_up()
+            return (tmp_path / ".index" / "brain.db-wal").stat().st_size
+
+        alone = taken_in(100)
+        index.fold()
+        thread = threading.Thread(target=fold)
+        thread.start()
+        try:
+            beside = max(taken_in(100) for _ in range(4))
+        finally:
+            over.set()
+            thread.join()
+        assert beside < 2 * alone  # four times as much was taken in
+        digest = index.digest()
+        index.rebuild()
+        assert index.digest() == digest != before
+        assert index.check() == "ok"
