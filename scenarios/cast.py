@@ -9,7 +9,6 @@ a text it takes in, and how often it thinks of its tools, are chances that the p
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
@@ -265,6 +264,8 @@ def _stages(text: str) -> tuple[tuple[tuple[str, str], ...], ...]:
 @lru_cache(8_192)
 def _statements(text: str, subject: str) -> tuple[tuple[int, str, str], ...]:
     """What a text says about a subject: authority and time of whoever says it, and the value."""
+    if subject not in text and subject[:1].upper() + subject[1:] not in text:
+        return ()
     place = re.escape(subject)
     pattern = rf"(?i:\b{place}(?: is(?: now)?|:) {_VALUE})|(?i:\buse {_VALUE}[^.\n]{{0,12}}? for {place}\b)"
     found = []
@@ -288,7 +289,7 @@ def _done(messages: Iterable[Message]) -> Iterator[Done]:
         elif message.role == "tool" and message.answers in waiting:
             waiting[message.answers].append(message.text)
     for call, texts in calls:
-        yield Done(call.name, json.loads(json.dumps(dict(call.arguments))), texts[0] if texts else None)
+        yield Done(call.name, dict(call.arguments), texts[0] if texts else None)
 
 
 def _note(place: str, body: str, priority: str) -> dict[str, object]:

@@ -26,7 +26,7 @@ from scenarios import ledger
 from scenarios.arms import ARMS, Ground, Setting
 from scenarios.cast import Player, Policy, read_task
 from scenarios.recorder import PRICES, Recorder, declared
-from scenarios.schema import PLAYS, Happening, Job, Scenario, matching
+from scenarios.schema import PLAYS, Happening, Job, Scenario, drawn_needs, matching
 from scenarios.world import Truth, Witness, World, brief, drawn, filler, steps_of, texts
 from synapse.seat import Seat
 from synapse.tokens import DEFAULT, Tokens
@@ -72,7 +72,8 @@ class Play:
     """A run while it is being played."""
 
     def __init__(self, scenario: Scenario, arm: str, seed: int, count: Any) -> None:
-        self.scenario, self.arm, self.seed, self.count = scenario, arm, seed, count
+        self.scenario = scenario = drawn_needs(scenario, seed)
+        self.arm, self.seed, self.count = arm, seed, count
         self.time = VirtualTime(scenario.start)
         self.memory = synapse.open("memory:", clock=self.time)
         self.truth = Truth(scenario, seed)

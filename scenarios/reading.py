@@ -20,6 +20,7 @@ from scenarios.schema import (
     VALUES,
     Background,
     Cost,
+    Draw,
     Fact,
     Gate,
     Happening,
@@ -145,7 +146,12 @@ class _Reader:
             yield self._record(Member, each, f"agent {each.get('id')}", more)
 
     def _jobs(self) -> Iterator[Job]:
-        more: dict[str, Callable[[Any], Any]] = {"after": self._names, "needs": self._names, "steps": self._size}
+        more: dict[str, Callable[[Any], Any]] = {
+            "after": self._names,
+            "needs": self._names,
+            "steps": self._size,
+            "draws": self._draw,
+        }
         for each in self._repeated("tasks"):
             yield self._record(Job, each, f"task {each.get('id')}", more)
 
@@ -191,7 +197,7 @@ class _Reader:
                     raise TypeError("must be true or false")
                 return value
             if isinstance(default, int | float):
-                if isinstance(value, bool) or not isinstance(value, int | float):
+                if isinstance(value, bool):
                     raise TypeError("must be a number")
                 return type(default)(value)
         except (TypeError, ValueError, KeyError) as error:
@@ -210,6 +216,9 @@ class _Reader:
         found = self._record(Cost, value, "cost")
         return found._replace(tokens=round(found.tokens * float(self.params["price"])))
 
+    def _draw(self, value: Any) -> Draw:
+        return self._record(Draw, value, "draws")
+
     def _names(self, value: Any) -> tuple[str, ...]:
         if isinstance(value, str):
             return (value,)
@@ -224,16 +233,17 @@ class _Reader:
 
     def _repeated(self, name: str) -> Iterator[dict[str, Any]]:
         """Each item of a list; one with `count` so many times, `{i}` being its number; one with `each` for each of
-        these words, `{each}` being the word."""
+        these words, `{each}` being the word. With `every`, each begins so many seconds after the one before."""
         for item in self._list(self.fields, name):
             if not isinstance(item, dict):
                 self.problems.append(f"{name}: {item!r} is not `name: value` pairs")
                 continue
-            plain = {key: value for key, value in item.items() if key not in ("count", "each")}
+            plain = {key: value for key, value in item.items() if key not in ("count", "each", "every")}
             words = item.get("each") or [None] * int(item.get("count", 1))
             numbered = "count" in item or "each" in item
             for i, word in enumerate(words, 1):
-                yield _put(plain, {"i": str(i), "each": str(word)} if numbered else {})
+                late = {"at": plain.get("at", 0) + item["every"] * (i - 1)} if "every" in item else {}
+                yield _put(plain | late, {"i": str(i), "each": str(word)} if numbered else {})
 
     def _filled(self, value: Any) -> Any:
         """The tree with every `$name` replaced by the parameter."""
@@ -309,6 +319,10 @@ def _wrong_with(job: Job, facts: list[str], agents: list[str], jobs: list[str]) 
             yield f"task {job.id}: needs {need}, which is no fact"
     if job.makes is not None and job.makes not in facts:
         yield f"task {job.id}: makes {job.makes}, which is no fact"
+    if job.draws is not None:
+        common, own = matching(job.draws.common, facts), matching(job.draws.own, facts)
+        if len(common) < job.draws.number or len(own) < job.draws.number:
+            yield f"task {job.id}: draws {job.draws.number} of {len(common)} common and {len(own)} own facts"
     for glob in job.after:
         if not matching(glob, jobs):
             yield f"task {job.id}: after {glob}, which is no task"

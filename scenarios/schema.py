@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
+from random import Random
 from typing import Any, NamedTuple
 
 SCHEMA = "brain-suite/v1"
 LEVELS = ("L0", "L1", "L2")
 PLAYS = ("cto", "lead", "worker")
 OPERATORS = ("==", ">=", "<=", ">", "<")
-VALUES = ("hex", "int", "word")
+VALUES = ("hex", "int")
 
 # What any scenario may set, and its grid vary: how agents read, use tools and think. See cast.
 PARAMETERS: Mapping[str, Any] = {
@@ -74,11 +75,21 @@ class Member(NamedTuple):
     notify: tuple[str, ...] = ("critical",)
 
 
+class Draw(NamedTuple):
+    """Needs that are drawn for each seed: so many, each with the chance `overlap` of the facts that all draw from
+    (`common`), else of those that nobody else gets (`own`)."""
+
+    number: int
+    common: str
+    own: str
+    overlap: float
+
+
 class Job(NamedTuple):
     """A task. `given` names the task whose agent gives it out, as its own text says; without, the scenario does.
 
-    `after` and `at` (seconds) say when; `needs` names facts; `acts`: they are used at every step, not only in the
-    end. `makes` is a fact that comes of it. `hop` is its place in a chain.
+    `after` and `at` (seconds) say when; `needs` names facts, `draws` others by lot; `acts`: they
+    are used at every step, not only in the end. `makes` is a fact that comes of it. `hop` is its place in a chain.
     """
 
     id: str
@@ -88,6 +99,7 @@ class Job(NamedTuple):
     after: tuple[str, ...] = ()
     at: float = 0.0
     needs: tuple[str, ...] = ()
+    draws: Draw | None = None
     acts: bool = False
     steps: Size = Size(0, 0)
     makes: str | None = None
@@ -176,6 +188,21 @@ class Scenario(NamedTuple):
 
 
 KINDS = ("team", "memory", "crash")
+
+
+def drawn_needs(scenario: Scenario, seed: int) -> Scenario:
+    """The scenario under a seed: every task with the needs that it draws."""
+    ids, taken, jobs = [fact.id for fact in scenario.facts], 0, []
+    for job in scenario.jobs:
+        if job.draws is not None:
+            random, draws = Random(f"{scenario.id} {seed} needs {job.id}"), job.draws
+            shared = sum(random.random() < draws.overlap for _ in range(draws.number))
+            own = matching(draws.own, ids)[taken : taken + draws.number - shared]
+            taken += draws.number - shared
+            lot = random.sample(matching(draws.common, ids), shared)
+            job = job._replace(needs=(*job.needs, *lot, *own))
+        jobs.append(job)
+    return scenario._replace(jobs=tuple(jobs))
 
 
 def matching(glob: str, ids: Iterable[str]) -> list[str]:
