@@ -16,7 +16,7 @@ from orchestrator.budget import Plan
 from orchestrator.opening import Context, Policy, by_default
 from orchestrator.task import Task
 from orchestrator.tools import UserTool, tool_of
-from scenarios.cast import read_task
+from scenarios.cast import read_task, statements
 from scenarios.schema import Scenario
 from scenarios.world import Truth, filler
 from synapse import tools as memory_tools
@@ -158,12 +158,11 @@ def _relayed(
     ground: Ground, entries: Sequence[Entry], random: Random, loss: float
 ) -> tuple[str, list[str], list[str], list[str]]:
     """A brief from all entries: its text, and the versions that were kept, lost and changed on the way."""
-    values = {version: value for value, version in ground.truth.versions.items()}
-    newest = {version.partition("@")[0]: values[version] for entry in entries
-              for version in ground.truth.told_in(entry.body)}  # fmt: skip
+    newest = {fact.id: found[-1][2] for entry in entries for fact in ground.scenario.facts
+              if (found := statements(entry.body, fact.subject))}  # fmt: skip
     lines, kept, lost, changed = [], list[str](), list[str](), list[str]()
     for fact, value in newest.items():
-        version = ground.truth.versions[value]
+        version = ground.truth.versions.get(value, f"{fact}@?")
         chance = random.random()
         if chance < loss / 2:
             lost.append(version)

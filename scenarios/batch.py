@@ -36,7 +36,7 @@ def played(orders: Sequence[Order], jobs: int = 1) -> Iterator[list[str]]:
 
 
 def _settle() -> None:
-    """A process that only plays: what it writes until the end of a run stays in memory; rubbish is collected between."""
+    """A process that only plays: what it writes stays in memory, and rubbish is collected between runs."""
     if os.access(SHARED, os.W_OK):
         tempfile.tempdir = SHARED
     gc.disable()

@@ -34,6 +34,7 @@ class Policy(NamedTuple):
     tool_use: float = 1.0
     claims: bool = True
     window: int = 128_000
+    slip: float = 0.0
     output: Size = Size(236, 601)
     thinks: Size = Size(8, 25)
 
@@ -66,6 +67,7 @@ class Task(NamedTuple):
     places: tuple[tuple[str, str], ...]
     steps: int
     acts: bool
+    passes: bool
     stages: tuple[tuple[tuple[str, str], ...], ...]
 
 
@@ -113,10 +115,12 @@ class _Part:
         """The value of a subject, as this agent takes it from what it was shown."""
         best: tuple[int, int, str] | None = None
         value = None
-        place = 0
+        place, refusal = 0, f"Refused: {subject}."
         for at, message in enumerate(self.seen.messages):
+            if refusal in message.text:
+                best = value = None  # what it used was not true any more
             if message.role != "assistant":
-                for rank, when, found in _statements(message.text, subject):
+                for rank, when, found in statements(message.text, subject):
                     if (best is None or (at, rank, when) >= best) and self._takes_in(message, place, subject, found):
                         best, value = (at, rank, when), found
             place += len(message.text) // 4
@@ -203,8 +207,17 @@ class _Part:
         handed = self.made("submit")
         made = (handed[-1].text or "").removeprefix("Handed in.").strip() if handed else ""
         found = " ".join(self._found())
-        told = " ".join(part for part in (f"{self.task.name} is done.", made, found) if part)
+        again = " ".join(self._says_again(known)) if self.task.passes else ""
+        told = " ".join(part for part in (f"{self.task.name} is done.", made, found, again) if part)
         return Move(self.says(told))
+
+    def _says_again(self, known: dict[str, str | None]) -> Iterator[str]:
+        """What it was told, in its own words; now and then wrongly."""
+        for need, value in known.items():
+            if value is not None:
+                slips = self.policy.slip > 0 and self.chance(self.policy.slip, "slip", need)
+                told = "".join(self.random("slip", need).sample(value, len(value))) if slips else value
+                yield f"{need[:1].upper()}{need[1:]} is {told}."
 
     # -- who gives out work --
 
@@ -241,11 +254,19 @@ class _Part:
 @lru_cache(256)
 def read_task(text: str) -> Task:
     """What a task's text asks for. Only what stands at its margin is its own; the rest is for others."""
-    found = dict(re.findall(r"^(Task|Needs|Findings go to|Steps): (.+)$", text, re.MULTILINE))
+    found = dict(re.findall(r"^(Task|Needs|Findings go to|Steps|Pass on): (.+)$", text, re.MULTILINE))
     needs = tuple(need.strip() for need in found.get("Needs", "").split(";") if need.strip())
     places = tuple(re.findall(r"(\S+) \((\w+)\)", found.get("Findings go to", "")))
     steps = found.get("Steps", "0")
-    return Task(found.get("Task", "?"), needs, places, int(steps.split(",")[0]), "every step" in steps, _stages(text))
+    return Task(
+        found.get("Task", "?"),
+        needs,
+        places,
+        int(steps.split(",")[0]),
+        "every step" in steps,
+        "Pass on" in found,
+        _stages(text),
+    )
 
 
 def _stages(text: str) -> tuple[tuple[tuple[str, str], ...], ...]:
@@ -262,7 +283,7 @@ def _stages(text: str) -> tuple[tuple[tuple[str, str], ...], ...]:
 
 
 @lru_cache(8_192)
-def _statements(text: str, subject: str) -> tuple[tuple[int, str, str], ...]:
+def statements(text: str, subject: str) -> tuple[tuple[int, str, str], ...]:
     """What a text says about a subject: authority and time of whoever says it, and the value."""
     if subject not in text and subject[:1].upper() + subject[1:] not in text:
         return ()

@@ -144,8 +144,8 @@ class Play:
 
     def _engine(self, plays: str) -> Keeper:
         params, sizes = self.scenario.params, self.scenario.sizes
-        policy = Policy(plays, params["p_read"], params["tool_use"], params["claims"], params["window"], sizes.output,
-                        sizes.thinks)  # fmt: skip
+        policy = Policy(plays, params["p_read"], params["tool_use"], params["claims"], params["window"],
+                        params["slip"], sizes.output, sizes.thinks)  # fmt: skip
         return Keeper(Scripted(Player(policy, self.seed), count=self.count), self.recorder, self.ground)
 
     def _watched(self, setting: Setting) -> Any:

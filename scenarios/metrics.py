@@ -267,18 +267,21 @@ def _waking(run: Run) -> Figures:
     if not writes:
         return {}
     rendered = {(event["id"], event["agent"]): event for event in run.of("wake_rendered")}
-    lives = _lives(run)
+    replaced = {id: event["t"] for event in reversed(run.of("write")) for id in event["supersedes"]}
+    place = {id(event): number for number, event in enumerate(run.events)}
+    prompts, lives = run.of("prompt"), _lives(run)
     delivered, waits, turns = [], [], []
-    for id, write in writes.items():
+    for name, write in writes.items():
         for agent in write["for"]:
-            if not any(until > write["t"] for _, until in lives.get(agent, ())):
-                continue  # it had no session any more
-            event = rendered.get((id, agent))
+            later = [event["t"] for event in prompts if event["agent"] == agent and place[id(event)] > place[id(write)]]
+            event = rendered.get((name, agent))
+            if event is None and (not later or later[0] >= replaced.get(name, 1 << 60)):
+                continue  # it had no prompt any more, or the entry was replaced before it had one
             delivered.append(event is not None)
             if event is not None and any(since < write["t"] < until for since, until in lives[agent]):
                 waits.append((event["t"] - write["t"]) / 1_000)
-                turns.append(sum(prompt["agent"] == agent and write["t"] < prompt["t"] <= event["t"]
-                                 for prompt in run.of("prompt")))  # fmt: skip
+                between = range(place[id(write)], place[id(event)])
+                turns.append(1 + sum(prompt["agent"] == agent and place[id(prompt)] in between for prompt in prompts))
     found = _share("wake_delivery", delivered) | {"wake_duplicates": float(len(run.of("duplicate_wake")))}
     if waits:
         found |= {"wake_latency": fmean(waits), "wake_latency_max": max(waits), "wake_turns": fmean(turns)}

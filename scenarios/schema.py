@@ -22,6 +22,7 @@ PARAMETERS: Mapping[str, Any] = {
     "tool_use": 1.0,  # chance that a tool of the memory is used where it helps
     "claims": True,  # whether agents reserve work before they take it up, where they can
     "window": 128_000,  # tokens an agent attends to; what is in the middle of a longer prompt is read half the time
+    "slip": 0.0,  # chance that an agent says something wrongly when it says it again
     "relay_loss": 0.12,  # chance that a manager drops or changes a fact that it passes on
     "price": 1.0,  # what finding something out oneself costs, times the scenario's own figure
 }
@@ -88,8 +89,9 @@ class Draw(NamedTuple):
 class Job(NamedTuple):
     """A task. `given` names the task whose agent gives it out, as its own text says; without, the scenario does.
 
-    `after` and `at` (seconds) say when; `needs` names facts, `draws` others by lot; `acts`: they
-    are used at every step, not only in the end. `makes` is a fact that comes of it. `hop` is its place in a chain.
+    `after` and `at` (seconds) say when; `needs` names facts, `draws` others by lot; `acts`: they are used at every
+    step, not only in the end. `makes` is a fact that comes of it. `hop` is its place in a chain; `passes`: its result
+    says again what it was told.
     """
 
     id: str
@@ -104,17 +106,21 @@ class Job(NamedTuple):
     steps: Size = Size(0, 0)
     makes: str | None = None
     hop: int | None = None
+    passes: bool = False
     role: str | None = None
 
 
 class Happening(NamedTuple):
-    """Something that happens from outside at a time (seconds): `by` writes the fact's next value."""
+    """Something that happens from outside at a time (seconds): `by` writes the fact's next value; or, where it is
+    `wrong`, a value that is not true, in one of the ways that the harness knows. `at` 0 is before anybody begins."""
 
     at: float
     write: str
     by: str
     supersedes: bool = False
     priority: str | None = None
+    wrong: str | None = None
+    place: str | None = None
 
 
 class Background(NamedTuple):

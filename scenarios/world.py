@@ -186,12 +186,13 @@ class World:
         ]
 
     async def _work(self, task: str, using: str, run: str) -> str:
-        job = self.jobs.get(task)
+        job, refused = self.jobs.get(task), ""
         if job is not None and job.acts:
-            self._judge(job, using, run)
+            wrong = self._judge(job, using, run)
+            refused = "".join(f"\nRefused: {self.truth.facts[fact].subject}." for fact in wrong)
         size = drawn(self.scenario.sizes.observation, self._random)
         await asyncio.sleep(LATENCY)
-        return filler(size)
+        return filler(size) + refused
 
     async def _investigate(self, subject: str, run: str) -> str:
         fact = self.truth.named(subject)
@@ -226,20 +227,20 @@ class World:
         job = self.jobs.get(task)
         if job is None:
             return f"There is no task {task}."
-        wrong = self._judge(job, using, run)
+        problems = [f"{fact} is {why}" for fact, why in self._judge(job, using, run).items()]
         await asyncio.sleep(LATENCY)
         agent, mine = self.witness.agent_of(run)
         if mine != task:
-            wrong = [f"it is not the task of {agent}"]
-        self.verdicts[task] = (not wrong, "; ".join(wrong) or "right", run)
-        made = f" {self.truth.state(job.makes)}" if job.makes and not wrong else ""
+            problems = [f"it is not the task of {agent}"]
+        self.verdicts[task] = (not problems, "; ".join(problems) or "right", run)
+        made = f" {self.truth.state(job.makes)}" if job.makes and not problems else ""
         return f"Handed in.{made}"
 
-    def _judge(self, job: Job, using: str, run: str) -> list[str]:
-        """Whether the values that were used are those of now; a line for each fact."""
+    def _judge(self, job: Job, using: str, run: str) -> dict[str, str]:
+        """The facts whose value of now was not used, and what is wrong; a line in the ledger for each fact."""
         agent, _ = self.witness.agent_of(run)
         used = using_of(using)
-        wrong = []
+        wrong = dict[str, str]()
         for need in job.needs:
             value, now = used.get(self.truth.facts[need].subject.lower()), self.truth.now(need)
             version = self.truth.versions.get(value, f"{need}@?") if value else None
@@ -247,7 +248,7 @@ class World:
             self.witness.note("action", run=run, agent=agent, task=job.id, fact=need, used=version, ok=value == now,
                               stale=stale, asserted=value is not None, hop=job.hop)  # fmt: skip
             if value != now:
-                wrong.append(f"{need} is {'outdated' if stale else 'wrong' if value else 'missing'}")
+                wrong[need] = "outdated" if stale else "wrong" if value else "missing"
         return wrong
 
 
@@ -275,6 +276,8 @@ def brief(scenario: Scenario, job: Job, steps: Mapping[str, int], truth: Truth) 
         lines.append(f"Findings go to: {', '.join(f'{place} ({priority})' for place, priority in places.items())}")
     if steps.get(job.id):
         lines.append(f"Steps: {steps[job.id]}{', with what it needs at every step' if job.acts else ''}")
+    if job.passes:
+        lines.append("Pass on: what it needed, word for word")
     for number, stage in enumerate(stages(scenario.given_by(job.id)), 1):
         lines.append(f"Stage {number}:")
         for each in stage:

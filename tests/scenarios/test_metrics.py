@@ -40,7 +40,7 @@ def action(used, t, ok=False, stale=False, agent="a", hop=None):
 
 def write(id, t, to=(), facts=(), source="agent", agent="w"):
     found = {"kind": "write", "t": t, "id": id, "agent": agent, "facts": list(facts), "source": source}
-    return found | {"for": list(to)}
+    return found | {"for": list(to), "supersedes": []}
 
 
 def test_tokens_are_sorted_by_what_they_are_for():
