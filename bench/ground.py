@@ -100,7 +100,7 @@ def load(root: str, agents: Iterable[Agent], entries: Iterable[Item], start: int
             if record.kind == "agent":
                 kept.append(record)
             elif files:
-                settle.follow(log.mirror, record, log.find)
+                settle.follow(log.mirror, (record,), log.find)
         write_declarations(log, kept)
         _settled(root, log)
     finally:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from synapse.records import Guard, Pending, Record
@@ -49,6 +49,9 @@ class Log(Protocol):
     * `append(unless=GUARD)` raises Conflict, and writes nothing, where the guard no longer holds; the decision
       and the write are one step. A guard may carry others of other keys (`also`): all of them hold, or nothing is
       written. `once` comes first: what is written already is returned, whatever the guard says.
+    * `append_all` is so many appends, each under its `once`, with one turn at the lock and one sync. The guard, and
+      what is written already, are decided on the log as it was before the first of them. Only a crash, or a disk
+      that has no room for a void, may leave the first of them there without the rest.
     * `archive` and `restore` move entries between the live tree and the archive; ids, order and text stay.
     * Everything may be called from several threads. After `close` nothing may be called but `close`.
     * Failures are StoreError, StoreBusy where trying again helps, StoreCorrupt where it does not.
@@ -56,6 +59,9 @@ class Log(Protocol):
 
     def append(self, pending: Pending, *, once: str | None = None, unless: Guard | None = None) -> Record:
         """Commit one record and return it as stored."""
+
+    def append_all(self, batch: Mapping[str, Pending], *, unless: Guard | None = None) -> list[Record]:
+        """Commit these records, in their order, and return them as stored. The keys are what `once` is to each."""
 
     def get(self, id: str) -> Record:
         """The record that holds this id, or NotFound."""

@@ -5,10 +5,10 @@ Whatever is killed in the middle is done again from the state that it left: noth
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from synapse.authority import admit
-from synapse.consolidate.acts import Act, Made
+from synapse.consolidate.acts import AT_ONCE, Act, Made
 from synapse.consolidate.plan import Plan
 from synapse.core import operators_alone
 from synapse.digest import sha256
@@ -20,6 +20,8 @@ from synapse.workspace import CONSOLIDATOR, Agent
 if TYPE_CHECKING:
     from synapse.core import Memory
     from synapse.store import Store
+
+ACTS_AT_ONCE = 32
 
 
 class Done(NamedTuple):
@@ -38,36 +40,61 @@ def apply(mem: Memory, plan: Plan, night: str | None = None, guard: Guard | None
     Doing it twice changes nothing."""
     operators_alone("consolidate")
     name = night or f"at {plan.cursor}"
-    return tuple(carry(mem.store, act, name, guard) for act in plan.acts)
+    return tuple(carry(mem.store, plan.acts, name, guard))
 
 
-def carry(store: Store, act: Act, night: str, guard: Guard | None) -> Done:
-    """One act. What it writes comes first, and what goes into that is filed away after it."""
-    about = {"phase": act.phase, "night": night}
-    seqs, heir = [], None
-    if act.made is not None:
-        made = store.log.append(
-            Pending("entry", CONSOLIDATOR, about | {"why": act.reason}, written(store, act.made)),
-            once=f"{act.kind}:{_sources(act)}" if act.ids else f"{night}:{act.kind}:{act.made.draft.tags[-1]}",
-            unless=guard,
-        )
-        heir = made.id
-        seqs.append(made.seq)
-    if act.ids:
-        seqs.append(_file(store, act, heir, about, guard).seq)
-    store.index.catch_up()  # here, and not under the log's lock at the next act: writers wait for that one
-    return Done(act, tuple(seqs), heir)
+def carry(store: Store, acts: Iterable[Act], night: str, guard: Guard | None) -> Iterator[Done]:
+    """The acts, some at a time. What they write comes first, and what goes into that is filed away after it."""
+    for some in _batches(acts):
+        wrote = _written(store, {_once(act, night): act for act in some if act.made is not None}, night, guard)
+        heirs = [wrote[_once(act, night)] if act.made is not None else None for act in some]
+        filings = {
+            f"{night}:{act.kind}:{_sources(act)}": _filing(act, heir, night)
+            for act, heir in zip(some, heirs, strict=True)
+            if act.ids
+        }
+        filed = iter(store.log.append_all(filings, unless=guard) if filings else ())
+        store.index.catch_up()  # here, and not under the log's lock at the next act: writers wait for that one
+        for act, heir in zip(some, heirs, strict=True):
+            made = [record for record in (heir, next(filed) if act.ids else None) if record]
+            yield Done(act, tuple(record.seq for record in made), heir.id if heir else None)
 
 
-def _file(store: Store, act: Act, heir: str | None, about: dict[str, Any], guard: Guard | None) -> Record:
-    fields = about | {"ids": list(act.ids), "reason": act.reason}
-    heirs = [heir] if heir else list(act.heirs)
+def _batches(acts: Iterable[Act]) -> Iterator[list[Act]]:
+    """As many as do not hold others up for long."""
+    some, size = list[Act](), 0
+    for act in acts:
+        if some and (len(some) >= ACTS_AT_ONCE or size + len(act.ids) > AT_ONCE):
+            yield some
+            some, size = [], 0
+        some.append(act)
+        size += len(act.ids)
+    if some:
+        yield some
+
+
+def _written(store: Store, acts: Mapping[str, Act], night: str, guard: Guard | None) -> dict[str, Record]:
+    """What each act wrote, by its key."""
+    about = {key: {"phase": act.phase, "night": night, "why": act.reason} for key, act in acts.items()}
+    made = {key: act.made for key, act in acts.items() if act.made is not None}
+    batch = {key: Pending("entry", CONSOLIDATOR, about[key], written(store, each)) for key, each in made.items()}
+    return dict(zip(batch, store.log.append_all(batch, unless=guard), strict=True)) if batch else {}
+
+
+def _filing(act: Act, heir: Record | None, night: str) -> Pending:
+    fields: dict[str, Any] = {"phase": act.phase, "night": night, "ids": list(act.ids), "reason": act.reason}
+    heirs = [heir.id] if heir else list(act.heirs)
     if heirs:
         fields["heirs"] = heirs
     if act.notes:
         fields["notes"] = list(act.notes)
-    once = f"{about['night']}:{act.kind}:{_sources(act)}"
-    return store.log.append(Pending("archive", CONSOLIDATOR, fields), once=once, unless=guard)
+    return Pending("archive", CONSOLIDATOR, fields)
+
+
+def _once(act: Act, night: str) -> str:
+    """The key under which what an act writes is written once."""
+    assert act.made is not None
+    return f"{act.kind}:{_sources(act)}" if act.ids else f"{night}:{act.kind}:{act.made.draft.tags[-1]}"
 
 
 def _sources(act: Act) -> str:

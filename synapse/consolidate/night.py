@@ -126,7 +126,7 @@ def run(
             if phase == "enforce":  # how much there is only shows when the rest is filed away
                 todo = plan(crowded(store, now, floor), now, store.settings, (phase,))
                 remarks = todo.remarks
-            done += [carry(store, act, name, right.fence) for act in todo.phase(phase)]
+            done += carry(store, todo.phase(phase), name, right.fence)
         if phase == "changelog" and phase in phases and (written or done or resumed):
             pages.write(mem, right.date, name, floor, now, right.fence)
     told: dict[str, object] = {"acts": len(done)}

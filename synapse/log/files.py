@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from synapse import bell, clock, kinds
@@ -53,10 +53,28 @@ class FilesLog:
             return self._line(pending, tail, at, once)
 
         prepare(pending)
-        record, written = self.journal.append(make)
+        record, written = self.journal.append((make,))[0]
         if written:
-            self._follow(record)
+            self._follow((record,))
         return record
+
+    def append_all(self, batch: Mapping[str, Pending], *, unless: Guard | None = None) -> list[Record]:
+        state: list[State] = []  # of before the first of them
+
+        def make(once: str, pending: Pending, tail: Tail, at: int) -> Line | Record:
+            if not state:
+                state.append(self._derived())
+            if (first := state[0].first(pending.by, once)) is not None:
+                return self.at(first)
+            if unless is not None:
+                demand(unless, state[0].keyed)
+            return self._line(pending, tail, at, once)
+
+        for pending in batch.values():
+            prepare(pending)
+        made = self.journal.append([partial(make, once, pending) for once, pending in batch.items()])
+        self._follow([record for record, written in made if written])
+        return [record for record, _ in made]
 
     def get(self, id: str) -> Record:
         seq = self._derived().holder(id)
@@ -250,7 +268,7 @@ class FilesLog:
         voids = {record.fields["seq"] for record in records if record.kind == "void"}
         for record in (record for record in records if record.seq not in voids):
             try:
-                settle.follow(self.mirror, record, self.find)
+                settle.follow(self.mirror, (record,), self.find)
             except (OSError, StoreError, NotFound):
                 pass  # `verify` names it
 
@@ -301,12 +319,12 @@ class FilesLog:
         self.state.catch_up()
         return self.state
 
-    def _follow(self, record: Record) -> None:
+    def _follow(self, records: Sequence[Record]) -> None:
         """After the commit: the bell, for listeners read the journal, then the files that people see. Neither can
         undo the commit."""
         bell.ring(self.bells)
         try:
-            settle.follow(self.mirror, record, self.find)
+            settle.follow(self.mirror, records, self.find)
         except (OSError, StoreError, NotFound):
             pass  # the journal holds the text; `finish` puts the file there later
 

@@ -47,6 +47,9 @@ class Tail(NamedTuple):
     end: int
 
 
+Make = Callable[[Tail, int], Line | Record]
+
+
 class Journal:
     """The segments of one directory. Writers take the lock; readers need none."""
 
@@ -65,23 +68,28 @@ class Journal:
 
     # -- writing -----------------------------------------------------------------------------------
 
-    def append(self, make: Callable[[Tail, int], Line | Record]) -> tuple[Record, bool]:
-        """Commit the line that `make` gives for the present tail and time; it runs under the lock. A Record instead
+    def append(self, makes: Iterable[Make]) -> list[tuple[Record, bool]]:
+        """Commit the lines that these give for the tail and time at hand; they run under the lock. A Record instead
         of a Line is an answer: it is returned as it is and nothing is written. The second value says whether a line
-        was written. The sync comes after the lock is released, so that writers share it.
+        was written. One sync comes after the lock is released, so that writers share it. A crash, or a disk that has
+        no room for a void, may leave the first lines alone; any other error leaves none.
         """
+        made: list[tuple[Record, int]] = []
+
+        def write() -> None:
+            for make in makes:
+                made.append(self._write(make))
+
         try:
-            record, fd = self.lock.run(lambda: self._write(make))
-        except OSError as error:
-            raise StoreError(f"the journal could not be written, nothing was stored: {error}") from error
-        if fd < 0:
-            return record, False
-        try:
-            sync(fd)
-        except OSError as error:
-            self._void(record)
-            raise StoreError(f"the journal could not be synced, nothing was written: {error}") from error
-        return record, True
+            self.lock.run(write)
+            for fd in {fd for _, fd in made if fd >= 0}:
+                sync(fd)
+        except BaseException as error:
+            self._void(made)
+            if isinstance(error, OSError):
+                raise StoreError(f"the journal could not be written, nothing was stored: {error}") from error
+            raise
+        return [(record, fd >= 0) for record, fd in made]
 
     def finish(self) -> None:
         """Seal what a writer that died left of its line."""
@@ -90,7 +98,7 @@ class Journal:
         if size and not _is_whole(line_before(fd, size)[1]):
             self.lock.run(self._current)
 
-    def _write(self, make: Callable[[Tail, int], Line | Record]) -> tuple[Record, int]:
+    def _write(self, make: Make) -> tuple[Record, int]:
         tail = self._current()
         at = max(self.clock(), tail.at + 1)
         made = make(tail, at)
@@ -127,13 +135,16 @@ class Journal:
 
         self.lock.run(write)
 
-    def _void(self, record: Record) -> None:
-        """Take back a line whose sync failed, if the disk lets us; nobody was told that it was stored."""
-        line = Line("void", record.by, {"seq": record.seq})
+    def _void(self, made: Iterable[tuple[Record, int]]) -> None:
+        """Take back lines that were not synced, if the disk lets us; nobody was told that they were stored."""
         try:
-            self.lock.run(lambda: self._write(lambda tail, at: line))
+            for record in (record for record, fd in made if fd >= 0):
+                self.lock.run(partial(self._take_back, record))
         except (StoreError, OSError):
             pass
+
+    def _take_back(self, record: Record) -> None:
+        self._write(lambda tail, at: Line("void", record.by, {"seq": record.seq}))
 
     def _current(self) -> Tail:
         """The tail as it is now, under the lock: a torn end is sealed, a new segment noticed."""

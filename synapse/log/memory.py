@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from _thread import RLock
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from synapse import clock, kinds
 from synapse.entry import mint, minted
@@ -51,6 +51,13 @@ class MemoryLog:
             )
             self.records.append(record)
             return record
+
+    def append_all(self, batch: Mapping[str, Pending], *, unless: Guard | None = None) -> list[Record]:
+        with self.lock:
+            state = self._derived()
+            if unless is not None and any(state.first(each.by, once) is None for once, each in batch.items()):
+                demand(unless, state.keyed)
+            return [self.append(pending, once=once) for once, pending in batch.items()]
 
     def get(self, id: str) -> Record:
         seq = self._derived().holder(id)

@@ -93,9 +93,10 @@ class Mirror:
 
     def file_away(self, page: str, texts: Mapping[str, bytes]) -> None:
         """Add entries to an archive page, each once; only `repair` writes one anew."""
-        self.alone(lambda: self._add(page, texts))
+        blocks = {id: block(id, text) for id, text in texts.items()}  # not under the lock: others wait for it
+        self.alone(lambda: self._add(page, blocks))
 
-    def _add(self, page: str, texts: Mapping[str, bytes]) -> None:
+    def _add(self, page: str, blocks: Mapping[str, bytes]) -> None:
         folder, name = os.path.split(page)
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
         fd = os.open(name, flags, 0o644, dir_fd=self._directory(folder))
@@ -107,10 +108,10 @@ class Mirror:
             os.lseek(fd, end, os.SEEK_SET)
             new = _read_all(fd, status.st_size - end)
             there.update(found.id for found in pages(new) if found.whole)
-            blocks = b"".join(block(id, text) for id, text in texts.items() if id not in there)
-            if blocks:  # behind a block that was torn, on a line of its own
-                write_all(fd, blocks if new[-1:] in (b"", b"\n") else b"\n" + blocks)
-            there.update(texts)
+            more = b"".join(each for id, each in blocks.items() if id not in there)
+            if more:  # behind a block that was torn, on a line of its own
+                write_all(fd, more if new[-1:] in (b"", b"\n") else b"\n" + more)
+            there.update(blocks)
             self.filed[page] = (status.st_ino, os.fstat(fd).st_size, there)
         finally:
             os.close(fd)

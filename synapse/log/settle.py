@@ -6,6 +6,7 @@ import fcntl
 import os
 import time
 from collections.abc import Callable, Collection, Iterable
+from itertools import groupby
 
 from synapse import clock, kinds
 from synapse.digest import sha256
@@ -24,9 +25,19 @@ _GRACE = 2 * SECOND
 _UNSYNCED = 120 * SECOND
 
 
-def follow(mirror: Mirror, record: Record, find: Find) -> None:
-    """Bring the tree in line with one record. Doing it twice changes nothing. An act may speak of what never was: the
-    record stands, and moves no file."""
+def follow(mirror: Mirror, records: Iterable[Record], find: Find) -> None:
+    """Bring the tree in line with these records. Doing it twice changes nothing. What is only filed away is, all of
+    it, in one go."""
+    for archives, found in groupby(records, key=lambda record: record.kind == "archive"):
+        if archives:
+            _file_away(mirror, find([id for record in found for id, _ in filings(record)]))
+        else:
+            for record in found:
+                _follow(mirror, record, find)
+
+
+def _follow(mirror: Mirror, record: Record, find: Find) -> None:
+    """One record. An act may speak of what never was: the record stands, and moves no file."""
     if record.kind == "entry" and record.text is not None:
         if record.path is None or mirror.read(record.path) is None:
             mirror.place(path_of(record), record.text.encode())

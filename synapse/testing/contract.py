@@ -241,6 +241,30 @@ class LogContract:
         assert len({record.seq for record in results}) == 1
         assert len([record for record in log.since() if record.once == "key"]) == 1
 
+    def test_append_all_is_so_many_appends_each_under_its_key(self) -> None:
+        log = self._log()
+        first = log.append(draft_entry("one"), once="1")
+        batch = {
+            "1": draft_entry("not this"),
+            "2": draft_entry("two"),
+            "3": Pending("note", "eng-a", {"n": 3}, key="k"),
+        }
+        made = log.append_all(batch, unless=none_live("k"))
+        assert [record.seq for record in made] == [first.seq, first.seq + 1, first.seq + 2]
+        assert [record.once for record in made] == ["1", "2", "3"]
+        for view in self._views(log):
+            assert all(same(view.at(record.seq), record) for record in made)
+            assert all(same(*pair) for pair in zip(view.append_all(batch, unless=none_live("k")), made, strict=True))
+        assert log.append_all({}) == []
+
+    def test_append_all_writes_nothing_where_its_guard_does_not_hold(self) -> None:
+        log = self._log()
+        log.append(Pending("note", "eng-a", {}, key="k"))
+        mark = log.mark()
+        batch = {"1": draft_entry("one"), "2": draft_entry("two")}
+        refused(Conflict, lambda: log.append_all(batch, unless=none_live("k")))
+        assert log.mark() == mark
+
     def test_unless_raises_and_writes_nothing(self) -> None:
         log = self._log()
         act = Pending("claim", "eng-a", {}, key="task")

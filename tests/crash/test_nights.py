@@ -1,6 +1,6 @@
 """Nights on random stores, killed anywhere: nothing is lost, whoever goes on comes to the same end, all can be undone.
 
-A night runs in a process of its own, which kills itself at a phase, or before or after one of its appends.
+A night runs in a process of its own, which kills itself at a phase, or before or after one of its steps.
 """
 
 import os
@@ -92,24 +92,27 @@ def without(found, kept):
 
 
 class Death:
-    """When a process dies: as a phase begins, or before or after its n-th append."""
+    """When a process dies: as a phase begins, or before or after its n-th step, be it a line of the log, within those
+    that are written at once too, a page of the archive that is added to, or a file that goes."""
 
-    def __init__(self, phase=None, append=None, after=False):
-        self.phase, self.append, self.after, self.count = phase, append, after, 0
+    def __init__(self, phase=None, step=None, after=False):
+        self.phase, self.step, self.after, self.count = phase, step, after, 0
 
     def watch(self, log):
-        write = log.append
+        for owner, name in ((log.journal, "_write"), (log.mirror, "_add"), (log.mirror, "remove")):
+            setattr(owner, name, self.watched(getattr(owner, name)))
 
-        def append(*args, **kwargs):
+    def watched(self, act):
+        def watched(*args):
             self.count += 1
-            if self.count == self.append and not self.after:
+            if self.count == self.step and not self.after:
                 die()
-            record = write(*args, **kwargs)
-            if self.count == self.append:
+            value = act(*args)
+            if self.count == self.step:
                 die()
-            return record
+            return value
 
-        log.append = append
+        return watched
 
     def at(self, phase):
         if phase == self.phase:
@@ -148,7 +151,7 @@ def deaths(chance):
     """Once at every phase, then anywhere."""
     yield from (Death(phase=phase) for phase in PHASES)
     while True:
-        yield Death(append=chance.randint(1, 12), after=chance.random() < 0.5)
+        yield Death(step=chance.randint(1, 40), after=chance.random() < 0.5)
 
 
 def check(tmp_path, seed, killed, fill=filled):
