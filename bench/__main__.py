@@ -12,7 +12,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 
-from bench import comparing, prompting, reading, spawning, upkeep, writing
+from bench import comparing, nights, prompting, reading, spawning, upkeep, writing
 from bench.figures import COLUMNS, Row, as_json, cells, duration, line
 from bench.ground import Ground
 from synapse import clock
@@ -40,6 +40,7 @@ OPERATIONS: dict[str, Operation] = {
     "notice": upkeep.noticing,
     "adopt": upkeep.adoption,
     "rebuild": upkeep.rebuild,
+    "night": nights.nights,
 }
 LANGGRAPH = "langgraph"
 MILLION = 1_000_000

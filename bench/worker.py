@@ -125,6 +125,23 @@ def imported(name: str) -> dict[str, object]:
     return {"took": took, "sdks": [sdk for sdk in SDKS if sdk in sys.modules]}
 
 
+def night(root: str, now: str, date: str) -> dict[str, float]:
+    """One night at a moment; how long it took, what it did, and the most memory that the process held."""
+    import resource
+
+    import synapse
+    from synapse.consolidate import night
+
+    with synapse.open(root, clock=lambda: int(now)) as mem:
+        mem.store.fresh()
+        done = []
+        took = once(lambda: done.append(night(mem, date, int(now))))
+        acts = done[0].acts
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    held = peak if sys.platform == "darwin" else peak << 10
+    return {"took": took, "acts": len(acts), "filed": sum(len(each.act.ids) for each in acts), "bytes": held}
+
+
 def bare() -> dict[str, int]:
     """The memory of a Python that has loaded what any such program loads."""
     import json
@@ -157,6 +174,7 @@ ROLES: dict[str, Callable[..., object]] = {
     "sessions": sessions,
     "imported": imported,
     "bare": bare,
+    "night": night,
 }
 
 if __name__ == "__main__":

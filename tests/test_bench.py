@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bench import spawning
+from bench import nights, spawning
 from bench.__main__ import OPERATIONS, main
 from bench.brute import Score, differs, ranking
 from bench.figures import Beside, Goal, Row, Timing
@@ -46,6 +46,15 @@ def test_spawns_and_wakes_give_rows(tmp_path, monkeypatch):
     assert len(rows) >= 6
     assert all(row.values["p50"] > 0 for row in rows)
     assert not [row for row in rows if "lost" in row.missed or "sdks" in row.missed]
+
+
+def test_nights_give_rows(tmp_path, monkeypatch):
+    monkeypatch.setattr(nights, "IDLE", 0.05)
+    ground = Ground(str(tmp_path / "workspace"), 300, clock.now())
+    rows = [*nights.nights(ground)]
+    ground.close()
+    assert len(rows) == 4
+    assert all(value > 0 for row in rows for value in row.values.values())
 
 
 def test_the_workspace_of_the_bench_is_sound(ground):
