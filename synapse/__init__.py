@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from synapse.entry import Draft, Entry
     from synapse.errors import (
         Conflict,
+        EmbedderError,
         Forbidden,
         InvalidEntry,
         InvalidQuery,
@@ -41,6 +42,7 @@ __all__ = [
     "Claim",
     "Conflict",
     "Draft",
+    "EmbedderError",
     "Entry",
     "Event",
     "Fate",

@@ -12,13 +12,13 @@ from synapse import namespace as ns
 from synapse import yaml_text
 from synapse.entry import parse_ttl, words
 from synapse.errors import InvalidEntry, NewerProtocol
-from synapse.workspace import PROTOCOL, SIZES, Agent, Settings, Skill, parse_size
+from synapse.workspace import EMBEDDERS, PROTOCOL, SIZES, Agent, Semantic, Settings, Skill, parse_size
 from synapse.yaml_text import Fields, Value
 
 MAX_FILE = 64 << 10
 _DEPTH = 6
 _SETTINGS = frozenset(
-    "protocol name workspace namespaces ttl authority staging users size_limits quota global_write".split()
+    "protocol name workspace namespaces ttl authority staging users size_limits quota global_write semantic".split()
 )
 
 
@@ -96,6 +96,7 @@ def render_settings(settings: Settings) -> str:
     blocks = (("users", settings.users), ("size_limits", settings.sizes), ("quota", settings.quota))
     fields |= {name: dict(pairs) for name, pairs in blocks if pairs}
     fields |= {"global_write": settings.global_write} if settings.global_write != Settings().global_write else {}
+    fields |= {"semantic": _semantic_fields(settings.semantic)} if settings.semantic != Semantic() else {}
     for key, value in settings.other:
         fields[key] = value  # type: ignore[assignment]
     return yaml_text.dump(fields)
@@ -126,10 +127,30 @@ def parse_settings(text: str, path: str = "") -> Settings:
         sizes=_sizes(reader),
         quota=_quota(reader),
         global_write=_or(reader.number("global_write"), defaults.global_write),
+        semantic=_semantic(fields.get("semantic"), reader),
         other=tuple((key, value) for key, value in fields.items() if _is_other(key, value)),
     )
     reader.finish()
     return found
+
+
+def _semantic(value: Value, above: _Reader) -> Semantic:
+    if value is None:
+        return Semantic()
+    reader = _Reader(value, above.path, "semantic: ", above.problems)
+    unknown = [name for name in reader.fields if name not in Semantic._fields]
+    if unknown:
+        reader.problems.append(f"semantic: {', '.join(unknown)} is not known; {', '.join(Semantic._fields)} are")
+    embedder = reader.text("embedder") or ""
+    if embedder not in EMBEDDERS:
+        reader.problems.append(f"semantic: embedder {embedder!r} is not one of {', '.join(EMBEDDERS)}")
+    names = {name: reader.text(name) or None for name in ("model", "url", "folder", "key")}
+    return Semantic(embedder, **names, search=reader.fields.get("search") is None or reader.flag("search"))
+
+
+def _semantic_fields(semantic: Semantic) -> Fields:
+    fields: Fields = {name: value for name, value in semantic._asdict().items() if value and name != "search"}
+    return fields if semantic.search else {**fields, "search": False}
 
 
 def _is_other(key: str, value: Value) -> bool:

@@ -13,7 +13,9 @@ SynapseError                       exit 1   str() is the message; .details is wh
 │   └─ NewerProtocol                        written by a newer version of this software
 ├─ SealError                       exit 7   sealed scopes
 │   └─ NoKey                                this workspace holds no keys: nothing can be sealed
-└─ OverBudget                      exit 8   .needed .budget: a view cannot be cut further
+├─ OverBudget                      exit 8   .needed .budget: a view cannot be cut further
+└─ EmbedderError                   exit 9   .url .folder: what makes vectors of texts is not there, or failed
+    └─ Refused                              it answered, and will not embed this text
 """
 
 from __future__ import annotations
@@ -101,3 +103,13 @@ class OverBudget(SynapseError):
     """Even the shortest form does not fit the budget."""
 
     exit_code = 8
+
+
+class EmbedderError(SynapseError):
+    """The embedder failed; full text does not need it."""
+
+    exit_code = 9
+
+
+class Refused(EmbedderError):
+    """The embedder will not embed this text: asking again is of no use."""

@@ -83,14 +83,15 @@ class Hit(NamedTuple):
 
 class Hits(Sequence[Hit]):
     """What was found, best first. `partial`: more entries match than are ranked, and these are the best of the
-    newest `ranked` ones."""
+    newest `ranked` ones. `note` says what was not searched, and why."""
 
-    __slots__ = ("hits", "partial", "ranked")
+    __slots__ = ("hits", "note", "partial", "ranked")
 
-    def __init__(self, found: Sequence[Hit] = (), partial: bool = False, ranked: int = 0) -> None:
+    def __init__(self, found: Sequence[Hit] = (), partial: bool = False, ranked: int = 0, note: str = "") -> None:
         self.hits = tuple(found)
         self.partial = partial
         self.ranked = ranked
+        self.note = note
 
     def __len__(self) -> int:
         return len(self.hits)

@@ -1,4 +1,4 @@
-"""The protocols with more than one implementation: the log, and what a log may ask of a projection."""
+"""The protocols with more than one implementation: the log, what it may ask of a projection, what embeds texts."""
 
 from __future__ import annotations
 
@@ -92,3 +92,24 @@ class Log(Protocol):
 
     def close(self) -> None:
         """Release every resource. Idempotent."""
+
+
+class Embedder(Protocol):
+    """Makes vectors of texts, near to each other where the texts mean nearly the same.
+
+    * `name` says which model this is, and no two models have one name: vectors are compared within a name only.
+    * All vectors of a name are of one dimension. They need not be of unit length.
+    * Of a text that is too long the beginning counts. A model that was trained on questions and answers
+      may treat a `query` in another way than a text that is kept.
+    * Failures are EmbedderError: its class Refused where this text will never be embedded.
+    """
+
+    @property
+    def name(self) -> str:
+        """The model's, for ever."""
+
+    def embed(self, texts: Sequence[str], *, query: bool = False) -> Sequence[Sequence[float]]:
+        """One vector for each text, in their order."""
+
+    def close(self) -> None:
+        """Release every resource. Idempotent; a later call may take them again."""

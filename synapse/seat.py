@@ -223,13 +223,26 @@ class Seat:
 
         return later(self.store, self._me(), as_of, department)
 
-    def search(self, query: str, *, limit: int = 10, namespace: Names = None, archived: bool = False) -> Hits:
-        """The entries that match the words of the query best, among those this agent may see."""
+    def search(
+        self,
+        query: str,
+        *,
+        limit: int = 10,
+        namespace: Names = None,
+        archived: bool = False,
+        mode: str | None = None,
+    ) -> Hits:
+        """The entries that match the query best, among those this agent may see: by its `words`, by its `meaning`, or
+        by `both`; without a mode, as the settings say."""
         if limit < 0:
             raise InvalidQuery(f"limit {limit} is negative", limit=limit)
         self.store.fresh()
         wanted = Filter(namespaces=_globs(namespace), archived=archived)
-        return self.store.index.search(self._me(), query, wanted, self.store.clock(), limit)
+        if mode == "words" or (mode is None and not self.store.settings.semantic.embedder):
+            return self.store.index.search(self._me(), query, wanted, self.store.clock(), limit)
+        from synapse import semantic
+
+        return semantic.search(self.store, self._me(), query, wanted, self.store.clock(), limit, mode)
 
     def unread(self) -> int:
         """How many live entries of others this agent has not been shown."""

@@ -29,10 +29,12 @@ from synapse.log.files import FilesLog
 from synapse.log.line import agent_pending
 from synapse.records import Guard, Pending, Record, all_of, sum_below, unruled
 from synapse.typed import TYPE_CHECKING
-from synapse.workspace import OPERATOR, Agent, Settings, authority_in, settled
+from synapse.workspace import OPERATOR, Agent, Semantic, Settings, authority_in, settled
 
 if TYPE_CHECKING:
+    from synapse.index.vectors import Vectors
     from synapse.log.memory import MemoryLog
+    from synapse.ports import Embedder
 
 LOOK_EVERY = 0.2
 LOOK_AT_LEAST_EVERY = 1.0
@@ -63,6 +65,8 @@ class Store:
         self.declared_settings = None if files else log.settings()
         self.used: dict[str, int] = {}  # how often items were asked for, and since when that is not in the log
         self.used_since = clock()
+        self._embedder: tuple[Semantic, Embedder] | None = None
+        self._vectors: Vectors | None = None
 
     # -- keeping in step ---------------------------------------------------------------------------
 
@@ -235,6 +239,27 @@ class Store:
             found = self.index.query.declared.get(id)
         return found
 
+    @property
+    def embedder(self) -> Embedder:
+        """The embedder that the settings name now; made once, for a model may take a second to load."""
+        chosen = self.settings.semantic
+        if self._embedder is None or self._embedder[0] != chosen:
+            from synapse.embedders import embedder_of
+
+            if self._embedder is not None:
+                self._embedder[1].close()
+            self._embedder = (chosen, embedder_of(chosen, self.root))
+        return self._embedder[1]
+
+    @property
+    def vectors(self) -> Vectors:
+        """The vectors beside the index, opened when they are first asked for."""
+        if self._vectors is None:
+            from synapse.index.vectors import Vectors, path_beside
+
+            self._vectors = Vectors(path_beside(self.index.db.path))
+        return self._vectors
+
     # -- writing -----------------------------------------------------------------------------------
 
     def act(self, kind: str, by: str, guard: Guard | None = None, /, **fields: object) -> Record:
@@ -341,6 +366,9 @@ class Store:
         return NEVER if span is None else entry.at + span
 
     def close(self) -> None:
+        for each in (self._embedder and self._embedder[1], self._vectors):
+            if each is not None:
+                each.close()
         self.index.close()
         self.log.close()
 
@@ -350,4 +378,5 @@ def _settings_from(kept: str) -> Settings:
     values = dict(zip(Settings._fields, json.loads(kept), strict=True))
     for name in ("ttl", "users", "sizes", "quota", "other"):
         values[name] = tuple((key, value) for key, value in values[name])
+    values["semantic"] = Semantic(*values["semantic"])
     return Settings(**values)

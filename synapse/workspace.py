@@ -93,6 +93,21 @@ SIZES = {"per_namespace": "500KB", "total_shared": "5MB", "per_entry": "64KB", "
 _UNITS = {"": 1, "B": 1, "KB": 1_000, "MB": 1_000_000, "GB": 10**9, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
 
 
+EMBEDDERS = ("local", "ollama", "openai")
+
+
+class Semantic(NamedTuple):
+    """Which embedder makes vectors, if any, and whether searches use them unless they are told otherwise. `key` is
+    the name of the environment's variable that holds a server's key."""
+
+    embedder: str = ""
+    model: str | None = None
+    url: str | None = None
+    folder: str | None = None
+    key: str | None = None
+    search: bool = True
+
+
 class Settings(NamedTuple):
     """What synapse.yaml declares; unknown keys are kept for whoever knows them."""
 
@@ -106,6 +121,7 @@ class Settings(NamedTuple):
     sizes: tuple[tuple[str, str], ...] = ()
     quota: tuple[tuple[str, str], ...] = ()
     global_write: int = 80
+    semantic: Semantic = Semantic()
     other: tuple[tuple[str, object], ...] = ()
 
     @property

@@ -1,6 +1,11 @@
 """Fixtures that several tests share."""
 
+import json
+import re
+from hashlib import sha256
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -23,3 +28,80 @@ def golden(request):
         assert path.read_bytes().decode() == text
 
     return check
+
+
+def words_vector(text, dimension=512):
+    """A vector in which each word counts, whatever its place: texts with words in common are near."""
+    vector = [0.0] * dimension
+    for word in re.findall(r"\w+", text.lower()):
+        place = int.from_bytes(sha256(word.encode()).digest()[:8])
+        vector[place % dimension] += 1.0 if place >> 63 else -1.0
+    return vector if any(vector) else [1.0] * dimension
+
+
+class EmbeddingServer(ThreadingHTTPServer):
+    """Speaks Ollama's format and OpenAI's on 127.0.0.1. `heard` are the texts it was given; `answers` holds functions
+    that take the place of the next answers: from the request to a status and bytes."""
+
+    daemon_threads = True
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), _Embedding)
+        self.heard, self.calls, self.answers, self.refuses, self.dimension = [], [], [], (), 512
+        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+
+    def reset(self):
+        self.heard, self.calls, self.answers, self.refuses, self.dimension = [], [], [], (), 512
+
+    def answer(self, path, asked):
+        texts = asked["input"]
+        if any(word in text for word in self.refuses for text in texts):
+            return 400, b'{"error": "input is too long"}'
+        self.heard += texts
+        found = [words_vector(text, self.dimension) for text in texts]
+        if path.endswith("/api/embed"):
+            return 200, json.dumps({"model": asked["model"], "embeddings": found}).encode()
+        rows = [{"object": "embedding", "index": place, "embedding": each} for place, each in enumerate(found)]
+        return 200, json.dumps({"object": "list", "data": rows[::-1], "model": asked["model"]}).encode()
+
+
+class _Embedding(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["content-length"]))
+        asked, server = json.loads(body), self.server
+        server.calls.append((self.path, {name.lower(): value for name, value in self.headers.items()}, asked))
+        if server.answers:
+            status, raw = server.answers.pop(0)(self, asked)
+        elif self.path in ("/api/embed", "/v1/embeddings"):
+            status, raw = server.answer(self.path, asked)
+        else:
+            status, raw = 404, b"no such page"
+        self.send_response(status)
+        self.send_header("content-length", str(len(raw)))
+        self.end_headers()
+        try:
+            self.wfile.write(raw)
+        except OSError:
+            self.close_connection = True  # who asked has gone
+
+    def log_message(self, *words):
+        """Says nothing."""
+
+
+@pytest.fixture(scope="session")
+def embedding_server():
+    """One server for all tests; whoever uses it resets it first."""
+    with EmbeddingServer() as server:
+        thread = Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def embeddings(embedding_server):
+    embedding_server.reset()
+    return embedding_server

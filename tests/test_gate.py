@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 
 import synapse
-from synapse import cli, clock, kinds
+from synapse import cli, clock, kinds, semantic
 from synapse.authority import may_rule, visible
 from synapse.cli.parse import options_of
 from synapse.cli.verbs import ALIASES, OPERATORS, VERBS, Verb
@@ -26,7 +26,7 @@ from synapse.index.db import Database, load_sql
 from synapse.records import Pending
 from synapse.seat import Seat
 from synapse.testing import FrozenClock
-from synapse.workspace import Agent, settled
+from synapse.workspace import Agent, Semantic, settled
 
 GHOST = "syn-2001-01-01-001"
 EVERYWHERE = ("api/*", "blockers/*", "vault/*", "team/*")
@@ -213,9 +213,14 @@ def world_at(root):
 
 
 @pytest.fixture(scope="module")
-def world():
-    """Shared by the walks that change nothing."""
+def world(embedding_server):
+    """Shared by the walks that change nothing. Everything that may be embedded is."""
     found = world_at(None)
+    embedding_server.reset()
+    store = found.mem.store
+    chosen = Semantic("ollama", url=embedding_server.url, search=False)
+    store.declared_settings = store.settings._replace(semantic=chosen)
+    semantic.embed(store)
     yield found
     found.mem.close()
 
@@ -308,6 +313,15 @@ def walk_search(me, world):
         yield more, [*hits], True, False
     found = {hit.id for hit in me.search("common", limit=1_000)}
     yield "all", found, found == world.live(me.id), False
+    for mode in semantic.MODES:
+        found = {hit.id for hit in me.search("common", limit=1_000, mode=mode)}
+        due, all_live = world.live(me.id), world.live(me.id, states={*LIVE, *MAIL})
+        right = bool(found) and found <= all_live if mode == "meaning" else due <= found <= all_live
+        yield mode, found, right, False
+    for known in world.known[:: len(world.known) // 20]:
+        hits = me.search(known.word, limit=1_000, mode="meaning")
+        ids, all_live = {hit.id for hit in hits}, world.live(me.id, states={*LIVE, *MAIL})
+        yield ("meaning", known), [*hits], ids <= all_live and (known.id in ids or known.id not in all_live), False
 
 
 def walk_follow(me, world):
@@ -419,7 +433,7 @@ READERS_PASS = {
     "read": {name for asked, _ in READS for name in asked} | {"archived"},
     "briefing": {"budget", "department", "as_of", "encoding", "mark", "until", "only"},
     "later": {"as_of", "department"},
-    "search": {"query", "limit", "namespace", "archived"},
+    "search": {"query", "limit", "namespace", "archived", "mode"},
     "follow": {"since", "critical", "timeout"},
     "unread": set(),
     "staged": set(),
@@ -465,7 +479,8 @@ SEEN = "the fragment `seen`"
 HEARD = "the fragment `heard`: as `seen`, without what the reader wrote itself"
 GATED = {
     **dict.fromkeys(
-        "page_all page_paged page_weighty page_critical page_filtered lane count count_since search peers".split(),
+        "page_all page_paged page_weighty page_critical page_filtered lane count count_since search among"
+        " peers".split(),
         SEEN,
     ),
     "lane_own": "e.aid = :me",
@@ -492,6 +507,8 @@ UNGATED = {
         " in_dispute_now sized long received busy".split(),
         "for consolidation, the operator's",
     ),
+    "embeddable": "the texts that go to the embedder, which the operator chose; to no reader",
+    "embeddable_count": NUMBER,
     **dict.fromkeys("floor_of version next_release act_at hidden shown lane_counts last_active".split(), NUMBER),
     **dict.fromkeys(
         "blockers run runs runs_by_state runs_by_root runs_by_parent deliveries deliveries_by_entry deliveries_by_run"
@@ -679,6 +696,8 @@ SHELL = {
         "--agent {me} common",
         "--agent {me} --json --archived --namespace api/* common",
         "--agent {me} --json {word}",
+        "--agent {me} --json --limit 500 --mode meaning common",
+        "--agent {me} --mode both common",
     ),
     "view": (
         "{me} --json",
@@ -708,7 +727,7 @@ SHELL = {
     "atom": ("--from {me} --json --cites {id} who does that",),
     "why": ("--agent {me} --json {id}", "--agent {me} {id}"),
     "write": ("--from {me} --json --namespace api/endpoints --supersedes {id} text",),
-    **dict.fromkeys("audit backup defrag export import init register repair tell undo".split(), WHOLE),
+    **dict.fromkeys("audit backup defrag embed export import init register repair tell undo".split(), WHOLE),
     **dict.fromkeys(("agents", "completion", "doctor", "rebuild", "stats", "verify"), NONE),
 }
 REVIEWING = ("approve", "log", "read")
@@ -741,10 +760,15 @@ def unasked():
 
 
 @pytest.fixture(scope="module")
-def disk(tmp_path_factory):
+def disk(tmp_path_factory, embedding_server):
     """The world in files."""
     root = tmp_path_factory.mktemp("gate") / "shared-memory"
     found = world_at(root)
+    embedding_server.reset()
+    with (root / "synapse.yaml").open("a") as file:
+        file.write(f"semantic: {{embedder: ollama, url: '{embedding_server.url}', search: off}}\n")
+    found.mem.store.fresh(force=True)
+    semantic.embed(found.mem.store)
     yield found
     found.mem.close()
 

@@ -134,8 +134,10 @@ def declared(body):
 
 @pytest.mark.parametrize("path", [path for path in MODULES if path.stem != "__main__"], ids=named)
 def test_importing_does_nothing(path, tmp_path):
+    numbers = "import numpy as np" in path.read_text(encoding="utf-8")
+    before = "import numpy\n" if numbers else ""  # sets a variable for itself, and takes it back
     done = subprocess.run(
-        [sys.executable, "-c", WATCH, named(path)], cwd=tmp_path, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", before + WATCH, named(path)], cwd=tmp_path, capture_output=True, text=True, timeout=60
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert not list(tmp_path.iterdir())

@@ -114,20 +114,25 @@ def search_options(parser: Options) -> None:
     add("--namespace", metavar="GLOB", help="api/endpoints, or api/* for all below")
     add("--limit", type=number, default=10, metavar="N", help="at most so many; else 10")
     add("--archived", action="store_true", help="among what is archived too")
+    add("--mode", choices=("words", "meaning", "both"), help="how; else both where an embedder is set, else words")
 
 
 def search(call: Call) -> None:
     args = call.args
     query = " ".join(args.query)
-    hits = call.reader().search(query, limit=args.limit, namespace=args.namespace, archived=args.archived)
+    hits = call.reader().search(
+        query, limit=args.limit, namespace=args.namespace, archived=args.archived, mode=args.mode
+    )
     call.show(lambda: hits_json(hits), lambda: found(hits))
+    if hits.note:
+        call.note(hits.note)
 
 
 def hits_json(hits: Hits) -> dict[str, Any]:
     from synapse import codec
 
     rows = [{**codec.entry_json(hit.entry), "score": hit.score, "excerpt": hit.excerpt} for hit in hits]
-    return {"entries": rows, "partial": hits.partial, "ranked": hits.ranked}
+    return {"entries": rows, "partial": hits.partial, "ranked": hits.ranked, "note": hits.note}
 
 
 def found(hits: Hits) -> str:

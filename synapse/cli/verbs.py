@@ -247,6 +247,13 @@ _TABLE = (
         "synapse rebuild",
     ),
     Verb(
+        "embed",
+        "keep",
+        "embedding",
+        "make vectors of what has none yet, for semantic search",
+        "synapse embed --limit 1000",
+    ),
+    Verb(
         "doctor",
         "keep",
         "upkeep",
@@ -299,7 +306,7 @@ _TABLE = (
 VERBS = {verb.name: verb for verb in _TABLE}
 
 # What a spawned run may not do: these act on the whole workspace, or show all of it, in the operator's name.
-OPERATORS = frozenset("init register import repair export backup audit tell defrag undo".split())
+OPERATORS = frozenset("init register import repair export backup audit tell defrag undo embed".split())
 
 ALIASES = {
     "synapse-write": "write",

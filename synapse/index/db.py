@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from synapse.errors import StoreError
 
-VERSION = "8"
+VERSION = "9"
 KEPT = 500
 _HERE = os.path.dirname(__file__)
 
@@ -34,11 +34,13 @@ def load_sql(name: str) -> dict[str, str]:
 
 
 class Database:
-    """One index file, or one in memory. Every thread has its own connection; a fork opens anew."""
+    """One derived file, or one in memory: the index, unless another schema is named. Every thread has its own
+    connection; a fork opens anew."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, kind: tuple[str, str, str] = ("schema.sql", "queries.sql", VERSION)) -> None:
         self.path = path
-        self.sql = load_sql("queries.sql")
+        self.schema, queries, self.version = kind
+        self.sql = load_sql(queries)
         self.filled: dict[tuple[object, ...], str] = {}
         self.local = _local()
         self.pid = os.getpid()
@@ -144,10 +146,10 @@ class Database:
     def _ensure(self) -> None:
         """Tables of this version. Several processes may find an empty file at once: one makes them."""
         try:
-            if self._version() == VERSION:
+            if self._version() == self.version:
                 return
             self.connection.execute("begin immediate")
-            if self._version() != VERSION:
+            if self._version() != self.version:
                 self.wipe()
             self.connection.execute("commit")
         except sqlite3.DatabaseError as error:
@@ -161,7 +163,7 @@ class Database:
         return None if row is None else row[0]
 
     def _create(self) -> None:
-        with open(os.path.join(_HERE, "schema.sql"), encoding="utf-8") as file:
+        with open(os.path.join(_HERE, self.schema), encoding="utf-8") as file:
             lines = [line.partition("--")[0] for line in file]
         statement = ""
         for line in lines:
@@ -169,4 +171,4 @@ class Database:
             if sqlite3.complete_statement(statement):
                 self.connection.execute(statement)
                 statement = ""
-        self.set_meta("version", VERSION)
+        self.set_meta("version", self.version)

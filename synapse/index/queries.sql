@@ -235,6 +235,18 @@ select e.seq, t.body, t.head from entries e join texts t on t.rec = e.rec where 
 -- name: word
 insert into words(rowid, body, label) values(?, ?, ?)
 
+-- name: embeddable
+select e.seq, t.head, t.body from entries e join texts t on t.rec = e.rec
+where e.seq > :floor and e.seq <= :cursor and e.archived = 0 and e.hidden < :never order by e.seq limit :limit
+
+-- name: embeddable_count
+select count(*) from entries e where e.seq > :floor and e.archived = 0 and e.hidden < :never
+
+-- name: among
+select e.seq, e.rec, e.rev from entries e
+where e.seq in ({seqs}) and e.archived = :archived and (:archived = 1 or e.hidden <= :now and e.expires > :now)
+  and (:anywhere or e.nid in ({within})) and {seen}
+
 -- name: token_counts
 select digest, n from tokens where encoding = ? and digest in ({digests})
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from synapse import declared
 from synapse.entry import PRIORITIES
 from synapse.errors import InvalidEntry, NewerProtocol
-from synapse.workspace import PROTOCOL, Agent, Settings, Skill, settled
+from synapse.workspace import EMBEDDERS, PROTOCOL, Agent, Semantic, Settings, Skill, settled
 
 SPECIFICATION = """\
 # shared-memory/agents/{agent-id}.yaml
@@ -84,6 +84,10 @@ def depth(value):
 
 
 sizes = st.sampled_from(("off", "1", "500KB", "5 MB"))
+maybe = st.none() | texts.filter(bool)
+semantics = st.just(Semantic()) | st.builds(
+    Semantic, st.sampled_from(EMBEDDERS), model=maybe, url=maybe, folder=maybe, key=maybe, search=st.booleans()
+)
 workspaces = st.builds(
     Settings,
     protocol=st.integers(0, PROTOCOL),
@@ -96,6 +100,7 @@ workspaces = st.builds(
     users=st.dictionaries(texts, component, max_size=3).map(dict.items).map(tuple),
     sizes=st.dictionaries(component | st.just("api/*"), sizes, max_size=3).map(dict.items).map(tuple),
     quota=st.dictionaries(component, st.sampled_from(("5", "off")), max_size=3).map(dict.items).map(tuple),
+    semantic=semantics,
     other=st.dictionaries(keys, values.filter(lambda value: depth(value) < 5), max_size=3).map(dict.items).map(tuple),
 )
 
@@ -212,6 +217,11 @@ def test_what_is_wrong_names_the_file_and_the_field(text, told):
         ("authority: round", "authority 'round' is not valid: write flat or roles"),
         ("staging: {limit: many}", "staging: limit is not valid: write a whole number"),
         ("staging: [1]", "staging: expected `key: value` lines"),
+        ("semantic: [1]", "semantic: expected `key: value` lines"),
+        ("semantic: {embedder: word2vec}", "semantic: embedder 'word2vec' is not one of local, ollama, openai"),
+        ("semantic: {folder: x}", "semantic: embedder '' is not one of"),
+        ("semantic: {embedder: local, path: x}", "semantic: path is not known; embedder, model"),
+        ("semantic: {embedder: local, search: maybe}", "semantic: search is not valid: write true or false"),
         ("ttl: 7d", "ttl is not valid: write a block"),
         ("users: {a: [b]}", "users is not valid: write a block"),
         ("name: {a: b}", "name is not valid: write one text"),

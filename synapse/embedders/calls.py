@@ -1,0 +1,113 @@
+"""One HTTP call to a server of embeddings: JSON out, JSON in, standard library alone. Knows no server's format.
+
+Follows no redirect and uses no proxy: what is embedded goes where synapse.yaml says, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import json
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from urllib.parse import SplitResult, urlsplit
+
+from synapse.errors import EmbedderError, InvalidEntry, Refused
+from synapse.typed import Any
+
+PATIENCE = 60.0  # a server may have to load the model first
+LONGEST = 256 << 20  # of an answer, in bytes
+
+
+class Caller:
+    """Posts to one address, over connections that stay open between calls. Threads may share it."""
+
+    def __init__(self, url: str, headers: dict[str, str], patience: float = PATIENCE) -> None:
+        self.url = url
+        self.place = checked_url(url)
+        self.headers = {"content-type": "application/json", "accept": "application/json", **headers}
+        self.patience = patience
+        self.idle: list[HTTPConnection] = []
+
+    def post(self, path: str, fields: dict[str, Any]) -> dict[str, Any]:
+        """The answer's object. Refused where asking again is of no use, else EmbedderError."""
+        text = json.dumps(fields).encode()
+        try:
+            while self.idle:
+                try:
+                    return self._exchange(self.idle.pop(), path, text)
+                except (ConnectionError, HTTPException):
+                    continue  # closed since: only a new one says whether the server is there
+                except IndexError:
+                    break  # another thread took it
+            return self._exchange(self._connection(), path, text)
+        except (OSError, HTTPException) as error:
+            raise EmbedderError(f"{self.url} cannot be reached: {_named(error)}", url=self.url) from error
+
+    def close(self) -> None:
+        """Close what is open; a later call opens anew."""
+        while self.idle:
+            self.idle.pop().close()
+
+    def _connection(self) -> HTTPConnection:
+        kind = HTTPSConnection if self.place.scheme == "https" else HTTPConnection
+        return kind(self.place.hostname or "", self.place.port, timeout=self.patience)
+
+    def _exchange(self, connection: HTTPConnection, path: str, text: bytes) -> dict[str, Any]:
+        try:
+            connection.request("POST", self.place.path.rstrip("/") + path, text, self.headers)
+            answer = connection.getresponse()
+            raw = answer.read(LONGEST + 1)
+            if len(raw) > LONGEST:
+                raise EmbedderError(f"{self.url} answered more than {LONGEST >> 20} MiB", url=self.url)
+        except BaseException:
+            connection.close()
+            raise
+        self.idle.append(connection)
+        if answer.status != 200:
+            raise self._problem(answer.status, raw)
+        return self._object(raw)
+
+    def _object(self, raw: bytes) -> dict[str, Any]:
+        try:
+            found = json.loads(raw)
+        except ValueError as error:
+            raise EmbedderError(f"{self.url} did not answer in JSON: {_start(raw)}", url=self.url) from error
+        if not isinstance(found, dict):
+            raise EmbedderError(f"{self.url} did not answer with an object: {_start(raw)}", url=self.url)
+        return found
+
+    def _problem(self, status: int, raw: bytes) -> EmbedderError:
+        """400, 413 and 422 are about the texts; anything else about the server, the key or the address."""
+        kind = Refused if status in (400, 413, 422) else EmbedderError
+        return kind(f"{self.url} answered {status}: {_start(raw)}", url=self.url, status=status)
+
+
+def checked_url(url: str) -> SplitResult:
+    """The parts of an address that can be called."""
+    try:
+        place = urlsplit(url)
+        sound = place.scheme in ("http", "https") and bool(place.hostname) and place.port != 0
+    except ValueError:
+        sound = False
+    if not sound or place.query or place.fragment or place.username:
+        raise InvalidEntry(f"semantic: url {url!r} is not valid: write http://HOST:PORT or https://HOST/PATH", url=url)
+    return place
+
+
+def vectors_of(found: object, count: int, url: str) -> list[list[float]]:
+    """The vectors of an answer, one for each text, all of one dimension; EmbedderError where they are not that."""
+    rows = found if isinstance(found, list) else []
+    right = len(rows) == count and all(isinstance(row, list) and row and _numbers(row) for row in rows)
+    if not right or len({len(row) for row in rows}) > 1:
+        raise EmbedderError(f"{url} did not answer with {count} vectors of one dimension", url=url)
+    return rows
+
+
+def _numbers(row: list[object]) -> bool:
+    return all(type(each) in (int, float) for each in row)
+
+
+def _named(error: Exception) -> str:
+    return str(error) or type(error).__name__
+
+
+def _start(raw: bytes) -> str:
+    return " ".join(raw[:300].decode("utf-8", "replace").split()) or "nothing"

@@ -1,0 +1,48 @@
+"""What semantic search asks of the index: which texts are to be embedded, what of the near ones a reader may see."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from synapse.authority import SEALED
+from synapse.entry import NEVER
+from synapse.index.query import Filter, Query
+from synapse.typed import Any
+from synapse.workspace import Agent
+
+
+def texts(query: Query, floor: int, cursor: int, limit: int) -> tuple[dict[int, str], int]:
+    """The texts of the next entries after a place, by seq, and how far that goes. What is sealed has none."""
+    values = {"floor": floor, "cursor": cursor, "never": NEVER, "limit": limit}
+    rows = query.db.run("embeddable", values).fetchall()
+    found = {seq: text for seq, head, body in rows if (text := text_of(json.loads(head), body)) is not None}
+    return found, rows[-1][0] if len(rows) == limit else cursor
+
+
+def text_of(head: dict[str, Any], body: str) -> str | None:
+    """What is embedded of an entry: who says it, and what. None for what is sealed: it is to be nowhere else."""
+    if head.get("scope") in SEALED or head.get("pii"):
+        return None
+    return f"{head['author']}: {body}"
+
+
+def count(query: Query, floor: int) -> int:
+    """How many entries after a place may have to be embedded."""
+    return int(query.db.run("embeddable_count", {"floor": floor, "never": NEVER}).fetchone()[0])
+
+
+def refiled(query: Query, floor: int) -> bool:
+    """Whether entries were filed away, brought back or changed after a place in the log."""
+    return query.db.run("refiled", {"floor": floor}).fetchone() is not None
+
+
+def among(
+    query: Query, seqs: Sequence[int], agent: Agent | None, wanted: Filter, now: int
+) -> dict[int, tuple[int, int, int]]:
+    """Of these entries those that the agent may see and the filter lets through, each as seq, rec and rev."""
+    reach = query.reach(agent)
+    values = {"now": now, "me": reach.me, "archived": int(wanted.archived), "anywhere": int(not wanted.namespaces)}
+    within = query._within(wanted.namespaces) if wanted.namespaces else ()
+    rows = query.db.run("among", values, seqs=seqs, within=within, nids=reach.nids, audiences=reach.audiences)
+    return {row[0]: row for row in rows}
