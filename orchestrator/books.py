@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from orchestrator import budget, ledger, prompt, steps, wake, writeback
 from orchestrator.bill import said_label
 from orchestrator.costs import Costs
-from orchestrator.engine import Engine, Place, Turn
+from orchestrator.engine import Engine, Place, Turn, declared
 from orchestrator.fence import secret
 from orchestrator.folder import ERROR, LEDGER, OUTPUT, RECEIPT, STEPS, TRANSCRIPT, Folder
 from orchestrator.holder import LEASE, Holder
@@ -35,7 +35,7 @@ from synapse import tools as memory_tools
 from synapse.authority import wakes
 from synapse.core import Memory
 from synapse.entry import SECOND, Entry
-from synapse.errors import Conflict, InvalidEntry, NotFound, SynapseError
+from synapse.errors import Conflict, NotFound, SynapseError
 from synapse.notify import Follower
 from synapse.records import Guard, Pending
 from synapse.seat import Seat
@@ -107,15 +107,8 @@ class Books:
         return registered(self.store, id)
 
     def engine_declared(self, name: str) -> tuple[str, dict[str, Any]]:
-        """An engine's kind and options, as `engines:` in synapse.yaml has them: `fast: {kind: openai-chat, model: m}`;
-        a name that is not there is a kind."""
-        declared = dict(self.store.settings.other).get("engines")
-        found = declared.get(name) if isinstance(declared, Mapping) else None
-        if found is None:
-            return name, {}
-        if not isinstance(found, Mapping) or not isinstance(found.get("kind"), str):
-            raise InvalidEntry(f"engines: {name} in synapse.yaml needs a kind, such as {{kind: openai-chat}}")
-        return str(found["kind"]), {key: value for key, value in found.items() if key != "kind"}
+        """An engine's kind and options, as synapse.yaml has them."""
+        return declared(dict(self.store.settings.other).get("engines"), name)
 
     def known(self, id: str) -> Run:
         found = self.runs.get(id)

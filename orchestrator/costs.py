@@ -4,19 +4,23 @@ memory's thread."""
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Any
 
 from orchestrator import limits, prices
 from orchestrator.counting import Counter, Ratios
 from orchestrator.engine import Turn, Usage
 from orchestrator.holder import Holder
-from orchestrator.limits import Amount, LimitReached, Limits, Scope
+from orchestrator.limits import Amount, LimitReached, Limits, Policy, Scope
 from orchestrator.runs import Run, Runs
 from orchestrator.session import Session
 from orchestrator.spending import Budget, Past, Reservation, ledgers
 from orchestrator.task import Task
+from synapse.clock import micros
 from synapse.entry import SECOND
 from synapse.workspace import Agent
+
+CONSOLIDATION = "consolidation"  # how the folders of its ledgers begin, with the date behind it
 
 
 class Costs:
@@ -26,8 +30,8 @@ class Costs:
         self.runs, self.holder, self._lives = runs, holder.name, holder.lives
         found = limits.policy(self._settings())
         self.policy = found if own is None else found._replace(run=limits.overridden(found.run, own))
-        path = os.path.join(root, "runs", "spend.db") if shared else ":memory:"
-        self.budget = Budget(path, policy=self.policy, refill=lambda: ledgers(root, map(_past, runs.all())))
+        where = root if shared else None
+        self.budget = budget_of(runs, root, self.policy) if where else Budget(policy=self.policy)
         self.ratios = Ratios(root)
         self._tops: dict[str, Limits] = {}
         self._counters: dict[str | None, Counter] = {}
@@ -159,6 +163,22 @@ class Costs:
 
     def _settings(self) -> dict[str, Any]:
         return dict(self.runs.store.settings.other)
+
+
+def budget_of(runs: Runs, root: str, policy: Policy) -> Budget:
+    """What all of a workspace share. Where its file is missing, it is made again from the ledgers of all runs, and of
+    the calls that were nobody's run."""
+    path = os.path.join(root, "runs", "spend.db")
+    return Budget(path, policy=policy, refill=lambda: ledgers(root, (*map(_past, runs.all()), *_others(root))))
+
+
+def _others(root: str) -> Iterator[Past]:
+    """The consolidation of each date that has a ledger."""
+    folder = os.path.join(root, "runs")
+    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
+        kind, _, day = name.partition("-")
+        if kind == CONSOLIDATION and day:
+            yield Past(name, None, name, None, micros(f"{day}T12:00:00Z"), spawned=False)
 
 
 def asked(task: Task) -> Limits:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
-from synapse.errors import SynapseError
+from synapse.errors import InvalidEntry, SynapseError
 
 if TYPE_CHECKING:
     import asyncio
@@ -201,6 +201,17 @@ ENGINES = {
     "gemini": "orchestrator.engines.process:Gemini",
     "openclaw": "orchestrator.engines.process:OpenClaw",
 }
+
+
+def declared(engines: object, name: str) -> tuple[str, dict[str, Any]]:
+    """An engine's kind and options, as `engines:` in synapse.yaml has them: `fast: {kind: openai-chat, model: m}`; a
+    name that is not there is a kind."""
+    found = engines.get(name) if isinstance(engines, Mapping) else None
+    if found is None:
+        return name, {}
+    if not isinstance(found, Mapping) or not isinstance(found.get("kind"), str):
+        raise InvalidEntry(f"engines: {name} in synapse.yaml needs a kind, such as {{kind: openai-chat}}")
+    return str(found["kind"]), {key: value for key, value in found.items() if key != "kind"}
 
 
 def load(name: str, **options: Any) -> Engine:

@@ -1,4 +1,5 @@
-"""The nightly job of a workspace: its night, then a snapshot of what it left, once for each local date.
+"""The nightly job of a workspace: its night, what an engine proposes if one is asked, then a snapshot of what that
+left, once for each local date.
 
 It runs in a process of its own, so that the daemon goes on answering, and so that what it needs goes with it. That
 process ends with the one that began it: a pipe between them closes however that dies.
@@ -25,7 +26,8 @@ from synapse.errors import InvalidEntry, StoreError, SynapseError
 from synapse.store import Store
 from synapse.workspace import Settings
 
-NIGHT, BACKUP = "night", "backup"
+NIGHT, SEMANTIC, BACKUP = "night", "semantic", "backup"
+CONSOLIDATION = "consolidation"
 DONE, HELD, FAILED = 0, 75, 6
 
 
@@ -74,16 +76,27 @@ def spend(mem: Memory, on: date) -> bool:
     night(mem, day, store.clock())
     if _state(store, NIGHT, day) != "done":
         return False
+    if CONSOLIDATION in dict(store.settings.other):
+        consolidated(mem, day)
+    semantic = _state(store, SEMANTIC, day) != "running"
     wanted = snapshots_of(store.settings)
     if wanted is None:
-        return True
+        return semantic
     right = claim(mem, BACKUP, day, store.clock())
     if right is not None:
         finish(mem, right, path=take(mem, wanted.directory, wanted.keep).path)
-    return _state(store, BACKUP, day) == "done"
+    return semantic and _state(store, BACKUP, day) == "done"
 
 
-def past(store: Store, plan: Plan, days: int, jobs: tuple[str, ...] = (NIGHT, BACKUP)) -> list[Past]:
+def consolidated(mem: Memory, day: str) -> None:
+    """Have an engine propose, where the workspace wants that. What goes wrong is told in the record of it."""
+    from orchestrator.semantic import consolidate, is_off
+
+    if not is_off(mem.store.settings):
+        consolidate(mem, day)
+
+
+def past(store: Store, plan: Plan, days: int, jobs: tuple[str, ...] = (NIGHT, SEMANTIC, BACKUP)) -> list[Past]:
     """What became of the jobs on the newest dates that were due, newest first."""
     if plan.defrag is None:
         return []

@@ -62,7 +62,8 @@ class Standing(NamedTuple):
 
 
 class Past(NamedTuple):
-    """A run as its record tells it: what a missing file is made again from. `holder` while it is running."""
+    """A run as its record tells it: what a missing file is made again from. `holder` while it is running; what was not
+    `spawned` is no run, and counts by its calls alone."""
 
     run: str
     parent: str | None
@@ -70,6 +71,7 @@ class Past(NamedTuple):
     department: str | None
     at: int
     holder: str | None = None
+    spawned: bool = True
 
 
 class Budget:
@@ -310,7 +312,8 @@ def _remember(db: sqlite3.Connection, policy: Policy, past: Past, lines: Iterabl
     begun = scopes(policy, run=past.parent, root=past.root, department=past.department, at=past.at)
     for line in lines:
         db.executemany(_ADD, [(scope.name, *_whole(of_line(line)), 0) for scope in where])
-    db.executemany(_ADD, [(scope.name, 0, 0, 0, 0, 1) for scope in begun])
+    if past.spawned:
+        db.executemany(_ADD, [(scope.name, 0, 0, 0, 0, 1) for scope in begun])
     if past.holder is not None:
         _enter(db, past.run, past.holder, begun)
 

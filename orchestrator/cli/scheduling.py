@@ -104,7 +104,7 @@ def _text(call: Call, plan: Plan) -> str:
 def _row(each: Past, plan: Plan) -> list[str]:
     began = f"{_local(each.began, plan):%m-%d %H:%M}" if each.began else "-"
     took = _took(each)
-    told = ", ".join(f"{name} {value}" for name, value in each.told.items() if name != "cursor")
+    told = ", ".join(f"{name} {value}" for name, value in each.told.items() if name not in ("cursor", "after"))
     what = told or (f"in phase {each.phase}" if each.phase else "-")
     figures = [began, "-" if took is None else lasted(int(took * 1_000_000))]
     return [each.date, each.job, each.state, *figures, ", ".join(each.holders) or "-", what]

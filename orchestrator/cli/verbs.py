@@ -52,6 +52,7 @@ _TABLE = (
     _verb("up", "keep", "serving", "stay: go on with what died, tidy the memory at night", "orchestrator up --detach"),
     _verb("down", "keep", "serving", "end what `up` began; its runs wait", "orchestrator down"),
     _verb("status", "keep", "serving", "whether it is up, and what it holds", "orchestrator status"),
+    _verb("propose", "keep", "proposing", "have an engine propose merges", "orchestrator propose --max-usd 0.2"),
     _verb("schedule", "keep", "scheduling", "when the memory is tidied, and was", "orchestrator schedule --days 30"),
     _verb(
         "defrag-agent",
