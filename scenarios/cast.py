@@ -2,9 +2,9 @@
 see: its prompt, the schemas of its tools, and their results. It knows no memory, no scenario, no other agent.
 
 A worker reads its task, finds what the task needs in what it was shown, else searches if it has a tool for that, else
-finds out by itself, which is slow; then it works, and hands in what it knows. It believes what it reads: among several
-statements the one that reached it last, and within one text the one with most authority, then the newest. How much of
-a text it takes in, and how often it thinks of its tools, are chances that the policy sets.
+finds out by itself, which is slow; then it works, and hands in what it knows. It believes what it reads: its own
+findings first, then who has most authority, then what reached it last, then the newest. How much of a text it takes
+in, and how often it thinks of its tools, are chances that the policy sets.
 """
 
 from __future__ import annotations
@@ -20,9 +20,14 @@ from orchestrator.engines.scripted import Move, Seen
 from scenarios.schema import Size
 from scenarios.world import drawn, filler
 
+OWN = 1_000  # what it found out itself weighs more than anybody's word
+LOOKS = 40  # times that it looks for a decision
 PATIENCE = 40.0  # seconds until an agent looks again for what another is finding out
 _VALUE = r"([A-Za-z0-9][A-Za-z0-9_-]*)"
 _HEAD = re.compile(r"^- \[[^\]]+\].*?authority (\d+)(?:, (?P<trust>[a-z]+))?(?:, (?P<at>\d{4}-\S+Z))?", re.MULTILINE)
+_QUESTION = re.compile(
+    r"^- \[blockers/[^\]]+\] (syn-[0-9-]+) .*\n +> Blocked: \S+ needs a decision on ([^\n.]+)", re.MULTILINE
+)
 _ITEM = re.compile(r"- \[([a-z0-9_-]+)\] (.*)")
 
 
@@ -121,8 +126,9 @@ class _Part:
                 best = value = None  # what it used was not true any more
             if message.role != "assistant":
                 for rank, when, found in statements(message.text, subject):
-                    if (best is None or (at, rank, when) >= best) and self._takes_in(message, place, subject, found):
-                        best, value = (at, rank, when), found
+                    weight = OWN if message.label == "work_obs" else rank
+                    if (best is None or (weight, at, when) >= best) and self._takes_in(message, place, subject, found):
+                        best, value = (weight, at, when), found
             place += len(message.text) // 4
         return value
 
@@ -164,12 +170,27 @@ class _Part:
     def _finds_out(self, unknown: list[str]) -> Move | None:
         """Find out by itself, one after another; what another has reserved is left to that one."""
         for need in unknown:
+            if waits := self._blocked(need):
+                return waits
             if self._reserved(need):
                 continue
             if self._has_to_reserve(need):
                 return Move(self.says(), (("claim", {"work": f"find out {need}"}),))
             return Move(self.says(), (("investigate", {"subject": need}),))
         return None
+
+    def _blocked(self, need: str) -> Move | None:
+        """What only somebody else can decide is reported, unless it is known to be; then it is waited for."""
+        asked = [done for done in self.made("investigate") if done.arguments.get("subject") == need and done.text]
+        if not asked or "Only " not in str(asked[-1].text):
+            return None
+        question = f"needs a decision on {need}"
+        known = any(question in message.text for message in self.seen.messages if message.label in ("view", "wake"))
+        if not known and "report_blocker" in self.tools and not self.made("report_blocker"):
+            return Move(self.says(), (("report_blocker", {"text": f"{self.task.name} {question}"}),))
+        if "memory_search" in self.tools and len(self.made("memory_search")) < LOOKS:
+            return self._works({}, []) or Move(self.says(), (("memory_search", {"query": need}),), takes=PATIENCE)
+        return Move(self.says(f"Blocked: {self.task.name} {question}."), blocked=f"{self.task.name} {question}")
 
     def _has_to_reserve(self, need: str) -> bool:
         if "claim" not in self.tools or not self.policy.claims or not self.chance(self.policy.tool_use, "claim", need):
@@ -223,6 +244,8 @@ class _Part:
 
     def coordinate(self) -> Move:
         """Give out stage after stage, and wait for each."""
+        if decides := self._decides():
+            return decides
         stages, begun = self.task.stages, len(self.made("spawn_agent"))
         waited = [done for done in self.made("wait") if done.text and not done.text.startswith("Nothing has ended")]
         told = 0
@@ -233,6 +256,22 @@ class _Part:
             if len(waited) <= number:
                 return Move(self.says(), (("wait", {}),))
         return Move(self.says(f"{self.task.name}: all {begun} tasks have come back."))
+
+    def _decides(self) -> Move | None:
+        """What it is told to need a decision, it decides if it may, and says so for all."""
+        said = {str(done.arguments.get("subject")): done.text or "" for done in self.made("decide")}
+        told = {str(done.arguments.get("body")) for done in self.made("append")}
+        for message in self.seen.messages:
+            if message.label not in ("wake", "view", "capsule"):
+                continue
+            for head, need in _QUESTION.findall(message.text):
+                if "decide" in self.tools and need not in said:
+                    return Move(self.says(), (("decide", {"subject": need}),))
+                answer = said.get(need, "not yours")
+                if "append" in self.tools and "not yours" not in answer and answer not in told:
+                    note = _note("decisions/all", answer, "critical") | {"supersedes": head}
+                    return Move(self.says(), (("append", note),))
+        return None
 
     def _gives_out(self, stage: tuple[tuple[str, str], ...], number: int) -> Move:
         calls: list[tuple[str, dict[str, object]]] = []

@@ -49,8 +49,8 @@ action   run, agent, task, fact, used (version, or null where nothing was used),
          stale (it was an older one), asserted (a value was used, right or wrong), hop; judged by the environment
 consolidate  night, live_before, live_after, tokens_before, tokens_after, archived, tokens (that it took itself)
 probe    name, value (number, or mapping of numbers): something measured outside of any agent, as the scenario says
-poison   id, way, stored, shown (in a prompt), quoted (within its block everywhere), acted (its payload was carried
-         out); legit: true where the entry was an honest one, then blocked says whether it was kept out
+poison   id (or null), way (null for honest ones), stored, shown (in a prompt), quoted (it stood in a quotation
+         wherever it stood), acted (its value was used), legit (it is an honest one), blocked (it was kept out)
 crash    run, agent;  resume  run, agent, epoch, lost (acknowledged writes that are missing), repeated_tokens, tokens
 end      run, agent, status, turns
 verdict  task, agent, run, ok, why: whether a task of the scenario was done right; one per task, also for those that

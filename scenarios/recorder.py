@@ -24,8 +24,10 @@ from synapse.block import natural
 from synapse.clock import micros
 from synapse.core import Memory
 from synapse.entry import Entry
+from synapse.errors import NotFound
 from synapse.namespace import matches_any
 from synapse.records import Record, entry_of
+from synapse.seat import Seat
 from synapse.workspace import Agent, settled
 
 PRICES = {"input": 3.0, "cached": 0.3, "output": 15.0}  # dollars per million tokens: a list price, for comparison
@@ -45,7 +47,9 @@ class Recorder:
         self.plans: dict[tuple[str, str], Plan] = {}  # of an agent and a task's text
         self._needs = {job.id: list(job.needs) for job in scenario.jobs}
         self._reads = {member.id: settled(declared(member)).read or () for member in scenario.agents}
+        self.zero = 0.0  # seconds of virtual time that passed before the run began
         self._start = micros(scenario.start)
+        self.lies: dict[str, dict[str, Any]] = {}  # value -> what became of it
         self._order = counting()
         self._cursor = 0
         self._messages: dict[str, int] = {}  # of each run, that were seen
@@ -55,7 +59,7 @@ class Recorder:
         self._runs: dict[str, tuple[str, str]] = {}  # run -> agent and task
 
     def now(self) -> int:
-        return int(self.time.elapsed * 1_000)
+        return int((self.time.elapsed - self.zero) * 1_000)
 
     def note(self, kind: str, *, at: int | None = None, **fields: Any) -> dict[str, Any]:
         """A line of the ledger, behind all that the log holds so far."""
@@ -75,8 +79,8 @@ class Recorder:
     def readable(self, agent: str, version: str) -> bool:
         """Whether this stands in a live entry that the agent may see."""
         self.drain()
-        holders = self.holders.get(version)
-        return holders is not None and any(entry.id in holders for entry in self.memory.as_agent(agent).read())
+        seat = self.memory.as_agent(agent)
+        return any(_is_shown(seat, id) for id in sorted(self.holders.get(version, ())))
 
     # -- at the engine's edge --
 
@@ -94,6 +98,8 @@ class Recorder:
                 continue
             if told := self.truth.told_in(message.text):
                 shows.setdefault(message.label, []).extend(told)
+            for value, lie in self.lies.items():
+                _look_for(value, lie, message)
             if message.role == "tool":
                 self._answered(run, agent, message)
             if message.label in MEMORY:
@@ -184,7 +190,7 @@ class Recorder:
         return heard and matches_any(tuple(self._reads[member.id]), entry.namespace)
 
     def _at(self, at: int) -> int:
-        return max((at - self._start) // 1_000, 0)
+        return max((at - self._start) // 1_000 - int(self.zero * 1_000), 0)
 
     # -- the end --
 
@@ -214,6 +220,23 @@ class Recorder:
         middle.sort(key=lambda event: (event["t"], event["_"]))
         told = ({key: value for key, value in event.items() if key != "_"} for event in (*first, *middle, *last))
         return [ledger.dump(event) for event in told]
+
+
+def _is_shown(seat: Seat, id: str) -> bool:
+    """Whether an entry is live and this agent may see it."""
+    try:
+        seat.get(id)
+    except NotFound:
+        return False
+    return seat.fate(id) is None
+
+
+def _look_for(value: str, lie: dict[str, Any], message: Message) -> None:
+    """Whether a value that is not true stands in what an agent is told, and everywhere in a quotation."""
+    lines = [line for line in message.text.splitlines() if value in line]
+    if lines and message.label != "work_obs":
+        lie["shown"] = True
+        lie["quoted"] = lie["quoted"] and all(line.lstrip().startswith(">") or " > " in line for line in lines)
 
 
 def cost(sent: int, cached: int, said: int) -> float:

@@ -47,7 +47,7 @@ class Fact(NamedTuple):
 
     `subject` is what tasks, searches and statements call it. `known` names the agent whose entry held it before the
     run began. Found by an agent that can write, it goes to `namespace` with `priority`; `topic` makes two entries of
-    it rivals.
+    it rivals. One that is `decided_by` an agent cannot be found out by anybody.
     """
 
     id: str
@@ -60,6 +60,7 @@ class Fact(NamedTuple):
     priority: str = "important"
     topic: str | None = None
     known: str | None = None
+    decided_by: str | None = None
     cost: Cost = Cost()
 
 

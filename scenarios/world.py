@@ -45,6 +45,12 @@ def drawn(size: Size, random: Random) -> int:
     return max(1, round(min(size.p50 * math.exp(spread * random.gauss(0, 1)), 3 * size.p90)))
 
 
+def noise(tokens: int, random: Random) -> str:
+    """A text of about so many tokens about nothing in particular, each time another."""
+    words = [random.choice(_WORDS) for _ in range(max(tokens - 2, 3))]
+    return f"{_upper(' '.join(words))}."
+
+
 def filler(tokens: int) -> str:
     """A text of about so many tokens that says nothing."""
     count = max(round(tokens / _STEP), 1) * _STEP if tokens >= _STEP / 2 else tokens
@@ -76,6 +82,16 @@ class Truth:
         self._taken.add(value)
         self.versions[value] = f"{id}@{len(before)}"
         before.append(value)
+        return value
+
+    def lie(self, id: str) -> str:
+        """A value that a fact never has."""
+        random = Random(f"{self._name} {id} lie")
+        value = _value(self.facts[id], random)
+        while value in self._taken:
+            value = _value(self.facts[id], random)
+        self._taken.add(value)
+        self.versions[value] = f"{id}@!"
         return value
 
     def now(self, id: str) -> str:
@@ -179,11 +195,17 @@ class World:
         async def submit(task: str, using: str = "", *, idempotency_key: str) -> str:
             return await self._submit(task, using, _run(idempotency_key))
 
-        return [
+        async def decide(subject: str, *, idempotency_key: str) -> str:
+            return await self._decide(subject, _run(idempotency_key))
+
+        tools = [
             tool_of(work, description="Do the next step of a task", idempotent=True),
             tool_of(investigate, description="Find something out by yourself, bit by bit", idempotent=True),
             tool_of(submit, description="Hand a task in when its steps are done", idempotent=True),
         ]
+        if any(fact.decided_by for fact in self.scenario.facts):
+            tools.append(tool_of(decide, description="Decide what is yours to decide", idempotent=True))
+        return tools
 
     async def _work(self, task: str, using: str, run: str) -> str:
         job, refused = self.jobs.get(task), ""
@@ -198,6 +220,9 @@ class World:
         fact = self.truth.named(subject)
         if fact is None:
             return f"Nothing is to be found about {subject}."
+        if boss := self.truth.facts[fact].decided_by:
+            await asyncio.sleep(LATENCY)
+            return f"Only {boss} can decide on {subject}."
         cost, dig = self.truth.facts[fact].cost, self._dig(fact, run)
         told = filler(round(cost.tokens / max(cost.turns, 1)))
         dig = dig._replace(turns=dig.turns + 1, tokens=dig.tokens + self.witness.count(told))
@@ -209,6 +234,13 @@ class World:
         self.witness.note("discovery", run=run, agent=dig.agent, fact=fact, began=dig.began, tokens=dig.tokens,
                           turns=dig.turns, known=dig.known, concurrent=dig.concurrent, stale=dig.stale)  # fmt: skip
         return f"{told}\n{self.truth.state(fact)}"
+
+    async def _decide(self, subject: str, run: str) -> str:
+        fact, (agent, _) = self.truth.named(subject), self.witness.agent_of(run)
+        await asyncio.sleep(LATENCY)
+        if fact is None or self.truth.facts[fact].decided_by != agent:
+            return f"{_upper(subject)} is not yours to decide."
+        return self.truth.state(fact)
 
     def _dig(self, fact: str, run: str) -> Dig:
         """This run's own attempt; begun now, unless it was before."""

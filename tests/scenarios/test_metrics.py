@@ -40,7 +40,7 @@ def action(used, t, ok=False, stale=False, agent="a", hop=None):
 
 def write(id, t, to=(), facts=(), source="agent", agent="w"):
     found = {"kind": "write", "t": t, "id": id, "agent": agent, "facts": list(facts), "source": source}
-    return found | {"for": list(to), "supersedes": []}
+    return found | {"for": list(to), "supersedes": [], "namespace": "status/x"}
 
 
 def test_tokens_are_sorted_by_what_they_are_for():
@@ -167,6 +167,13 @@ def test_wakes_are_timed_to_the_prompt_that_holds_them():
     assert (found["wake_duplicates"], found["wake_precision"]) == (1, 1.0)
 
 
+def test_blockers_are_timed_until_they_are_replaced():
+    blocker = {"namespace": "blockers/x"}
+    run = ledger(write("b1", 1_000) | blocker, write("b2", 2_000) | blocker, write("d", 5_000) | {"supersedes": ["b1"]})
+    found = metrics.measured(run)
+    assert (found["blockers"], found["blockers_resolved"], found["blocker_mttr"]) == (2, 0.5, 4.0)
+
+
 def test_who_takes_part_reads_and_writes():
     run = ledger(
         spawn(ids=["e1"]),
@@ -188,7 +195,16 @@ def test_every_figure_has_a_meaning():
         write("e", 1, to=["a"]),
         {"kind": "probe", "t": 1, "name": "growth", "value": {"slope": 2}},
         {"kind": "resume", "t": 1, "lost": 0, "repeated_tokens": 1, "tokens": 10, "run": "a-1", "agent": "a"},
-        {"kind": "poison", "t": 1, "legit": False, "stored": True, "shown": True, "quoted": True, "acted": False},
+        {
+            "kind": "poison",
+            "t": 1,
+            "legit": False,
+            "stored": True,
+            "shown": True,
+            "quoted": True,
+            "acted": False,
+            "way": "plain",
+        },
         {"kind": "poison", "t": 1, "legit": True, "blocked": False},
         {"kind": "verdict", "t": 1, "ok": True, "task": "t"},
     )
