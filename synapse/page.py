@@ -58,11 +58,13 @@ class Page:
 
 
 class Hit(NamedTuple):
-    """One entry found, with its score (higher is better) and the part of the body that matched."""
+    """One entry found, with its score (higher is better), the part of the body that matched, on one line, and where
+    in that part the words stand that were looked for (start and end of each)."""
 
     entry: Entry
     score: float
     excerpt: str
+    marks: tuple[tuple[int, int], ...] = ()
 
     @property
     def id(self) -> str:

@@ -224,25 +224,17 @@ class Seat:
         return later(self.store, self._me(), as_of, department)
 
     def search(
-        self,
-        query: str,
-        *,
-        limit: int = 10,
-        namespace: Names = None,
-        archived: bool = False,
-        mode: str | None = None,
-    ) -> Hits:
-        """The entries that match the query best, among those this agent may see: by its `words`, by its `meaning`, or
-        by `both`; without a mode, as the settings say."""
-        if limit < 0:
-            raise InvalidQuery(f"limit {limit} is negative", limit=limit)
-        self.store.fresh()
-        wanted = Filter(namespaces=_globs(namespace), archived=archived)
-        if mode == "words" or (mode is None and not self.store.settings.semantic.embedder):
-            return self.store.index.search(self._me(), query, wanted, self.store.clock(), limit)
-        from synapse import semantic
+        self, query: str, *, limit: int = 10, namespace: Names = None, kind: Names = None, author: str | None = None,
+        priority: Names = None, tag: str | None = None, since: str | int | None = None, until: str | int | None = None,
+        when: str | None = None, archived: bool = False, mode: str | None = None,
+    ) -> Hits:  # fmt: skip
+        """What answers the query best, of every kind, among what this agent may see: by its `words`, by its `meaning`,
+        or by `both`; without a mode, as the settings say. Times may be phrases: `last tuesday`."""
+        from synapse.finding import Asked, find
 
-        return semantic.search(self.store, self._me(), query, wanted, self.store.clock(), limit, mode)
+        self.store.fresh()
+        asked = Asked(limit, namespace, kind, author, priority, tag, since, until, when, archived)
+        return find(self.store, self._me(), query, asked, mode)
 
     def unread(self) -> int:
         """How many live entries of others this agent has not been shown."""

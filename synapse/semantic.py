@@ -15,7 +15,8 @@ from synapse.entry import NEVER
 from synapse.errors import EmbedderError, InvalidQuery, Refused
 from synapse.index import embeddable, fusion
 from synapse.index.query import Filter
-from synapse.index.search import excerpt, words_of
+from synapse.index.search import excerpt
+from synapse.index.terms import sought
 from synapse.index.vectors import Row
 from synapse.page import Hit, Hits
 from synapse.ports import Embedder
@@ -162,7 +163,7 @@ def search(
     chosen = store.settings.semantic
     usual = BOTH if chosen.embedder and chosen.search else WORDS
     asked = mode or usual
-    if asked == WORDS or not words_of(text):
+    if asked == WORDS or not sought(text):
         return store.index.search(agent, text, wanted, now, limit)
     try:
         found = _nearest(store, agent, text, wanted, now, max(limit, DEPTH))
@@ -234,6 +235,6 @@ def _both(store: Store, agent: Agent | None, text: str, wanted: Filter, now: int
 def _hits(store: Store, agent: Agent | None, text: str, near: Sequence[Near], now: int) -> tuple[Hit, ...]:
     query = store.index.query
     entries = query.load([(each.seq, each.rec, each.rev) for each in near], now, query.reach(agent))
-    words = [word.casefold() for word in words_of(text)]
+    words = frozenset(sought(text))
     pairs = zip(entries, near, strict=True)
-    return tuple(Hit(entry, each.cosine, excerpt(entry.body, words)) for entry, each in pairs)
+    return tuple(Hit(entry, each.cosine, *excerpt(entry.body, words)) for entry, each in pairs)

@@ -6,7 +6,7 @@ import pytest
 
 from bench import nights, spawning
 from bench.__main__ import OPERATIONS, main
-from bench.brute import Score, differs, ranking
+from bench.brute import Score, differs, matches, ranking
 from bench.figures import Beside, Goal, Row, Timing
 from bench.ground import Ground
 from bench.reading import check
@@ -112,10 +112,9 @@ def test_only_the_newest_are_ranked_where_that_is_said(ground):
     everything = list(ground.everything())
     seen = {entry.seq for entry in everything}
     newest = ranking(everything, seen, "heliotrope", 5)
-    assert (
-        sorted(score.seq for score in newest)
-        == sorted(entry.seq for entry in everything if "heliotrope" in entry.body)[-5:]
-    )
+    holding = sorted(entry.seq for entry in everything if "heliotrope" in entry.body)
+    assert sorted(score.seq for score in newest) == holding[-5:]
+    assert matches(everything, seen, "heliotrope") == len(holding)
 
 
 def test_a_target_is_missed_by_value_and_by_ratio():

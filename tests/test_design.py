@@ -98,7 +98,9 @@ def test_every_module_has_its_place(path):
 
 def test_figures_are_the_programs():
     text = " ".join(DESIGN.read_text(encoding="utf-8").split())
-    assert f"ranks the newest {search.RANKED} matches" in text
+    assert f"ranks the newest {search.RANKED} matches; a question looks up its rarest words first, " in text
+    assert f"{search.LOOKED_UP:,} entries in all, and weighs the best {search.SEEDS} of them" in text
+    assert f"is counted up to {search.COUNTED:,} entries" in text
     assert f"at most {lock.PATIENCE:g} s" in text
     assert f"has not changed for {adopt.SETTLED * 1000:g} ms" in text
     assert f"{1 / store.LOOK_EVERY:g} looks a second".replace("5", "five") in text

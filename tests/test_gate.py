@@ -303,14 +303,31 @@ def walk_later(me, world):
     yield "from the first", me.later("3d"), True, False
 
 
+SEARCHES = (
+    {"limit": 1_000},
+    {"limit": 2},
+    {"namespace": "api/*", "limit": 1_000},
+    {"archived": True},
+    {"kind": "fact", "author": "eng-c"},
+    {"kind": ["message", "entry"], "priority": "critical,important", "tag": "tagged"},
+    {"since": "3h", "until": "today"},
+    {"when": "yesterday to today"},
+)
+
+
 def walk_search(me, world):
     for known in world.known:
         hits = me.search(known.word, archived=known.state == "archived")
         due = known.id in world.live(me.id, states={*LIVE, *MAIL, "archived"})
         yield known, [*hits], [hit.id for hit in hits] == [known.id] * due and hits.ranked == due, False
-    for more in ({"limit": 1_000}, {"limit": 2}, {"namespace": "api/*", "limit": 1_000}, {"archived": True}):
+        beside = me.search(f"{known.word} nowhere", limit=100)  # in a thread, neighbours are found too
+        due = known.id in world.live(me.id, states={*LIVE, *MAIL})
+        yield ("beside", known), [*beside], bool(beside) == due, False
+    for more in SEARCHES:
         hits = me.search("common", **more)
-        yield more, [*hits], True, False
+        yield more, [*hits], {hit.id for hit in hits} <= world.live(me.id, states={*LIVE, *MAIL, "archived"}), False
+    for author in {known.state: world.entry(known).author for known in world.known}.values():
+        yield author, [*me.search(f"{author} nowhere", limit=100)], True, False
     found = {hit.id for hit in me.search("common", limit=1_000)}
     yield "all", found, found == world.live(me.id), False
     for mode in semantic.MODES:
@@ -433,7 +450,7 @@ READERS_PASS = {
     "read": {name for asked, _ in READS for name in asked} | {"archived"},
     "briefing": {"budget", "department", "as_of", "encoding", "mark", "until", "only"},
     "later": {"as_of", "department"},
-    "search": {"query", "limit", "namespace", "archived", "mode"},
+    "search": {"query", "mode"} | {name for asked in SEARCHES for name in asked},
     "follow": {"since", "critical", "timeout"},
     "unread": set(),
     "staged": set(),
@@ -479,8 +496,8 @@ SEEN = "the fragment `seen`"
 HEARD = "the fragment `heard`: as `seen`, without what the reader wrote itself"
 GATED = {
     **dict.fromkeys(
-        "page_all page_paged page_weighty page_critical page_filtered lane count count_since search among"
-        " peers".split(),
+        "page_all page_paged page_weighty page_critical page_filtered lane count count_since peers search"
+        " search_archived search_within search_author search_rows".split(),
         SEEN,
     ),
     "lane_own": "e.aid = :me",
@@ -510,6 +527,8 @@ UNGATED = {
     "embeddable": "the texts that go to the embedder, which the operator chose; to no reader",
     "embeddable_count": NUMBER,
     **dict.fromkeys("floor_of version next_release act_at hidden shown lane_counts last_active".split(), NUMBER),
+    **dict.fromkeys(("word_count", "last_entry", "ceiling_of"), NUMBER),
+    "around": "places in a thread; what is asked there passes `search_rows`, and its words came from `search`",
     **dict.fromkeys(
         "blockers run runs runs_by_state runs_by_root runs_by_parent deliveries deliveries_by_entry deliveries_by_run"
         " deliveries_by_agent".split(),
@@ -517,7 +536,7 @@ UNGATED = {
     ),
     "links_of": "ids of atoms; whoever asks sees one end, and is asked whether it sees the other",
     "uses_of": NUMBER,
-    **dict.fromkeys("namespaces aid_of audiences agents get_meta token_counts".split(), "names, not entries"),
+    **dict.fromkeys("namespaces aid_of audiences agents authors get_meta token_counts".split(), "names, not entries"),
     **dict.fromkeys(
         "names names_in_thread first_once keyed unworded all_voids is_void refiled place_of rivals_by_topic"
         " rivals_by_heirs".split(),
@@ -695,6 +714,9 @@ SHELL = {
         "--agent {me} --json --limit 500 common",
         "--agent {me} common",
         "--agent {me} --json --archived --namespace api/* common",
+        "--agent {me} --json --kind entry,message --author eng-a --priority critical --tag tagged common",
+        "--agent {me} --since 2d --until today common",
+        "--agent {me} --when yesterday common",
         "--agent {me} --json {word}",
         "--agent {me} --json --limit 500 --mode meaning common",
         "--agent {me} --mode both common",

@@ -8,14 +8,14 @@ from types import SimpleNamespace
 from synapse.cli.call import Call
 from synapse.cli.options import Options, Usage
 from synapse.cli.parse import many, number
-from synapse.cli.show import clean, fields, header, listing, short
+from synapse.cli.show import INDENT, WIDTH, clean, columns, fields, header, listing
 from synapse.clock import seconds
 from synapse.entry import NEVER
 from synapse.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from synapse.entry import Entry
-    from synapse.page import Fate, Hits, Page
+    from synapse.page import Fate, Hit, Hits, Page
 
 
 def read_options(parser: Options) -> None:
@@ -109,20 +109,26 @@ def _objects(entries: Sequence[Entry]) -> list[dict[str, Any]]:
 
 def search_options(parser: Options) -> None:
     add = parser.add_argument
-    add("query", nargs="+", metavar="WORD", help="what to look for")
+    add("query", nargs="+", metavar="WORD", help="what to look for, as a question or as words")
     add("--agent", metavar="AGENT", help="as this agent; else $SYNAPSE_AGENT, else everything")
+    add("--kind", action="append", metavar="K,...", help="entry, message, fact, atom; else all")
     add("--namespace", metavar="GLOB", help="api/endpoints, or api/* for all below")
+    add("--author", "--from", metavar="AGENT", help="only what this agent wrote")
+    add("--priority", action="append", metavar="P,...", help="critical, important, info")
+    add("--tag", metavar="TAG", help="only what carries this tag")
+    add("--since", metavar="WHEN", help="24h, 7d, 2026-02-01, 'last tuesday'")
+    add("--until", metavar="WHEN", help="up to the end of that: yesterday, 2026-02")
+    add("--when", metavar="WHEN", help="within that: 'last week', 'monday to yesterday'")
     add("--limit", type=number, default=10, metavar="N", help="at most so many; else 10")
-    add("--archived", action="store_true", help="among what is archived too")
+    add("--archived", action="store_true", help="among what is archived, instead")
     add("--mode", choices=("words", "meaning", "both"), help="how; else both where an embedder is set, else words")
 
 
 def search(call: Call) -> None:
     args = call.args
-    query = " ".join(args.query)
-    hits = call.reader().search(
-        query, limit=args.limit, namespace=args.namespace, archived=args.archived, mode=args.mode
-    )
+    names = ("limit", "namespace", "author", "tag", "since", "until", "when", "archived", "mode")
+    asked = {name: getattr(args, name) for name in names}
+    hits = call.reader().search(" ".join(args.query), kind=many(args.kind), priority=many(args.priority), **asked)
     call.show(lambda: hits_json(hits), lambda: found(hits))
     if hits.note:
         call.note(hits.note)
@@ -131,11 +137,27 @@ def search(call: Call) -> None:
 def hits_json(hits: Hits) -> dict[str, Any]:
     from synapse import codec
 
-    rows = [{**codec.entry_json(hit.entry), "score": hit.score, "excerpt": hit.excerpt} for hit in hits]
+    rows = [
+        {**codec.entry_json(hit.entry), "score": hit.score, "excerpt": hit.excerpt, "marks": hit.marks} for hit in hits
+    ]
     return {"entries": rows, "partial": hits.partial, "ranked": hits.ranked, "note": hits.note}
 
 
 def found(hits: Hits) -> str:
-    parts = [f"{clean(header(hit.entry))}\n    {short(hit.excerpt, 150)}" for hit in hits]
+    parts = [f"{clean(header(hit.entry))}\n{_lines(hit)}" for hit in hits]
     partial = f"; more match, these are the best of the newest {hits.ranked}" if hits.partial else ""
     return "\n\n".join([*parts, f"-- {len(parts)} found{partial}"])
+
+
+def _lines(hit: Hit) -> str:
+    """The excerpt, folded; on a terminal the words that were looked for stand out."""
+    from textwrap import wrap
+
+    on, off = ("\x1b[1m", "\x1b[0m") if columns() else ("", "")
+    text, last = "", 0
+    for start, end in hit.marks if on else ():
+        text += f"{clean(hit.excerpt[last:start])}\0{clean(hit.excerpt[start:end])}\1"
+        last = end
+    text += clean(hit.excerpt[last:])
+    lines = wrap(text, WIDTH - len(INDENT), break_on_hyphens=False)
+    return "\n".join(f"{INDENT}{line}" for line in lines).replace("\0", on).replace("\1", off)

@@ -67,8 +67,8 @@ _TABLE = (
         "search",
         "write",
         "reading",
-        "full-text search, best match first",
-        "synapse search --agent eng-frontend users endpoint",
+        "answers to a question or to words, best first",
+        "synapse search --agent eng-frontend --when 'last week' users endpoint",
     ),
     Verb(
         "view",

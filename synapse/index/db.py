@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from synapse.errors import StoreError
 
-VERSION = "9"
+VERSION = "10"
 KEPT = 500
 _HERE = os.path.dirname(__file__)
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from synapse.authority import SEALED
 from synapse.entry import NEVER
 from synapse.index.query import Filter, Query
+from synapse.index.search import Search
 from synapse.typed import Any
 from synapse.workspace import Agent
 
@@ -41,8 +42,4 @@ def among(
     query: Query, seqs: Sequence[int], agent: Agent | None, wanted: Filter, now: int
 ) -> dict[int, tuple[int, int, int]]:
     """Of these entries those that the agent may see and the filter lets through, each as seq, rec and rev."""
-    reach = query.reach(agent)
-    values = {"now": now, "me": reach.me, "archived": int(wanted.archived), "anywhere": int(not wanted.namespaces)}
-    within = query._within(wanted.namespaces) if wanted.namespaces else ()
-    rows = query.db.run("among", values, seqs=seqs, within=within, nids=reach.nids, audiences=reach.audiences)
-    return {row[0]: row for row in rows}
+    return {row[0]: row[:3] for row in Search(query, agent, wanted, now).rows(seqs)}

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 FOLDERS = 500  # of which the names are kept in memory
 COUNTED = 8_192  # token counts of each encoding that are kept in memory
 Watch = Callable[[Sequence[Record]], object]
-_FOR_SPEED = frozenset(("meta", "tokens", "words", "lanes", "swept"))
+_FOR_SPEED = frozenset(("meta", "tokens", "words", "long", "lanes", "swept"))
 
 
 def _unwatched(records: Sequence[Record]) -> None:

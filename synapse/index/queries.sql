@@ -223,17 +223,65 @@ left join entries h on h.seq = f.hider left join texts t on t.rec = h.rec left j
 where e.seq = :seq and e.hidden > :now and f.until = e.hidden and {stands}
 order by f.hider limit 1
 
+-- fragment: wanted
+{standing} and e.prio in ({prios}) and e.kind in ({kinds}) and (:anywhere or e.nid in ({within}))
+  and (:author is null or e.aid = :author)
+  and (:tag is null or exists (select 1 from tags t where t.tag = :tag and t.seq = e.seq))
+
+-- fragment: standing
+e.archived = :archived and (:archived = 1 or e.hidden <= :now and e.expires > :now)
+
 -- name: search
-select bm25(words, 1.0, 2.0), -e.seq, e.rec, e.rev from words join entries e on e.seq = words.rowid
-where words match :query and e.archived = :archived and (:archived = 1 or e.hidden <= :now and e.expires > :now)
-  and (:anywhere or e.nid in ({within})) and {seen}
+select e.seq, e.prio from words cross join entries e on e.seq = words.rowid
+where words match :word and {seen} and e.hidden <= :now and e.expires > :now and e.archived = 0
 order by words.rowid desc limit :limit
+
+-- name: search_archived
+select e.seq, e.prio from words cross join entries e on e.seq = words.rowid
+where words match :word and {seen} and e.archived = 1
+order by words.rowid desc limit :limit
+
+-- name: search_within
+select e.seq, e.prio from words cross join entries e on e.seq = words.rowid
+where words match :word and words.rowid > :floor and words.rowid <= :ceiling and {wanted} and {seen}
+order by words.rowid desc limit :limit
+
+-- name: search_author
+select e.seq from entries e indexed by entries_author
+where e.aid in ({aids}) and e.seq > :floor and e.seq <= :ceiling and {wanted} and {seen}
+order by e.seq desc limit :limit
+
+-- name: search_rows
+select e.seq, e.rec, e.rev, e.aid, e.at, e.prio, coalesce(l.words, 0) from entries e left join long l on l.seq = e.seq
+where e.seq in ({seqs}) and e.seq > :floor and e.seq <= :ceiling and {wanted} and {seen}
+
+-- name: word_count
+select count(*), min(rowid) from (select rowid from words where words match :word order by rowid desc limit :limit)
+
+-- name: around
+select
+  (select group_concat(seq) from (select seq from messages where tid = m.tid and seq <= m.seq order by seq desc
+    limit :reach + 1)),
+  (select group_concat(seq) from (select seq from messages where tid = m.tid and seq > m.seq order by seq limit :reach))
+from messages m where m.seq in ({seqs})
+
+-- name: last_entry
+select max(seq) from entries
+
+-- name: ceiling_of
+select seq from entries where at < :at order by at desc, seq desc limit 1
+
+-- name: authors
+select aid, name from authors
 
 -- name: unworded
 select e.seq, t.body, t.head from entries e join texts t on t.rec = e.rec where e.seq > :floor order by e.seq limit :limit
 
 -- name: word
-insert into words(rowid, body, label) values(?, ?, ?)
+insert into words(rowid, text) values(?, ?)
+
+-- name: put_long
+insert or replace into long(seq, words) values(?, ?)
 
 -- name: embeddable
 select e.seq, t.head, t.body from entries e join texts t on t.rec = e.rec
@@ -241,11 +289,6 @@ where e.seq > :floor and e.seq <= :cursor and e.archived = 0 and e.hidden < :nev
 
 -- name: embeddable_count
 select count(*) from entries e where e.seq > :floor and e.archived = 0 and e.hidden < :never
-
--- name: among
-select e.seq, e.rec, e.rev from entries e
-where e.seq in ({seqs}) and e.archived = :archived and (:archived = 1 or e.hidden <= :now and e.expires > :now)
-  and (:anywhere or e.nid in ({within})) and {seen}
 
 -- name: token_counts
 select digest, n from tokens where encoding = ? and digest in ({digests})

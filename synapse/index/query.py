@@ -40,6 +40,8 @@ class Filter(NamedTuple):
     since: int | None = None
     limit: int | None = 50
     mail: bool = False
+    until: int | None = None
+    kinds: tuple[str, ...] = ()
 
 
 class Reach(NamedTuple):
@@ -62,6 +64,7 @@ class Query:
         self.counts: dict[tuple[int, int], int] = {}
         self.covered: dict[tuple[str, ...], tuple[int, ...]] = {}
         self.declared = Declared(())
+        self.authors: dict[str, frozenset[int]] = {}
         self.version: object = None
 
     def refresh(self, version: object) -> None:
@@ -71,7 +74,7 @@ class Query:
             self.declared = Declared(self.db.run("agents").fetchall())
             self.names = names
             # New ones, after the names: another thread may be filling the old ones with what it knew.
-            self.reaches, self.counts, self.covered = {}, {}, {}
+            self.reaches, self.counts, self.covered, self.authors = {}, {}, {}, {}
             self.version = version
 
     # -- pages -------------------------------------------------------------------------------------
@@ -363,6 +366,13 @@ class Query:
             return 0
         row = self.db.run("floor_of", {"at": since}).fetchone()
         return _ALL if row is None else row[0]
+
+    def ceiling(self, until: int | None) -> int:
+        """The seq of the last entry that was received before this microsecond."""
+        if until is None:
+            return _ALL
+        row = self.db.run("ceiling_of", {"at": until}).fetchone()
+        return 0 if row is None else row[0]
 
 
 def _run_from(row: tuple[str, str, int, int, int | None]) -> dict[str, Any]:

@@ -81,8 +81,11 @@ create index deliveries_run on deliveries(run, at);
 
 -- Kept for speed, not part of the digest.
 create table tokens(digest blob, encoding text, n integer not null, primary key(digest, encoding)) without rowid;
-create virtual table words using fts5(body, label, content='', tokenize="unicode61 remove_diacritics 2");
+create virtual table words using fts5(
+  text, content='', columnsize=0, detail=none, tokenize="porter unicode61 remove_diacritics 2");
 insert into words(words, rank) values('hashsize', 8388608);  -- how much is sorted in memory before it is merged
+
+create table long(seq integer primary key, words integer not null);  -- of more than 64 words
 
 -- How many entries there are of a kind, and how many of them are neither hidden nor archived, nor had expired when
 -- the last record was received (`swept`). The first counts of a page need no look at the entries themselves.

@@ -1,81 +1,243 @@
-"""Full text: SQLite's FTS5, filled in batches outside the append, ranked by bm25 over what the reader may see."""
+"""Full text: SQLite's FTS5, filled in batches outside the append, ranked over what the reader may see.
+
+The index holds which entries say a word; `ranking` says what that is worth. Of each question the rarest words are
+looked up first, in the newest entries that hold them, up to a number that does not grow with the store.
+"""
 
 from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Iterable, Sequence
 
 from synapse import kinds
+from synapse import namespace as ns
 from synapse.errors import StoreError
+from synapse.index import terms
+from synapse.index.about import Days, by_piece, named
 from synapse.index.db import Database
-from synapse.index.query import Filter, Query
+from synapse.index.query import Filter, Query, _prios
+from synapse.index.ranking import LONG, REACH, Scores, Threads, rarity, seeds
 from synapse.page import Hit, Hits
+from synapse.typed import Any, NamedTuple
 from synapse.workspace import Agent
 
-RANKED = 300
+RANKED = 200  # of the entries with a word that is looked for alone, so many of the newest
+LOOKED_UP = 1_000  # of those with any word of a question, so many for all its words together
+COUNTED = 10_000  # how far a word is counted; beyond, it is taken to be as common as among the newest
+SEEDS = 64  # of the entries found, those that are scored, with their neighbours in the thread
 BATCH = 20_000
-MAX_WORDS = 32
+EXCERPT = 160  # characters
 
 
-def words_of(query: str) -> list[str]:
-    """The words of a query as the index cuts them; quotes, operators and signs of any kind only separate."""
-    found, word = [], ""
-    for char in query[:1000]:
-        if char.isalnum():
-            word += char
-        elif word:
-            found.append(word)
-            word = ""
-    return [*found, word][:MAX_WORDS] if word else found[:MAX_WORDS]
+class Word(NamedTuple):
+    """A word of a question, and in how many entries it stands."""
+
+    text: str
+    entries: int
+
+
+class Found(NamedTuple):
+    """What the words led to: a mask of words for each entry; for each of those that the filter lets through, and
+    their priorities; and whether there may be more."""
+
+    words: Sequence[Word]
+    masks: dict[int, int]
+    wanted: dict[int, int]
+    prios: dict[int, int]
+    partial: bool
+
+
+# What an entry is weighed by: seq, rec, rev, the author's number, when it came, priority, length in words.
+Row = tuple[int, int, int, int, int, int, int]
 
 
 def fill(db: Database, floor: int, limit: int = BATCH) -> int:
     """Index the next entries after a place; the place reached."""
     rows = db.run("unworded", {"floor": floor, "limit": limit}).fetchall()
     batch: list[tuple[object, ...]] = []
+    long: list[tuple[object, ...]] = []
     for seq, body, head in rows:
-        fields = json.loads(head)
-        own = kinds.texts(fields.get("more", {}))
-        label = " ".join((*fields.get("tags", ()), fields.get("topic") or "", fields["namespace"], *own))
-        batch.append((seq, body, label))
+        text = f"{body} {_label(json.loads(head))}"
+        batch.append((seq, terms.folded(text)))
+        length = text.count(" ") + text.count("\n")
+        if length > LONG:
+            long.append((seq, length))
     db.many("word", batch)
+    db.many("put_long", long)
     return rows[-1][0] if rows else floor
 
 
+def _label(fields: dict[str, Any]) -> str:
+    """What is looked for in an entry beside its text. All messages stand in one namespace, which tells nothing."""
+    where = fields["namespace"] if fields["namespace"] != kinds.MAIL else ""
+    own = kinds.texts(fields.get("more", {}))
+    return " ".join((*fields.get("tags", ()), fields.get("topic") or "", where, *own))
+
+
+def _mark(masks: dict[int, int], said: Iterable[tuple[int, int]], place: int) -> None:
+    for seq, _ in said:
+        masks[seq] = masks.get(seq, 0) | 1 << place
+
+
+class Search:
+    """One question of one reader, with what every statement of it is filled with."""
+
+    def __init__(self, query: Query, agent: Agent | None, wanted: Filter, now: int) -> None:
+        self.query, self.db, self.now = query, query.db, now
+        self.reach = query.reach(agent)
+        self.narrow = wanted != Filter(archived=wanted.archived, limit=wanted.limit)
+        self.plainly = "search_archived" if wanted.archived else "search"
+        self.values, self.lists = self._bound(wanted)
+
+    def _bound(self, wanted: Filter) -> tuple[dict[str, Any], dict[str, tuple[int, ...]]]:
+        query = self.query
+        author = None if wanted.author is None else query._aid(wanted.author)
+        values: dict[str, Any] = {
+            "now": self.now,
+            "me": self.reach.me,
+            "archived": int(wanted.archived),
+            "author": author,
+        }
+        values |= {"tag": wanted.tag, "anywhere": int(not wanted.namespaces)}
+        values |= {"floor": query.floor(wanted.since), "ceiling": query.ceiling(wanted.until)}
+        lists = {"nids": self.reach.nids, "audiences": self.reach.audiences, "prios": _prios(wanted.priorities)}
+        within = (nid for name, nid in query.names.items() if ns.matches_any(wanted.namespaces, name))
+        lists["within"] = tuple(within) if wanted.namespaces else ()
+        lists["kinds"] = tuple(kinds.NUMBER[kind] for kind in wanted.kinds or kinds.KINDS)
+        return values, lists
+
+    def words(self, text: str) -> list[Word]:
+        """The words of a question, the rarest first."""
+        found = terms.sought(text)
+        if len(found) == 1:  # there is nothing to compare it with
+            return [Word(found[0], 1)]
+        last = self.size()
+        return sorted((Word(word, self._count(word, last)) for word in found), key=lambda word: word.entries)
+
+    def size(self) -> int:
+        row = self.db.run("last_entry").fetchone()
+        return row[0] or 0
+
+    def _count(self, word: str, last: int) -> int:
+        rows: list[tuple[int, int]] = self._asked("word_count", {"word": f'"{word}"', "limit": COUNTED})
+        count, oldest = rows[0] if rows else (0, 0)
+        return count if count < COUNTED else count * last // (last - oldest + 1)
+
+    def look_up(self, words: Sequence[Word], limit: int) -> Found:
+        """Who says the words: the newest of each, the rarest words first, until there are enough."""
+        masks: dict[int, int] = {}
+        wanted: dict[int, int] = {}
+        prios: dict[int, int] = {}
+        left = limit
+        for place, word in enumerate(words):
+            if word.entries and left > 0:
+                said = self._saying(self.plainly, word, left)
+                left -= len(said)
+                _mark(masks, said, place)
+                if self.narrow:
+                    said = self._saying("search_within", word, limit)
+                    _mark(wanted, said, place)
+                prios.update(said)
+        return Found(words, masks, wanted if self.narrow else masks, prios, left <= 0)
+
+    def _saying(self, name: str, word: Word, limit: int) -> list[tuple[int, int]]:
+        """The newest entries with a word, and their priorities."""
+        return self._asked(name, {**self.values, "word": f'"{word.text}"', "limit": limit}, self.lists)
+
+    def _asked(self, name: str, values: dict[str, Any], lists: dict[str, Any] | None = None) -> list[Any]:
+        try:
+            return self.db.run(name, values, **(lists or {})).fetchall()
+        except StoreError as error:
+            if isinstance(error.__cause__, sqlite3.OperationalError) and "fts5" in str(error):
+                return []  # the tokenizer makes several words of it, or none
+            raise
+
+    def by(self, aids: Iterable[int], limit: int) -> list[int]:
+        """The newest entries of these authors."""
+        lists = {**self.lists, "aids": tuple(aids)}
+        return [seq for (seq,) in self.db.run("search_author", {**self.values, "limit": limit}, **lists)]
+
+    def rows(self, seqs: Iterable[int]) -> list[Row]:
+        """Of these entries those that the reader may see, and that the filter lets through."""
+        return self.db.run("search_rows", self.values, seqs=list(seqs), **self.lists).fetchall()
+
+    def around(self, seqs: Sequence[int]) -> Threads:
+        """Who stands beside these in their threads."""
+        threads = Threads()
+        for before, after in self.db.run("around", {"reach": REACH}, seqs=list(seqs)):
+            stretch = [*map(int, before.split(",")), *map(int, after.split(",") if after else ())]
+            threads.tell(sorted(stretch))
+        return threads
+
+
 def search(query: Query, agent: Agent | None, text: str, wanted: Filter, now: int, limit: int) -> Hits:
-    """The best matches: entries with every word of the query, or, where none has them all, with any."""
-    words = [f'"{word}"' for word in words_of(text)]
-    if not words:
+    """The entries that answer best, of equals the weightiest, then the newest."""
+    asked = Search(query, agent, wanted, now)
+    words = asked.words(text)
+    if not words or not limit:
         return Hits(())
-    rows = _rows(query, agent, " ".join(words), wanted, now)
-    if not rows and len(words) > 1:
-        rows = _rows(query, agent, " OR ".join(words), wanted, now)
-    best = sorted(rows)[:limit]
-    entries = query.load([(-negated, rec, rev) for _, negated, rec, rev in best], now, query.reach(agent))
-    plain = [word.strip('"').casefold() for word in words]
-    hits = (Hit(entry, -row[0], excerpt(entry.body, plain)) for entry, row in zip(entries, best, strict=True))
-    return Hits(tuple(hits), len(rows) >= RANKED, len(rows))
+    found = asked.look_up(words, max(LOOKED_UP if len(words) > 1 else RANKED, 2 * limit))
+    ranked = _ranked(asked, found, max(SEEDS, 2 * limit))
+    best = _settled(asked, ranked[: max(2 * limit, 40)])[:limit]
+    plain = frozenset(word.text for word in words)
+    hits = (Hit(entry, score, *excerpt(entry.body, plain)) for score, entry in best)
+    return Hits(tuple(hits), found.partial, len(ranked) if len(words) == 1 else len(found.wanted))
 
 
-def _rows(query: Query, agent: Agent | None, match: str, wanted: Filter, now: int) -> list[tuple[float, int, int, int]]:
-    """Rank, negated seq, rec and rev of the matches: sorted, the best come first, and of equals the newest."""
-    reach = query.reach(agent)
-    values = {"query": match, "now": now, "me": reach.me, "archived": int(wanted.archived), "limit": RANKED}
-    values["anywhere"] = int(not wanted.namespaces)
-    within = query._within(wanted.namespaces) if wanted.namespaces else ()
-    try:
-        return query.db.run("search", values, within=within, nids=reach.nids, audiences=reach.audiences).fetchall()
-    except StoreError as error:
-        if isinstance(error.__cause__, sqlite3.OperationalError) and "fts5" in str(error):
-            return []  # no token of the query survives the tokenizer
-        raise
+def _ranked(asked: Search, found: Found, limit: int) -> list[tuple[float, int, int, Row]]:
+    """Score, negated, priority, seq, negated, and row of each: sorted, the best come first."""
+    words, size = [word.text for word in found.words], asked.size() if len(found.words) > 1 else 1
+    rarities = [rarity(word.entries, size) for word in found.words]
+    authors, days = named(words, _authors(asked.query)), Days(words, asked.now)
+    chosen = seeds(found.wanted, found.prios, rarities, limit)
+    context = seeds(found.masks, {}, rarities, limit) if asked.narrow else chosen
+    threads = asked.around(context if len(words) > 1 else ())  # who looks for one word wants that word itself
+    near = {other for seq in context for other in threads.near(seq) if other}
+    if authors and len(chosen) < limit:
+        near.update(asked.by(authors, limit))
+    scores, ranked = Scores(rarities, found.masks), []
+    for row in asked.rows(near.union(chosen)):
+        seq, _, _, aid, at, prio, length = row
+        score = scores.of(seq, threads.near(seq), authors.get(aid, 0) | days.bits(at), length)
+        ranked.append((-round(score, 9), prio, -seq, row))
+    ranked.sort()
+    return ranked
 
 
-def excerpt(body: str, words: list[str], width: int = 160) -> str:
-    """The part of the body around the first word that matched, on one line."""
+def _authors(query: Query) -> dict[str, frozenset[int]]:
+    if not query.authors:
+        query.authors = by_piece(query.db.run("authors"))
+    return query.authors
+
+
+def _settled(asked: Search, ranked: Sequence[tuple[float, int, int, Row]]) -> list[tuple[float, Any]]:
+    """Scores and entries; where scores and priorities are equal, by authority, then by age."""
+    rows = [row[:3] for *_, row in ranked]
+    entries = asked.query.load(rows, asked.now, asked.reach)
+    found = [(negated, prio, -entry.authority, -entry.seq, entry)
+             for (negated, prio, _, _), entry in zip(ranked, entries, strict=True)]  # fmt: skip
+    return [(-negated, entry) for negated, _, _, _, entry in sorted(found, key=lambda each: each[:4])]
+
+
+def excerpt(body: str, words: frozenset[str], width: int = EXCERPT) -> tuple[str, tuple[tuple[int, int], ...]]:
+    """The part of the body where most of the words stand, on one line, and where in it they do."""
     flat = " ".join(body.split())
-    folded = flat.casefold()
-    places = [place for word in words if (place := folded.find(word)) >= 0]
-    start = max(0, min(places, default=0) - width // 4)
-    cut = flat[start : start + width]
-    return ("…" if start else "") + cut + ("…" if start + width < len(flat) else "")
+    found = terms.places(flat, words)
+    start = max(0, _densest(found, width) - width // 4) if len(flat) > width else 0
+    start = min(start, max(0, len(flat) - width))
+    end = start + width
+    before = "…" if start else ""
+    shift = len(before) - start
+    marks = tuple((a + shift, b + shift) for a, b in found if a >= start and b <= end)
+    return before + flat[start:end] + ("…" if end < len(flat) else ""), marks
+
+
+def _densest(found: Sequence[tuple[int, int]], width: int) -> int:
+    """The place of the first of the most matches that fit into the width."""
+    best, most = 0, 0
+    for n, (start, _) in enumerate(found):
+        count = sum(1 for _, end in found[n : n + 20] if end <= start + width * 3 // 4)
+        if count > most:
+            best, most = start, count
+    return best

@@ -174,10 +174,11 @@ def test_search_finds_and_ranks(wrote, run):
     done = run("search", "users", "endpoint", "--agent", "eng-frontend")
     assert done.code == 0
     assert "users" in done.out
-    assert done.out.splitlines()[-1] == "-- 1 found"
+    assert "the users endpoint" in done.out.splitlines()[1]
+    assert done.out.splitlines()[-1] == "-- 2 found"  # the other one stands in api/endpoints
     found = json.loads(run("search", "--json", "users").out)
     assert [entry["body"] for entry in found["entries"]] == ["the users endpoint moved to /v2/users"]
-    assert {"score", "excerpt"} <= set(found["entries"][0])
+    assert {"score", "excerpt", "marks"} <= set(found["entries"][0])
     assert found["partial"] is False
     assert run("search", "nothing").out == "-- 0 found\n"
 

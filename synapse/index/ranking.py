@@ -1,0 +1,93 @@
+"""What makes one entry answer a question better than another. Pure: numbers in, numbers out.
+
+Each word of the question counts by its rarity, once: how often an entry says it makes no difference, but whether its
+neighbours in the thread say it too does, and whether it names the author or the day. Words are bits of a mask, in
+the order of their rarity; an entry's mask says which of them it holds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+BEFORE = (0.6, 0.3)  # what the messages before an entry add: an answer follows its question
+AFTER = (0.4, 0.2)
+ABOUT = 0.5  # what its author's name and its day add
+K = 1.2  # how soon saying a word again in the neighbourhood stops to count
+LONG = 64  # words; a text twice as long says any word more cheaply
+_WEIGHTS = (1.0, ABOUT, *BEFORE, *AFTER)
+REACH = 2 * len(BEFORE)  # neighbours that are asked for: those that count, and those that count for them
+
+
+def rarity(count: int, of: int) -> float:
+    """How much a word tells that so many entries hold, of so many that there are."""
+    return math.log(1 + (max(of, count) - count + 0.5) / (count + 0.5))
+
+
+class Threads:
+    """Who stands beside whom, as far as stretches of threads were told. 0 is nobody."""
+
+    def __init__(self) -> None:
+        self.before: dict[int, int] = {}
+        self.after: dict[int, int] = {}
+
+    def tell(self, stretch: Sequence[int]) -> None:
+        """Messages of one thread that follow each other, in their order."""
+        for one, other in pairwise(stretch):
+            self.before[other], self.after[one] = one, other
+
+    def near(self, seq: int) -> tuple[int, int, int, int]:
+        """The two before it and the two after it, the nearer first."""
+        before, after = self.before.get(seq, 0), self.after.get(seq, 0)
+        return before, self.before.get(before, 0), after, self.after.get(after, 0)
+
+
+def seeds(masks: Mapping[int, int], prios: Mapping[int, int], rarities: Sequence[float], limit: int) -> list[int]:
+    """The entries whose own words are the rarest, of equals the weightiest, then the newest."""
+    groups: dict[int, list[int]] = {}
+    for seq, mask in masks.items():
+        groups.setdefault(mask, []).append(seq)
+    worth = {mask: sum(each for bit, each in enumerate(rarities) if mask >> bit & 1) for mask in groups}
+    found: list[int] = []
+    for mask in sorted(groups, key=worth.__getitem__, reverse=True):
+        equals = groups[mask]
+        if len(equals) > limit - len(found):
+            equals.sort(key=lambda seq: (prios.get(seq, 0), -seq))
+        found += equals[: limit - len(found)]
+        if len(found) >= limit:
+            break
+    return found
+
+
+class Scores:
+    """Scores for one question. Few neighbourhoods differ, so each is worked out once."""
+
+    def __init__(self, rarities: Sequence[float], masks: Mapping[int, int]) -> None:
+        self.rarities = rarities
+        self.masks = masks
+        self.known: dict[tuple[int, ...], float] = {}
+
+    def of(self, seq: int, near: tuple[int, int, int, int], about: int, length: int) -> float:
+        """The score of an entry beside these, that is about these words beside its text, and so many words long."""
+        mask = self.masks.get
+        one, two, three, four = near
+        key = (mask(seq, 0), about, mask(one, 0), mask(two, 0), mask(three, 0), mask(four, 0), length)
+        found = self.known.get(key)
+        if found is None:
+            found = self.known[key] = self._score(key[:-1], length)
+        return found
+
+    def _score(self, masks: tuple[int, ...], length: int) -> float:
+        stretched = K * (1 + math.log2(length / LONG) / 2) if length > LONG else K
+        parts = [(mask, weight) for mask, weight in zip(masks, _WEIGHTS, strict=True) if mask]
+        total, bit = 0.0, 1
+        for rare in self.rarities:
+            said = 0.0
+            for mask, weight in parts:
+                if mask & bit:
+                    said += weight
+            if said:
+                total += rare * said * (K + 1) / (said + stretched)
+            bit <<= 1
+        return total

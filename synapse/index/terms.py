@@ -1,0 +1,144 @@
+"""Words as full text has them: what of a text is looked for, what is left out, and to what it is cut. Pure.
+
+English endings are left to the tokenizer of the index (Porter's). Russian ones are cut here, on the way in and on
+the way of a question, by the rules of Snowball's stemmer for Russian.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+
+MAX_TEXT = 10_000  # characters of a question that are read
+MAX_WORDS = 48  # distinct words of it that are looked for
+
+_WORD = re.compile(r"[^\W_]+")
+_CYRILLIC = re.compile("[а-яё]+")
+_SCRIPT = re.compile("([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff])")  # written without spaces
+
+# What says nothing of what a text is about: the lists in common use, and the pieces that apostrophes leave.
+_ENGLISH = """
+i me my myself we our ours ourselves you your yours yourself yourselves he him his himself she her hers herself it its
+itself they them their theirs themselves what which who whom whose this that these those am is are was were be been
+being have has had having do does did doing a an the and but if or because as until while of at by for with about
+against between into through during before after above below to from up down in out on off over under again further
+then once here there when where why how all any both each few more most other some such no nor not only own same so
+than too very s t can will just don should now d ll m o re ve y ain aren couldn didn doesn hadn hasn haven isn mightn
+mustn needn shan shouldn wasn weren won wouldn also could would might must shall cannot let us get got ever yet
+"""
+_RUSSIAN = """
+и в во не что он на я с со как а то все она так его но да ты к у же вы за бы по только ее мне было вот от меня еще нет
+о из ему теперь когда даже ну вдруг ли если уже или ни быть был него до вас нибудь опять уж вам ведь там потом себя
+ничего ей может они тут где есть надо ней для мы тебя их чем была сам чтоб без будто чего раз тоже себе под будет ж
+тогда кто этот того потому этого какой какая какое какие совсем ним здесь этом один почти мой тем чтобы нее сейчас
+были куда зачем почему сколько всех никогда можно при наконец два об другой хоть после над больше тот через эти нас
+про всего них много разве три эту моя впрочем свою этой перед иногда лучше чуть том нельзя такой им более всегда
+конечно всю между это
+"""
+STOP = frozenset(_ENGLISH.split()) | frozenset(_RUSSIAN.split())
+
+
+def folded(text: str) -> str:
+    """A text as the tokenizer of the index is given it, whether it is stored or asked for."""
+    if text.isascii():
+        return text
+    text = unicodedata.normalize("NFC", text).lower().replace("ё", "е")
+    return _CYRILLIC.sub(_stemmed, _SCRIPT.sub(r" \1 ", text))
+
+
+def sought(text: str) -> list[str]:
+    """The distinct words of a question that say what it is about; where none of them does, all of them. Quotes,
+    operators and signs of any kind only separate."""
+    plain = unicodedata.normalize("NFC", text[:MAX_TEXT]).lower().replace("ё", "е")
+    words = list(dict.fromkeys(_WORD.findall(plain)))
+    kept = [word for word in words if word not in STOP] or words
+    found: dict[str, str] = {}
+    for word in kept:
+        for cut in _WORD.findall(folded(word)):
+            found.setdefault(form(cut), cut)  # of several forms of a word, the first one
+    return list(found.values())[:MAX_WORDS]
+
+
+def places(text: str, words: frozenset[str]) -> list[tuple[int, int]]:
+    """Where words of a text stand that are forms of these, as nearly as endings tell."""
+    forms, pattern = _forms(words)
+    return [found.span() for found in pattern.finditer(text) if root(found[0].lower().replace("ё", "е")) in forms]
+
+
+@lru_cache(64)
+def _forms(words: frozenset[str]) -> tuple[frozenset[str], re.Pattern[str]]:
+    """The roots of words, and what finds every word that begins like one of them."""
+    forms = frozenset(map(form, words))
+    starts = "|".join(sorted(each.replace("е", "[её]") for each in forms))
+    return forms, re.compile(rf"(?<![^\W_])(?:{starts})[^\W_]*", re.IGNORECASE)
+
+
+def form(word: str) -> str:
+    """The root of a word of a question, whose Russian ending is cut already."""
+    return root(word) if word.isascii() else word
+
+
+@lru_cache(4_096)
+def root(word: str) -> str:
+    """A word without its ending: for what is shown, where the index cannot be asked."""
+    if not word.isascii():
+        return russian(word)
+    for endings in (("ies", "ied", "ing", "ed", "es", "ly", "s"), ("y", "e", "i")):
+        ending = next((each for each in endings if word.endswith(each) and len(word) - len(each) >= 3), "")
+        word = word.removesuffix(ending)
+        if ending and word[-1] == word[-2] and len(word) > 3 and word[-1] not in "ls":
+            word = word[:-1]
+    return word
+
+
+# -- Russian -------------------------------------------------------------------------------------------------
+
+_VOWELS = "аеиоуыэюя"
+_REST = re.compile(f"^(.*?[{_VOWELS}])(.*)$")
+_GERUND = re.compile("((ив|ивши|ившись|ыв|ывши|ывшись)|((?<=[ая])(в|вши|вшись)))$")
+_REFLEXIVE = re.compile("(ся|сь)$")
+_ADJECTIVE = re.compile("(ее|ие|ые|ое|ими|ыми|ей|ий|ый|ой|ем|им|ым|ом|его|ого|ему|ому|их|ых|ую|юю|ая|яя|ою|ею)$")
+_PARTICIPLE = re.compile("((ивш|ывш|ующ)|((?<=[ая])(ем|нн|вш|ющ|щ)))$")
+_VERB = re.compile(
+    "((ила|ыла|ена|ейте|уйте|ите|или|ыли|ей|уй|ил|ыл|им|ым|ен|ило|ыло|ено|ят|ует|уют|ит|ыт|ены|ить|ыть|ишь|ую|ю)"
+    "|((?<=[ая])(ла|на|ете|йте|ли|й|л|ем|н|ло|но|ет|ют|ны|ть|ешь|нно)))$"
+)
+_NOUN = re.compile(
+    "(а|ев|ов|ие|ье|е|иями|ями|ами|еи|ии|и|ией|ей|ой|ий|й|иям|ям|ием|ем|ам|ом|о|у|ах|иях|ях|ы|ь|ию|ью|ю|ия|ья|я)$"
+)
+_DERIVED = re.compile(f"(?<=.)[^{_VOWELS}][{_VOWELS}]+[^{_VOWELS}]+[{_VOWELS}].*(?<=о)сть?$")
+_SUPERLATIVE = re.compile("ейше?$")
+
+
+@lru_cache(16_384)
+def russian(word: str) -> str:
+    """The stem of a Russian word, in lower case; any other word as it is."""
+    parts = _REST.match(word)
+    if parts is None or len(word) < 3:
+        return word
+    start, rest = parts[1], _inflection(parts[2])
+    rest = rest.removesuffix("и")
+    if _DERIVED.search(rest):
+        rest = re.sub("ость?$", "", rest)
+    if rest.endswith("ь"):
+        return start + rest[:-1]
+    rest = _SUPERLATIVE.sub("", rest)
+    return start + (rest[:-1] if rest.endswith("нн") else rest)
+
+
+def _inflection(rest: str) -> str:
+    """What is left of the part after the first vowel without the ending that grammar gave it."""
+    cut = _GERUND.sub("", rest)
+    if cut != rest:
+        return cut
+    rest = _REFLEXIVE.sub("", rest)
+    cut = _ADJECTIVE.sub("", rest)
+    if cut != rest:
+        return _PARTICIPLE.sub("", cut)
+    cut = _VERB.sub("", rest)
+    return cut if cut != rest else _NOUN.sub("", rest)
+
+
+def _stemmed(match: re.Match[str]) -> str:
+    return russian(match[0])
