@@ -31,6 +31,7 @@ PART = 1_000  # characters: what a small model sees of a text
 PARTS = 32
 DEPTH = 100  # of each ranking that is fused
 LOOK = 2_000  # vectors that are tried at the read gate before all are
+STEP = 500  # of those at once
 NEAR = 0.5  # of the best cosine: what is farther off is there by chance
 PAUSE = 1.0
 
@@ -187,7 +188,7 @@ class Near(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The nearest entries that a reader may see, and the cosines of all that were compared, whoever may see them."""
+    """The nearest entries that a reader may see, and the cosines of the nearest of all, whoever may see them."""
 
     near: list[Near]
     cosines: dict[int, float]
@@ -198,16 +199,27 @@ def _nearest(store: Store, agent: Agent | None, text: str, wanted: Filter, now: 
     embedder = store.embedder
     (vector,) = embedder.embed([text], query=True)
     ranked = store.vectors.nearest(embedder.name, vector, LOOK)
-    near = _seen(store, agent, ranked, wanted, now)
-    if len(near) < count and len(ranked) == LOOK:  # who sees little of what is there has it looked through whole
-        ranked = store.vectors.nearest(embedder.name, vector, NEVER)
-        for start in range(LOOK, len(ranked), LOOK):
-            near += _seen(store, agent, ranked[start : start + LOOK], wanted, now)
-            if len(near) >= count:
-                break
+    cosines = {seq: cosine for cosine, seq in ranked}
+    near, enough = _through(store, agent, ranked, wanted, now, count)
+    if not enough:  # who sees little of what is there has it looked through whole
+        rest = [each for each in store.vectors.nearest(embedder.name, vector, NEVER) if each[1] not in cosines]
+        more, _ = _through(store, agent, rest, wanted, now, count - len(near))
+        near += more
     least = near[0].cosine * NEAR if near else 0.0
-    kept = [each for each in near[:count] if each.cosine > 0 and each.cosine >= least]
-    return Found(kept, {seq: cosine for cosine, seq in ranked})
+    return Found([each for each in near[:count] if each.cosine > 0 and each.cosine >= least], cosines)
+
+
+def _through(
+    store: Store, agent: Agent | None, ranked: Sequence[tuple[float, int]], wanted: Filter, now: int, count: int
+) -> tuple[list[Near], bool]:
+    """Those that pass the read gate, the nearest first, and whether what comes after them need not be looked at."""
+    near: list[Near] = []
+    for start in range(0, len(ranked), STEP):
+        step = ranked[start : start + STEP]
+        near += _seen(store, agent, step, wanted, now)
+        if len(near) >= count or (near and step[-1][0] < near[0].cosine * NEAR):
+            return near, True
+    return near, False
 
 
 def _seen(

@@ -394,11 +394,32 @@ def test_nothing_is_found_that_the_reader_may_not_see_or_that_is_gone(tmp_path, 
 
 def test_who_sees_little_finds_it_below_much_that_it_does_not_see(mem, embeddings, monkeypatch):
     monkeypatch.setattr(semantic, "LOOK", 5)
+    monkeypatch.setattr(semantic, "STEP", 2)
     write(mem, *(f"deploys are frozen {'very ' * number}much" for number in range(1, 30)))
     (own,) = write(mem, "frozen pizza for deploys team", namespace="ops/food")
     semantic.embed(mem.store)
     assert [hit.id for hit in mem.as_agent("ops").search("deploys are frozen", mode="meaning")] == [own.id]
     assert [hit.id for hit in mem.as_agent("ops").search("deploys are frozen")] == [own.id]
+
+
+def test_parts_of_others_do_not_hide_what_one_sees(mem, embeddings, monkeypatch):
+    """The nearest vectors may all be parts of one text."""
+    monkeypatch.setattr(semantic, "LOOK", 5)
+    write(mem, "\n\n".join(f"deploys are frozen {'and frozen ' * 80}{number}" for number in range(12)))
+    (own,) = write(mem, "frozen pizza for deploys team", namespace="ops/food")
+    semantic.embed(mem.store)
+    assert [hit.id for hit in mem.as_agent("ops").search("deploys are frozen", mode="meaning")] == [own.id]
+
+
+def test_archived_text_has_no_vector_and_is_found_by_words(mem, embeddings):
+    one, two = write(mem, "deploys are frozen", "deploys are slow")
+    semantic.embed(mem.store)
+    me = mem.as_agent("cto")
+    me.archive(one.id)
+    assert [hit.id for hit in me.search("deploys", mode="meaning")] == [two.id], "before the vector is gone, too"
+    semantic.embed(mem.store)
+    assert [hit.id for hit in me.search("deploys", mode="meaning", archived=True)] == []
+    assert [hit.id for hit in me.search("deploys frozen", archived=True)] == [one.id]
 
 
 def test_limits_hold(mem, embeddings):
