@@ -20,7 +20,7 @@ from orchestrator.schedule import Job, Plan, due, instant, zone_of
 from synapse import core
 from synapse.backup import take
 from synapse.clock import now
-from synapse.consolidate import Claim, claim, finish, night
+from synapse.consolidate import Claim, claim, finish, lapsed, night
 from synapse.core import Memory
 from synapse.errors import InvalidEntry, StoreError, SynapseError
 from synapse.store import Store
@@ -120,7 +120,7 @@ def _past(store: Store, job: str, day: str) -> Past:
         return Past(job, day, "missed")
     last = records[-1].fields
     running = last["state"] == "running"
-    state = "lapsed" if running and last["until"] <= store.clock() else str(last["state"])
+    state = "lapsed" if running and lapsed(store, records[-1].key or "", last, store.clock()) else str(last["state"])
     holders = dict.fromkeys(str(record.fields["holder"]) for record in records if "holder" in record.fields)
     told = {name: last[name] for name in last if name not in Claim._fields and name not in ("state", "holder")}
     ended = None if running else records[-1].at

@@ -58,6 +58,7 @@ class Store:
         path = os.path.join(log.root, ".index", "brain.db") if isinstance(log, FilesLog) else ":memory:"
         self.index = Index(log, path)
         log.state = self.index
+        self.held: dict[str, int] = {}  # files that are locked for as long as this is open
         self.mutex = allocate_lock()
         self.looked = self.glanced = self.tidied = -LOOK_EVERY
         self.pause = LOOK_EVERY
@@ -369,6 +370,8 @@ class Store:
         for each in (self._embedder and self._embedder[1], self._vectors):
             if each is not None:
                 each.close()
+        while self.held:
+            os.close(self.held.popitem()[1])
         self.index.close()
         self.log.close()
 

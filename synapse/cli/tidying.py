@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from synapse import clock
 from synapse.cli.call import Call
 from synapse.cli.options import Options
+from synapse.cli.progress import Progress
 from synapse.entry import SECOND
 from synapse.errors import Conflict, InvalidQuery
 from synapse.typed import TYPE_CHECKING, Any
@@ -75,7 +76,8 @@ def _planned(call: Call) -> Plan:
     if when and not call.args.plan:
         raise InvalidQuery("--as-of only says what would be done: add --plan")
     now = (clock.parse_since(when, store.clock()) if when else None) or store.clock()
-    return plan(gather(store, now), now, store.settings, _phases(call.args.phase))
+    with Progress():
+        return plan(gather(store, now), now, store.settings, _phases(call.args.phase))
 
 
 def _night(call: Call) -> Sequence[Done]:
@@ -88,7 +90,8 @@ def _night(call: Call) -> Sequence[Done]:
         raise InvalidQuery("--date runs the whole night of a date, now: leave --plan, --phase and --as-of out")
     if date_of(args.date) > clock.day(now + _DAY):
         raise InvalidQuery(f"it is not {args.date} anywhere yet", date=args.date)
-    done = night(call.memory, args.date, now)
+    with Progress() as progress:
+        done = night(call.memory, args.date, now, progress.phase, progress.act)
     if not done.ran:
         raise Conflict(f"the night of {args.date} is done, or somebody is at it; `synapse defrag` runs one by hand")
     return done.acts
@@ -101,7 +104,8 @@ def _carried(call: Call, now: int) -> Sequence[Done]:
     right = claim(call.memory, JOB, clock.day(now), now, again=True)
     if right is None:
         raise Conflict("somebody is consolidating just now; look again later")
-    return run(call.memory, right, now, phases=_phases(call.args.phase)).acts
+    with Progress() as progress:
+        return run(call.memory, right, now, progress.phase, _phases(call.args.phase), progress.act).acts
 
 
 def _phases(text: str | None) -> tuple[str, ...]:

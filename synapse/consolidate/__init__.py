@@ -6,7 +6,7 @@ that `claim` gives; `undo` takes it back. All of it is appended records: no entr
 
 from synapse.consolidate.acts import Act
 from synapse.consolidate.carry import Done, apply
-from synapse.consolidate.night import Claim, Measured, Night, claim, finish, measured, night, reach, run
+from synapse.consolidate.night import Claim, Measured, Night, claim, finish, lapsed, measured, night, reach, run
 from synapse.consolidate.plan import PHASES, Plan, State, plan
 from synapse.consolidate.proposal import Proposal, Verdict, candidates, judge
 from synapse.consolidate.staging import stage, waiting, withdraw
@@ -30,6 +30,7 @@ __all__ = [
     "claim",
     "finish",
     "gather",
+    "lapsed",
     "judge",
     "measured",
     "night",

@@ -5,7 +5,7 @@ Whatever is killed in the middle is done again from the state that it left: noth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from synapse.authority import admit
 from synapse.consolidate.acts import AT_ONCE, Act, Made
@@ -30,9 +30,6 @@ class Done(NamedTuple):
     act: Act
     seqs: tuple[int, ...]
     id: str | None = None
-
-
-Told = Callable[[Done], None]
 
 
 def apply(mem: Memory, plan: Plan, night: str | None = None, guard: Guard | None = None) -> tuple[Done, ...]:

@@ -7,11 +7,10 @@ writes is taken. Nothing here knows when a night is due.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from synapse.clock import seconds
-from synapse.consolidate import metrics, pages
+from synapse.consolidate import leader, metrics, pages
 from synapse.consolidate.carry import Done, carry
 from synapse.consolidate.plan import PHASES, plan
 from synapse.consolidate.room import TOLD
@@ -22,7 +21,7 @@ from synapse.entry import SECOND
 from synapse.errors import Conflict, InvalidQuery
 from synapse.index import unfiled
 from synapse.records import Guard, Pending, Record, epoch_is
-from synapse.typed import TYPE_CHECKING, NamedTuple
+from synapse.typed import TYPE_CHECKING, Any, NamedTuple
 from synapse.workspace import CONSOLIDATOR
 
 if TYPE_CHECKING:
@@ -33,6 +32,11 @@ LEASE = 30 * 60 * SECOND  # longer than two machines' clocks may differ
 JOB = "night"
 
 OnPhase = Callable[[str], object]
+OnAct = Callable[[int, int], object]
+
+
+def _unwatched(done: int, of: int) -> None:
+    """Nobody watches."""
 
 
 class Claim(NamedTuple):
@@ -76,10 +80,18 @@ def claim(mem: Memory, job: str, local_date: str, now: int, *, again: bool = Fal
     epoch = int(last.get("epoch", 0)) + 1
     phase = last.get("phase") if last.get("state") == "running" and not again else None
     right = Claim(job, local_date, epoch, now + LEASE, phase, again, last.get("state") == "done")
-    try:
-        store.log.append(_running(right, phase), unless=vacant(key, epoch, now, again))
-    except Conflict:
+    gone = leader.gone(store, key, last)
+    if not leader.hold(store, key, epoch):
         return None
+    try:
+        store.log.append(_running(right, phase), unless=vacant(key, epoch, now, again, gone))
+    except BaseException as error:
+        leader.let_go(store, key, epoch)
+        if isinstance(error, Conflict):
+            return None
+        raise
+    if last.get("state") == "running":
+        leader.bury(store, key, last)
     return right
 
 
@@ -95,13 +107,20 @@ def finish(mem: Memory, right: Claim, **told: object) -> None:
     state = "left" if right.by_hand and not right.done else "done"
     fields = {"job": right.job, "date": right.date, "epoch": right.epoch, "state": state} | told
     mem.store.log.append(Pending("night", CONSOLIDATOR, fields, key=right.key), unless=right.fence)
+    leader.let_go(mem.store, right.key, right.epoch)
 
 
-def night(mem: Memory, local_date: str, now: int, on_phase: OnPhase | None = None) -> Night:
+def lapsed(store: Store, key: str, last: Mapping[str, Any], now: int) -> bool:
+    """Whether nobody is at a job any more, by its last record: its lease is over, or its process is gone from here."""
+    return bool(last["until"] <= now) or leader.gone(store, key, last)
+
+
+def night(mem: Memory, local_date: str, now: int, on_phase: OnPhase | None = None, on_act: OnAct = _unwatched) -> Night:
     """Run the night of a local date, or go on with one whose leader died. Where somebody else has the right to, or
-    it is done, nothing happens. `on_phase` is told each phase as it begins."""
+    it is done, nothing happens. `on_phase` is told each phase as it begins, `on_act` how many acts of it are done, and
+    of how many."""
     right = claim(mem, JOB, local_date, now)
-    return Night(local_date, ran=False) if right is None else run(mem, right, now, on_phase)
+    return Night(local_date, ran=False) if right is None else run(mem, right, now, on_phase, on_act=on_act)
 
 
 def run(
@@ -110,8 +129,20 @@ def run(
     now: int,
     on_phase: OnPhase | None = None,
     phases: Collection[str] = PHASES,
+    on_act: OnAct = _unwatched,
 ) -> Night:
-    """Carry out these phases by a right that one has. What a run by hand does goes by its time of day, too."""
+    """Carry out these phases by a right that one has; where that fails, another may go on at once. What a run by hand
+    does goes by its time of day, too."""
+    try:
+        return _run(mem, right, now, on_phase, phases, on_act)
+    except BaseException:
+        leader.let_go(mem.store, right.key, right.epoch, over=False)
+        raise
+
+
+def _run(
+    mem: Memory, right: Claim, now: int, on_phase: OnPhase | None, phases: Collection[str], on_act: OnAct
+) -> Night:
     name = f"{right.date}T{seconds(now)[11:19]}" if right.by_hand else right.date
     store, floor, done = mem.store, looked_until(mem.store), list[Done]()
     todo = plan(outworn(store, now, floor), now, store.settings, set(phases) - {"enforce"})
@@ -126,7 +157,10 @@ def run(
             if phase == "enforce":  # how much there is only shows when the rest is filed away
                 todo = plan(crowded(store, now, floor), now, store.settings, (phase,))
                 remarks = todo.remarks
-            done += carry(store, todo.phase(phase), name, right.fence)
+            acts = todo.phase(phase)
+            for number, each in enumerate(carry(store, acts, name, right.fence), 1):
+                done.append(each)
+                on_act(number, len(acts))
         if phase == "changelog" and phase in phases and (written or done or resumed):
             pages.write(mem, right.date, name, floor, now, right.fence)
     told: dict[str, object] = {"acts": len(done)}
@@ -154,8 +188,8 @@ def nights(store: Store) -> list[Record]:
     return [record for record in found if record.fields["state"] != "running" and record.fields["job"] == JOB]
 
 
-def vacant(key: str, epoch: int, now: int, again: bool = False) -> Guard:
-    """Nobody holds the job, it is not done (or is to be done again), and nobody came first."""
+def vacant(key: str, epoch: int, now: int, again: bool = False, gone: bool = False) -> Guard:
+    """Nobody holds the job, or who did is gone; it is not done (or is to be done again), and nobody came first."""
 
     def holds(records: Iterable[Record]) -> bool:
         last = None
@@ -163,7 +197,7 @@ def vacant(key: str, epoch: int, now: int, again: bool = False) -> Guard:
             last = record.fields
         if last is None:
             return epoch == 1
-        free = last["until"] <= now if last["state"] == "running" else again or last["state"] == "left"
+        free = gone or last["until"] <= now if last["state"] == "running" else again or last["state"] == "left"
         return bool(free) and last["epoch"] == epoch - 1
 
     return Guard(key, "vacant", holds)
@@ -171,8 +205,7 @@ def vacant(key: str, epoch: int, now: int, again: bool = False) -> Guard:
 
 def _running(right: Claim, phase: str | None) -> Pending:
     fields = {"job": right.job, "date": right.date, "epoch": right.epoch, "state": "running", "until": right.until}
-    holder = f"{os.uname().nodename}:{os.getpid()}"
-    fields |= {"holder": holder} | ({"phase": phase} if phase else {})
+    fields |= {"holder": leader.holder()} | ({"phase": phase} if phase else {})
     return Pending("night", CONSOLIDATOR, fields, key=right.key)
 
 

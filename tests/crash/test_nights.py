@@ -165,11 +165,11 @@ def check(tmp_path, seed, killed, fill=filled):
     with opened(twin) as mem:
         assert night(mem, DATE, now).ran
         wanted = state(mem)
-    died = 0
+    died, lease = 0, LEASE * (seed % 2)  # who dies here is followed at once, and so it is when the lease is over
     for turn, death in enumerate(killed):
-        died += night_until(root, death, now + turn * LEASE)
+        died += night_until(root, death, now + turn * lease)
     with opened(root) as mem:
-        night(mem, DATE, now + len(killed) * LEASE)
+        night(mem, DATE, now + len(killed) * lease)
         assert not night(mem, DATE, now + 99 * LEASE).ran
         assert state(mem) == wanted
         assert originals(mem) == before
@@ -219,9 +219,13 @@ def test_the_random_stores_have_something_of_everything(tmp_path):
     assert {"merge", "escalate"} <= {kind for kind, _ in kinds}
 
 
-def test_five_processes_run_one_night(tmp_path):
+@pytest.mark.parametrize("after", [None, "archive"])
+def test_five_processes_run_one_night(tmp_path, after):
+    """Also where its leader has just died: one of them goes on, at once."""
     root = str(tmp_path / "memory")
     filled(root, 1)
+    if after:
+        assert night_until(root, Death(phase=after), FrozenClock(NIGHT)())
     read, write = os.pipe()
     for _ in range(5):
         if not os.fork():
