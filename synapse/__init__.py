@@ -32,6 +32,8 @@ if TYPE_CHECKING:
         StoreError,
         SynapseError,
     )
+    from synapse.mail import Mail
+    from synapse.message import Message, Thread
     from synapse.page import Event, Fate, Hit, Hits, Page, Problem, Rebuilt, Report
     from synapse.seat import Seat
     from synapse.view import View
@@ -51,7 +53,9 @@ __all__ = [
     "Hits",
     "InvalidEntry",
     "InvalidQuery",
+    "Mail",
     "Memory",
+    "Message",
     "NewerProtocol",
     "NoKey",
     "NotFound",
@@ -69,6 +73,7 @@ __all__ = [
     "StoreCorrupt",
     "StoreError",
     "SynapseError",
+    "Thread",
     "View",
     "init",
     "open",
@@ -78,6 +83,8 @@ _HOMES = {
     "claims": ("Claim",),
     "core": ("Memory", "init", "open"),
     "entry": ("Draft", "Entry"),
+    "mail": ("Mail",),
+    "message": ("Message", "Thread"),
     "page": ("Event", "Fate", "Hit", "Hits", "Page", "Problem", "Rebuilt", "Report"),
     "seat": ("Seat",),
     "view": ("View",),

@@ -164,6 +164,12 @@ def _checked(name: str, form: str, value: Any) -> Any:
     return tuple(parts) if form == "list" else value
 
 
+def text(name: str, value: Any) -> str:
+    """The value, if it is a text that can be stored."""
+    _text(name, value)
+    return str(value)
+
+
 def _text(name: str, value: Any) -> None:
     if not isinstance(value, str):
         raise InvalidEntry(f"{name} {value!r} is not a text", field=name)

@@ -37,6 +37,10 @@ KINDS = frozenset(
         "link",  # one atom is said to cause, enable, precede or go with another
         "used",  # how often facts and atoms were asked for, about: once an hour and process at most
         "claim",  # an agent leased a piece of work, or gave it back
+        "receipt",  # an agent read messages
+        "acked",  # an agent acknowledged a message, with an answer or without
+        "react",  # an agent reacted to a message, or took that back
+        "thread",  # a thread was closed, reopened, tagged or renamed
         "refused",  # an incarnation of a run that is no longer the current one wanted to write
     )
 )

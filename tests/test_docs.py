@@ -41,6 +41,8 @@ sys.addaudithook(watch)
 # What differs from run to run, and what stands for it.
 MASKS = (
     (r"\bsyn-\d{4}-\d\d-\d\d-", "syn-DATE-"),
+    (r"\bsyn_[0-9a-f]{12}\b", "MESSAGE"),
+    (r"\bthr_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "THREAD"),
     (r"\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME"),
     (r"\b[0-9a-f]{64}\b", "HASH"),
     (r"-[0-9a-f]{10}\b", "-RUN"),

@@ -29,6 +29,7 @@ from synapse.testing import FrozenClock
 from synapse.workspace import Agent, Semantic, settled
 
 GHOST = "syn-2001-01-01-001"
+GHOST_MESSAGE = "syn_ffffffffffff"
 EVERYWHERE = ("api/*", "blockers/*", "vault/*", "team/*")
 AGENTS = (
     Agent("cto", role="cto"),
@@ -113,7 +114,7 @@ class World:
 
     def said(self, state, author, to):
         word, id = f"word{len(self.known):04d}", kinds.new_id("message", len(self.known).to_bytes(6, "big"))
-        more = kinds.More(thread=kinds.new_thread(bytes(16)), subject=f"about {word}")
+        more = kinds.More(thread=kinds.new_thread(bytes([len(self.known) % 3] * 16)), subject=f"about {word}")
         priority = "critical" if state == "urgent" else "info"
         draft = Draft(f"said {word} end", "mail", author, priority, addressees=addressees(to), id=id, kind="message")
         self.known.append(Known(self.mem.as_agent(author).write(draft._replace(more=more)).id, word, state))
@@ -445,6 +446,119 @@ SEAT = {
     "archive": acts(lambda me, id: me.archive([id])),
     "restore": acts(lambda me, id: me.restore([id])),
 }
+
+
+def walk_inbox(mail, world):
+    me = mail.seat
+    if me.id == "operator":
+        for agent in AGENTS:
+            others = {known.id for known in world.seen_by(agent.id) if world.entry(known).author != agent.id}
+            due = {known.id for known in world.known if known.state in MAIL} & others
+            found = {each.id for each in mail.inbox(agent=agent.id)}
+            yield agent.id, None, found == due and mail.poll(agent=agent.id) == len(due), False
+        return
+    own = {known.id for known in world.known if world.entry(known).author == me.id}
+    due = world.live(me.id, states=MAIL) - own
+    for limit in (None, 2, 0):
+        found = [each.id for each in mail.inbox(limit)]
+        yield (
+            limit,
+            mail.inbox(limit),
+            {*found} <= due and len(found) == min(len(due), len(due) if limit is None else limit),
+            False,
+        )
+    yield "count", None, mail.poll() == len(due), False
+    for ask in (mail.poll, mail.inbox):
+        yield (
+            "another's",
+            None,
+            refusal(lambda ask=ask: ask(agent="cto" if me.id != "cto" else "lead")).startswith(
+                "(<class 'synapse.errors.Forbidden"
+            ),
+            False,
+        )
+
+
+def walk_threads(mail, world):
+    mine = world.live(mail.seat.id, states=MAIL)
+    total = 0
+    for status in (None, "active"):
+        found = mail.threads(status, tag=None, limit=100)
+        total = sum(each.total for each in found)
+        yield status, found, total == len(mine), False
+    for each in found:
+        yield each.id, [mail.thread(each.id), *mail.history(each.id, 1_000)], True, False
+        told = mail.history(each.id, limit=2, before=mail.history(each.id)[-1].id)
+        yield "before", told, len(told) <= 2, False
+    yield "history", None, {m.id for each in found for m in mail.history(each.id)} == mine, False
+    hidden = threads_of(world) - {each.id for each in found}
+    missing = refusal(lambda: mail.thread(GHOST_THREAD))
+    for id in hidden:
+        for act in (
+            mail.thread,
+            mail.history,
+            *(
+                ()
+                if mail.seat.id == "operator"
+                else (
+                    mail.close,
+                    mail.reopen,
+                    lambda id: mail.tag(id, "x"),
+                    lambda id: mail.rename(id, "x"),
+                    lambda id: mail.send("all", "x", thread=id),
+                )
+            ),
+        ):
+            yield id, None, refusal(lambda act=act, id=id: act(id)) == missing.replace(GHOST_THREAD, id), False
+
+
+def walk_message(mail, world):
+    for known in world.seen_by(mail.seat.id):
+        if known.state in MAIL:
+            found = mail.get(known.id)
+            yield known, found, known.word in found.body, False
+    yield from refusals(mail.seat, world, mail.get)
+
+
+def mailed(act):
+    def walk(mail, world):
+        if mail.seat.id != "operator":
+            yield from acts(lambda me, id: act(mail, id))(mail.seat, world)
+
+    return walk
+
+
+def threads_of(world):
+    return {world.entry(known).more["thread"] for known in world.known if known.state in MAIL}
+
+
+GHOST_THREAD = kinds.new_thread(b"no such thread..")
+MAILED = {
+    "inbox": walk_inbox,
+    "poll": walk_inbox,
+    "threads": walk_threads,
+    "thread": walk_threads,
+    "history": walk_threads,
+    "close": walk_threads,
+    "reopen": walk_threads,
+    "tag": walk_threads,
+    "rename": walk_threads,
+    "send": walk_threads,
+    "get": walk_message,
+    "read": mailed(lambda mail, id: mail.read(id)),
+    "ack": mailed(lambda mail, id: mail.ack(id)),
+    "react": mailed(lambda mail, id: mail.react(id, "x")),
+    "reply": mailed(lambda mail, id: mail.reply(id, "x")),
+    "edit": mailed(lambda mail, id: mail.edit(id, "x")),
+}
+MAIL_READERS_PASS = {
+    "inbox": {"limit", "agent"},
+    "poll": {"agent"},
+    "threads": {"status", "tag", "limit"},
+    "history": {"thread", "limit", "before"},
+    "thread": {"id"},
+    "get": {"id"},
+}
 # What the walks pass; the rest of a reader's parameters are named here, with the reason.
 READERS_PASS = {
     "read": {name for asked, _ in READS for name in asked} | {"archived"},
@@ -479,10 +593,14 @@ VALUE, ERROR = "a value; reads nothing", "an error; what it says is compared by 
 PUBLIC = {
     "Memory": "its methods have rows in MEMORY",
     "Seat": "its methods have rows in SEAT",
+    "Mail": "its methods have rows in MAILED",
     "init": "gives a Memory",
     "open": "gives a Memory",
     **dict.fromkeys(
-        ("Agent Claim Draft Entry Event Fate Hit Hits Page Problem Rebuilt Report Settings Skill View").split(), VALUE
+        (
+            "Agent Claim Draft Entry Event Fate Hit Hits Message Page Problem Rebuilt Report Settings Skill Thread View"
+        ).split(),
+        VALUE,
     ),
     **dict.fromkeys((name for name in synapse.__all__ if name.endswith("Error")), ERROR),
     **dict.fromkeys(
@@ -496,7 +614,8 @@ SEEN = "the fragment `seen`"
 HEARD = "the fragment `heard`: as `seen`, without what the reader wrote itself"
 GATED = {
     **dict.fromkeys(
-        "page_all page_paged page_weighty page_critical page_filtered lane count count_since peers search"
+        "history threads_active threads_any thread_rows"
+        " page_all page_paged page_weighty page_critical page_filtered lane count count_since peers search"
         " search_archived search_within search_author search_rows".split(),
         SEEN,
     ),
@@ -504,6 +623,8 @@ GATED = {
     "lane_addressed": "e.audience in ({audiences})",
     "unread": HEARD,
     "unread_paged": HEARD,
+    "inbox": HEARD,
+    "poll": HEARD,
     "census": HEARD,
 }
 PICKED = "the text at places that a gated statement picked, or that passed `visible` one by one"
@@ -512,7 +633,7 @@ OWN = "what the log and the projection ask of themselves"
 UNGATED = {
     "rows": PICKED,
     "texts": PICKED,
-    **dict.fromkeys(("in_dispute", "disputed_between"), PICKED),
+    **dict.fromkeys("in_dispute disputed_between receipts_of acks_of reactions_of places neighbours".split(), PICKED),
     "row": PICKED,
     "fate": PICKED,
     "id_of": PICKED,
@@ -520,7 +641,7 @@ UNGATED = {
     "acts": "for audit, the operator's; `log` asks the seat for each entry",
     "staged": "asked of the seat one by one",
     **dict.fromkeys(
-        "outdone lapsed comparable mergeable brought_back filings_of weights of_night nights written_since"
+        "idle outdone lapsed comparable mergeable brought_back filings_of weights of_night nights written_since"
         " in_dispute_now sized long received busy".split(),
         "for consolidation, the operator's",
     ),
@@ -536,7 +657,10 @@ UNGATED = {
     ),
     "links_of": "ids of atoms; whoever asks sees one end, and is asked whether it sees the other",
     "uses_of": NUMBER,
-    **dict.fromkeys("namespaces aid_of audiences agents authors get_meta token_counts".split(), "names, not entries"),
+    **dict.fromkeys(
+        "namespaces aid_of audiences agents authors get_meta token_counts thread_of tags_of_thread".split(),
+        "names, not entries",
+    ),
     **dict.fromkeys(
         "names names_in_thread first_once keyed unworded all_voids is_void refiled place_of rivals_by_topic"
         " rivals_by_heirs".split(),
@@ -555,13 +679,13 @@ def unlisted(found, *tables):
     return set(found) ^ {name for table in tables for name in table}
 
 
-def unwalked(kind):
+def unwalked(kind, table=None, *other):
     """The parameters of readers that no walk passes."""
     return {
         f"{name}({parameter})"
-        for name, passed in READERS_PASS.items()
+        for name, passed in (table or READERS_PASS).items()
         for parameter in inspect.signature(getattr(kind, name)).parameters
-        if parameter not in ("self", *passed)
+        if parameter not in ("self", *passed, *other)
     }
 
 
@@ -591,6 +715,8 @@ def in_order(parts, text):
 
 def test_every_public_reader_has_a_row():
     assert unlisted(public(Seat), SEAT) == set()
+    assert unlisted(public(synapse.Mail), MAILED) == set()
+    assert unwalked(synapse.Mail, MAIL_READERS_PASS, "mark") == set()
     assert unlisted(public(synapse.Memory), MEMORY) == set()
     assert unlisted(synapse.__all__, PUBLIC) == set()
     assert unlisted(VERBS, SHELL) == set()
@@ -639,6 +765,35 @@ def test_every_read_of_a_seat_passes_the_gate(world, name, reader):
     assert next(faults(world, world.mem.as_agent(reader), name), None) is None
 
 
+def mail_faults(world, mail, name):
+    for asked, told, right, reviewing in MAILED[name](mail, world):
+        leaked = world.leaks(mail.seat.id, repr(told), reviewing)
+        if leaked or not right:
+            yield name, asked, leaked or "wrong", told
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("name", MAILED)
+def test_every_read_of_mail_passes_the_gate(world, name, reader):
+    assert next(mail_faults(world, synapse.Mail(world.mem.as_agent(reader)), name), None) is None
+
+
+def test_the_walk_finds_mail_that_forgot_the_gate(world):
+    class Leaky(synapse.Mail):
+        def _reader(self):
+            return None
+
+        def _message(self, id):
+            return self.store.current(id)
+
+        def _owner(self, named):
+            return world.agents["cto"]
+
+    mail = Leaky(world.mem.as_agent("eng-c"))
+    seen = {name: [*mail_faults(world, mail, name)] for name in MAIL_READERS_PASS}
+    assert [name for name, found in seen.items() if not found] == []
+
+
 @pytest.mark.parametrize("reader", [name for name in READERS if name != "operator"])
 def test_reads_that_mark_pass_the_gate(fresh, reader):
     me = fresh.mem.as_agent(reader)
@@ -673,6 +828,8 @@ def test_every_gated_statement_runs_in_the_walk(world, monkeypatch):
             me = Seat(world.mem.store, reader)
             for name in ("read", "search", "unread", "get"):
                 assert list(faults(world, me, name)) == []
+            for name in ("inbox", "threads"):
+                assert list(mail_faults(world, synapse.Mail(me), name)) == []
     world.mem.store.index.db.connection.set_trace_callback(None)
     statements = load_sql("queries.sql")
     shapes = {name: re.split(r"\{\w+\}|:\w+", statements[name]) for name in GATED}
@@ -742,12 +899,17 @@ SHELL = {
     "vouch": ID_ACT,
     "archive": ID_ACT,
     "restore": ID_ACT,
-    "ack": ID_ACT,
     "forget": ID_ACT,
     "link": ("--from {me} --json {id} {id}",),
     "remember": ("--from {me} --json --cites {id} text",),
     "atom": ("--from {me} --json --cites {id} who does that",),
     "why": ("--agent {me} --json {id}", "--agent {me} {id}"),
+    "ack": (*ID_ACT, "--from {me} --json --body yes {id}", "--from {me} --json --react yes {id}"),
+    "send": ("--from {me} --json --reply-to {id} text", "--from {me} --json --edit {id} text"),
+    "inbox": ("--agent {me} --json --limit 0", "--agent {me}", "--agent {me} --mark"),
+    "poll": ("--agent {me} --json",),
+    "threads": ("--agent {me} --json --status all --limit 99", "--agent {me} --tag none"),
+    "thread": ("--agent {me} --json {thread}", "--agent {me} --limit 3 {thread}"),
     "write": ("--from {me} --json --namespace api/endpoints --supersedes {id} text",),
     **dict.fromkeys("audit backup defrag embed export import init register repair tell undo".split(), WHOLE),
     **dict.fromkeys(("agents", "completion", "doctor", "rebuild", "stats", "verify"), NONE),
@@ -766,6 +928,8 @@ WRITERS = (
     "remember",
     "atom",
     "write",
+    "send",
+    "thread",
 )
 
 
@@ -819,13 +983,18 @@ def samples(world, reader):
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("verb", [verb for verb, lines in SHELL.items() if isinstance(lines, tuple)])
 def test_every_verb_passes_the_gate(disk, run, verb, reader):
-    if verb in (*WRITERS, "unread") and reader == "operator":
+    if verb in (*WRITERS, "unread", "inbox", "poll") and verb != "thread" and reader == "operator":
         return
     for line in SHELL[verb]:
+        for id in threads_of(disk) if "{thread}" in line else ():
+            assert disk.leaks(reader, run(verb, line, me=reader, thread=id)) == [], line
+        if "{thread}" in line:
+            continue
         if "{id}" in line:
-            missing = run(verb, line, me=reader, id=GHOST)
+            missing = {ghost: run(verb, line, me=reader, id=ghost) for ghost in (GHOST, GHOST_MESSAGE)}
             for known in samples(disk, reader):
-                assert run(verb, line, me=reader, id=known.id) == missing.replace(GHOST, known.id), line
+                ghost = GHOST_MESSAGE if known.state in MAIL else GHOST
+                assert run(verb, line, me=reader, id=known.id) == missing[ghost].replace(ghost, known.id), line
         elif "{word}" in line:
             for known in samples(disk, reader):
                 assert json.loads(run(verb, line, me=reader, word=known.word))["entries"] == []

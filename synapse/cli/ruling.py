@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from synapse.cli.call import Call
-from synapse.cli.options import Options
+from synapse.cli.options import Options, Usage
 from synapse.cli.show import listing
 from synapse.typed import TYPE_CHECKING, Any
 
@@ -73,10 +73,37 @@ def restore(call: Call) -> None:
 
 def ack_options(parser: Options) -> None:
     _ids(parser)
+    parser.add_argument("--body", metavar="TEXT", help="what to say to it; for messages")
+    parser.add_argument("--react", metavar="SIGN", help="react to messages with this, and acknowledge nothing")
+    parser.add_argument("--remove", action="store_true", help="take that reaction back")
+    parser.add_argument("--once", metavar="KEY", help="a retry under the same key writes nothing")
 
 
 def ack(call: Call) -> None:
-    _done(call, "acknowledged", call.actor().ack(call.args.ids))
+    """One verb for what was delivered, be it mail or not, and for mail that nobody has delivered yet."""
+    from synapse.kinds import MESSAGE, kind_of
+
+    args, me = call.args, call.actor()
+    messages = [id for id in args.ids if kind_of(id) == MESSAGE]
+    others = [id for id in args.ids if id not in messages]
+    if args.remove and not args.react:
+        raise Usage("--remove takes a reaction back: which? --react SIGN")
+    if (args.react or args.body) and others:
+        raise Usage("--body and --react are for messages")
+    _done(call, "acknowledged", me.ack(others, once=args.once) if others else [])
+    _ack_mail(call, me, messages)
+
+
+def _ack_mail(call: Call, me: Seat, messages: Sequence[str]) -> None:
+    from synapse.mail import Mail
+
+    args, mail = call.args, Mail(me)
+    for id in messages:
+        if args.react:
+            mail.react(id, args.react, remove=args.remove)
+        else:
+            mail.ack(id, args.body, once=args.once and f"{args.once}:{id}")
+        _done(call, "acknowledged" if not args.react else "took back" if args.remove else "reacted to", [id])
 
 
 def _ids(parser: Options, nargs: str = "+") -> None:

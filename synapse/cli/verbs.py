@@ -40,6 +40,7 @@ class Program(NamedTuple):
 
 GROUPS = {
     "write": "Write and read",
+    "mail": "Mail",
     "know": "Know",
     "follow": "Follow",
     "rule": "Decide about entries",
@@ -120,6 +121,48 @@ _TABLE = (
         "synapse why fact_0123456789ab",
     ),
     Verb(
+        "send",
+        "mail",
+        "mailing",
+        "send a message, answer one, or mend one's own",
+        'synapse send --from helios --to nova --subject "Fees" --priority action \\\n    "Which fee do we assume?"',
+    ),
+    Verb(
+        "inbox",
+        "mail",
+        "mailing",
+        "the messages an agent has not read; --mark counts them as read",
+        "synapse inbox --agent nova --mark",
+    ),
+    Verb(
+        "ack",
+        "mail",
+        "ruling",
+        "acknowledge messages, or entries that were delivered",
+        'synapse ack --from nova syn_0123456789ab --body "0.1 %, as before"',
+    ),
+    Verb(
+        "threads",
+        "mail",
+        "mailing",
+        "the conversations, the liveliest first",
+        "synapse threads --agent nova --status all",
+    ),
+    Verb(
+        "thread",
+        "mail",
+        "mailing",
+        "one conversation; --close, --reopen, --tag and --rename change it",
+        "synapse thread thr_00010203-0405-4607-8809-0a0b0c0d0e0f --agent nova",
+    ),
+    Verb(
+        "poll",
+        "mail",
+        "mailing",
+        "how many messages an agent has not read",
+        "synapse poll --agent nova",
+    ),
+    Verb(
         "unread",
         "follow",
         "following",
@@ -132,13 +175,6 @@ _TABLE = (
         "following",
         "print a line whenever something is written",
         "synapse watch --agent eng-frontend --critical --json",
-    ),
-    Verb(
-        "ack",
-        "follow",
-        "ruling",
-        "confirm entries that were delivered to an agent",
-        "synapse ack --from eng-backend syn-2026-02-01-001",
     ),
     Verb(
         "log",

@@ -23,6 +23,8 @@ PHASES = ("scan", "merge", "archive", "enforce", "changelog", "metrics")
 THRESHOLD = 0.85
 ESCALATED = "escalated"
 ALIKE = "says the same as the newest of them"  # be it merged at once, or by whoever goes on where another died
+DAY = 86_400 * SECOND
+IDLE = 30 * DAY  # then a thread is filed away
 _QUOTE = 2_000
 
 
@@ -33,6 +35,7 @@ class State(NamedTuple):
     live: Sequence[Entry] = ()
     outdone: Sequence[Outdone] = ()
     lapsed: Sequence[Lapsed] = ()
+    idle: Sequence[str] = ()  # messages of threads in which nobody writes any more
     blockers: Sequence[tuple[Entry, Entry]] = ()  # those that ran out, each with the one that it was first
     filed: Collection[str] = ()
     spared: Collection[tuple[str, str]] = ()
@@ -157,6 +160,7 @@ def _archive(state: State, settings: Settings) -> Iterator[Act]:
             yield Act("archive", "escalate", (entry.id,), reason, made=escalation(entry, rung))
     past = [(each.id, "") for each in state.lapsed if each.id not in open_blockers]
     yield from filing("archive", "past its time", past)
+    yield from filing("archive", f"nobody wrote in its thread for {IDLE // DAY} days", [(id, "") for id in state.idle])
 
 
 def next_above(entry: Entry, first: Entry, agents: Sequence[Agent], settings: Settings) -> tuple[str, ...] | None:

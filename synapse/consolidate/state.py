@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterable, Iterator
 from synapse import namespace as ns
 from synapse.authority import is_merged
 from synapse.consolidate.likeness import gist
-from synapse.consolidate.plan import State, is_escalation
+from synapse.consolidate.plan import IDLE, State, is_escalation
 from synapse.consolidate.room import ALL, OWN, PLACE, Room, Warned, over
 from synapse.entry import Entry
-from synapse.index import unfiled
+from synapse.index import mailbox, unfiled
 from synapse.index.query import Filter
 from synapse.typed import TYPE_CHECKING
 from synapse.workspace import CONSOLIDATOR, OPERATOR
@@ -39,6 +39,7 @@ def outworn(store: Store, now: int, floor: int = 0) -> State:
         live=live,
         outdone=unfiled.outdone(query, now),
         lapsed=past,
+        idle=mailbox.idle(query, now - IDLE),
         blockers=tuple(_blockers(store, past, now)),
         filed=frozenset(_filed(store, live, now)),
         spared=unfiled.brought_back(query),

@@ -101,7 +101,6 @@ class Projector:
         if entry.kind == MESSAGE:
             tid = self._number("thread", entry.more["thread"])
             self._put("put_message", seq, tid, entry.more.get("parent"))
-            self._put("put_last", seq, tid)
         lane = (nid, prio, audience)
         self.lanes[lane] = self.lanes.get(lane, 0) + 1
         for tag in entry.tags:
@@ -185,9 +184,11 @@ class Projector:
 
     def _steps(self) -> Mapping[str, Callable[[Record], None]]:
         """What is done with an act that bears on what was taken in before it."""
-        steps: dict[str, Callable[[Record], None]] = {"link": self._link, "used": self._used, "void": self._void}
+        steps: dict[str, Callable[[Record], None]] = {"link": self._link, "used": self._used}
+        steps |= {"thread": self._thread, "void": self._void}
         steps |= dict.fromkeys(("approve", "reject", "vouch", "resolve"), self._ruling)
-        return steps | dict.fromkeys(("archive", "restore", "undo"), self._file)
+        steps |= dict.fromkeys(("archive", "restore", "undo"), self._file)
+        return steps | dict.fromkeys(("receipt", "acked", "react"), self._marked)
 
     def _void(self, record: Record) -> None:
         seq = record.fields["seq"]
@@ -200,6 +201,28 @@ class Projector:
 
     def _used(self, record: Record) -> None:
         self.db.many("put_use", list(record.fields["counts"].items()))
+
+    def _marked(self, record: Record) -> None:
+        """What an agent made of messages. What it acknowledged, it read."""
+        fields, who = record.fields, self._number("author", record.by)
+        for id in fields["ids"] if record.kind == "receipt" else (fields["entry"],):
+            about = {"id": id, "aid": who, "at": record.at}
+            if record.kind == "react":
+                name = "drop_reaction" if fields.get("end") else "put_reaction"
+                self.db.run(name, about | {"sign": fields["reaction"]})
+            else:
+                self.db.run("put_receipt", about)
+            if record.kind == "acked":
+                self.db.run("put_ack", about | {"body": fields.get("body")})
+
+    def _thread(self, record: Record) -> None:
+        fields = record.fields
+        row = self.db.run("tags_of_thread", {"id": fields["thread"]}).fetchone()
+        if row is not None:
+            tags = dict.fromkeys((*json.loads(row[0] or "[]"), *fields.get("add", ())))
+            kept = _dumps([tag for tag in tags if tag not in fields.get("remove", ())])
+            values = {"id": fields["thread"], "closed": fields.get("closed"), "subject": fields.get("subject")}
+            self.db.run("put_thread_act", values | {"tags": kept if fields["how"] == "tag" else None})
 
     def _delivery(self, record: Record, state: str) -> None:
         """How far entries came; what a run's prompt showed was rendered with it."""

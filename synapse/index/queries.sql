@@ -309,9 +309,6 @@ values(?, ?, ?, ?, ?, ?, ?, ?, 0, ?)
 -- name: put_message
 insert into messages(seq, tid, parent) values(?, ?, ?)
 
--- name: put_last
-update threads set last = max(last, ?) where tid = ?
-
 -- name: put_thread
 insert or ignore into threads(id) values(?)
 
@@ -558,3 +555,87 @@ order by 6, 1, 2
 
 -- name: uses_of
 select n from uses where id = :id
+
+-- name: poll
+select (select coalesce(sum(case e.aid when 0 then e.n else -e.n end), 0) from mailboxes e
+    where e.aid in (0, :me) and (e.audience = 0 or e.audience in ({audiences}))),
+  (select count(*) from entries e indexed by messages_mortal
+    where e.kind = 1 and e.expires < 4611686018427387904 and e.expires <= :now and e.hidden = 0 and e.archived = 0
+      and e.aid <> :me and {heard} and not exists (select 1 from receipts r where r.seq = e.seq and r.aid = :me))
+
+-- name: inbox
+select e.seq, e.rec, e.rev from messages m cross join entries e on e.seq = m.seq
+where m.seq <= :cursor and e.aid <> :me and {live} and {heard}
+  and not exists (select 1 from receipts r where r.seq = m.seq and r.aid = :me)
+order by m.seq desc limit :limit
+
+-- name: history
+select e.seq, e.rec, e.rev from threads h cross join messages m on m.tid = h.tid cross join entries e on e.seq = m.seq
+where h.id = :thread and m.seq < :before and m.seq <= :cursor and e.hidden <= :now
+  and (e.archived = 1 or e.expires > :now) and {seen}
+order by m.seq desc limit :limit
+
+-- name: threads_active
+select h.tid from threads h indexed by threads_live where h.live > 0 and h.closed = 0
+  and (:tag is null or exists (select 1 from json_each(h.tags) j where j.value = :tag))
+  and exists (select 1 from posted e where e.tid = h.tid and e.live > 0 and {seen})
+order by h.last desc limit :limit
+
+-- name: threads_any
+select h.tid from threads h indexed by threads_last
+where (:tag is null or exists (select 1 from json_each(h.tags) j where j.value = :tag))
+  and (:status is null or :status = case when h.closed then 'closed' when exists (
+    select 1 from posted e where e.tid = h.tid and e.live > 0 and {seen}) then 'active' else 'archived' end)
+  and exists (select 1 from posted e where e.tid = h.tid and e.n > 0 and {seen})
+order by h.last desc limit :limit
+
+-- name: thread_of
+select tid from threads where id = :id
+
+-- name: tags_of_thread
+select tags from threads where id = :id
+
+-- name: thread_rows
+select h.id, h.closed, h.subject, h.tags, sum(e.n), sum(e.live), min(e.first), max(e.last)
+from threads h join posted e on e.tid = h.tid where h.tid in ({tids}) and {seen} group by h.tid
+
+-- name: receipts_of
+select r.seq, a.name, r.at, null from receipts r join authors a using(aid) where r.seq in ({seqs}) order by 1, 2
+
+-- name: acks_of
+select r.seq, a.name, r.at, r.body from acks r join authors a using(aid) where r.seq in ({seqs}) order by 1, 2
+
+-- name: reactions_of
+select r.seq, a.name, r.at, r.sign from reactions r join authors a using(aid) where r.seq in ({seqs}) order by 1, 2, 4
+
+-- name: places
+select seq, rec, rev from entries where seq in ({seqs})
+
+-- name: neighbours
+select (select max(b.seq) from messages b where b.tid = m.tid and b.seq < m.seq),
+  (select min(b.seq) from messages b where b.tid = m.tid and b.seq > m.seq) from messages m where m.seq = :seq
+
+-- name: idle
+select t.id from threads h cross join entries z on z.seq = h.last cross join messages m on m.tid = h.tid
+cross join entries e on e.seq = m.seq join texts t on t.rec = e.rec
+where h.live > 0 and z.at <= :since and e.archived = 0 and e.hidden < :never order by m.seq
+
+-- name: put_receipt
+insert or ignore into receipts(seq, aid, at) select e.seq, :aid, :at from ids i join entries e on e.seq = i.seq
+where i.id = :id and e.kind = 1
+
+-- name: put_ack
+insert into acks(seq, aid, at, body) select e.seq, :aid, :at, :body from ids i join entries e on e.seq = i.seq
+where i.id = :id and e.kind = 1 on conflict do update set at = excluded.at, body = excluded.body
+
+-- name: put_reaction
+insert or ignore into reactions(seq, aid, sign, at) select e.seq, :aid, :sign, :at
+from ids i join entries e on e.seq = i.seq where i.id = :id and e.kind = 1
+
+-- name: drop_reaction
+delete from reactions where aid = :aid and sign = :sign
+  and seq = (select i.seq from ids i where i.id = :id)
+
+-- name: put_thread_act
+update threads set closed = coalesce(:closed, closed), subject = coalesce(:subject, subject), tags = coalesce(:tags, tags)
+where id = :id

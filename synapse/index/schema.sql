@@ -36,8 +36,17 @@ create index entries_expires on entries(expires) where hidden = 0 and archived =
 create table texts(rec integer primary key, id text not null, path text, head text not null, body text not null);
 create table ids(id text primary key, rec integer not null, seq integer) without rowid;
 -- Messages in the order of their threads: the one before and the one after another is a step in the index.
-create table threads(tid integer primary key, id text not null unique, last integer not null default 0);
+create table threads(
+  tid integer primary key,
+  id text not null unique,
+  last integer not null default 0,    -- its last message
+  live integer not null default 0,    -- how many messages are neither filed away nor replaced
+  closed integer not null default 0,
+  subject text,                       -- what it was renamed to
+  tags text
+);
 create index threads_last on threads(last);
+create index threads_live on threads(last) where live > 0 and closed = 0;
 create table messages(seq integer primary key, tid integer not null, parent text);
 create index messages_thread on messages(tid, seq);
 -- Knowledge: what atoms do to one another, as the last word on each pair has it; how often items were asked for.
@@ -45,6 +54,39 @@ create table links(cause text, effect text, type text not null, strength real no
   seq integer not null, at integer not null, primary key(cause, effect)) without rowid;
 create index links_effect on links(effect);
 create table uses(id text primary key, n integer not null) without rowid;
+create index messages_mortal on entries(expires) where kind = 1 and expires < 4611686018427387904;
+create table receipts(seq integer, aid integer, at integer not null, primary key(seq, aid)) without rowid;
+create table acks(seq integer, aid integer, at integer not null, body text, primary key(seq, aid)) without rowid;
+create table reactions(seq integer, aid integer, sign text, at integer not null, primary key(seq, aid, sign)) without rowid;
+-- Of each thread, list of addressees and author: how many messages were not replaced (n), are in no archive (live).
+create table posted(tid integer, audience integer, aid integer, nid integer not null, n integer not null,
+  live integer not null, first integer not null, last integer not null, primary key(tid, audience, aid)) without rowid;
+-- How many messages stand for a list of addressees (aid 0), and how many of those an agent wrote or has read.
+create table mailboxes(aid integer, audience integer, n integer not null, primary key(aid, audience)) without rowid;
+create trigger message_arrives after insert on messages begin
+  insert into mailboxes select 0, e.audience, 1 from entries e where e.seq = new.seq
+    on conflict do update set n = n + 1;
+  insert into mailboxes select e.aid, e.audience, 1 from entries e where e.seq = new.seq
+    on conflict do update set n = n + 1;
+  insert into posted select new.tid, e.audience, e.aid, e.nid, 1, 1, e.seq, e.seq from entries e where e.seq = new.seq
+    on conflict do update set n = n + 1, live = live + 1, first = min(first, new.seq), last = max(last, new.seq);
+  update threads set last = max(last, new.seq), live = live + 1 where tid = new.tid;
+end;
+create trigger message_read after insert on receipts begin
+  insert into mailboxes select new.aid, e.audience, e.hidden = 0 and e.archived = 0 from entries e
+    where e.seq = new.seq and e.aid <> new.aid on conflict do update set n = n + excluded.n;
+end;
+create trigger message_moves after update of hidden, archived on entries
+when new.kind = 1 and (old.hidden <> new.hidden or old.archived <> new.archived) begin
+  update mailboxes set n = n + (new.hidden = 0 and new.archived = 0) - (old.hidden = 0 and old.archived = 0)
+    where audience = new.audience
+      and aid in (select 0 union all select new.aid union all select r.aid from receipts r where r.seq = new.seq);
+  update posted set n = n + (new.hidden = 0) - (old.hidden = 0),
+    live = live + (new.hidden = 0 and new.archived = 0) - (old.hidden = 0 and old.archived = 0)
+    where tid = (select m.tid from messages m where m.seq = new.seq) and audience = new.audience and aid = new.aid;
+  update threads set live = live + (new.hidden = 0 and new.archived = 0) - (old.hidden = 0 and old.archived = 0)
+    where tid = (select m.tid from messages m where m.seq = new.seq);
+end;
 create table tags(tag text, seq integer, primary key(tag, seq)) without rowid;
 create table topics(nid integer, topic text, seq integer, primary key(nid, topic, seq)) without rowid;
 create table heirs(old integer, seq integer, primary key(old, seq)) without rowid;

@@ -1,0 +1,110 @@
+"""Questions to the projection about mail: what waits for an agent, threads, and what became of messages.
+
+A count of what is unread looks at no message: the table `mailboxes` keeps how many stand for each list of addressees,
+and how many of them each agent wrote or has read. Every statement that returns messages carries the read gate.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+
+from synapse.entry import NEVER, Entry
+from synapse.index.query import Query, Reach
+from synapse.message import Mark
+from synapse.typed import NamedTuple
+from synapse.workspace import Agent
+
+
+class Row(NamedTuple):
+    """A thread as one reader has it: how many messages it may see, how many of them are not filed away, and the
+    first and the last of them."""
+
+    id: str
+    closed: bool
+    subject: str | None
+    tags: tuple[str, ...]
+    total: int
+    live: int
+    first: int
+    last: int
+
+
+def waiting(query: Query, agent: Agent, now: int) -> int:
+    """How many messages of others this agent has not read."""
+    reach = query.reach(agent)
+    values = {"me": reach.me, "now": now, "never": NEVER}
+    count, lapsed = query.db.run("poll", values, nids=reach.nids, audiences=reach.audiences).fetchone()
+    return int(count - lapsed)
+
+
+def unread(query: Query, agent: Agent, now: int, cursor: int) -> list[tuple[int, int, int]]:
+    """Where the unread messages are, the oldest first. As far back as the count says that there are any."""
+    reach, count = query.reach(agent), waiting(query, agent, now)
+    if count <= 0:
+        return []
+    values = {"me": reach.me, "now": now, "cursor": cursor, "limit": count}
+    rows = query.db.run("inbox", values, nids=reach.nids, audiences=reach.audiences).fetchall()
+    return rows[::-1]
+
+
+def history(
+    query: Query, agent: Agent | None, thread: str, now: int, cursor: int, limit: int, before: int | None = None
+) -> list[Entry]:
+    """The newest messages of a thread that this reader may see, or those before a place, the oldest first. Filed away
+    or not; those that were replaced are left out."""
+    reach = query.reach(agent)
+    values = {"me": reach.me, "now": now, "cursor": cursor, "thread": thread, "limit": limit, "before": before or NEVER}
+    rows = query.db.run("history", values, nids=reach.nids, audiences=reach.audiences).fetchall()
+    return query.load(rows[::-1], now, reach)
+
+
+def threads(query: Query, agent: Agent | None, status: str | None, tag: str | None, limit: int) -> list[Row]:
+    """The threads that this reader may see something of, the liveliest first."""
+    reach = query.reach(agent)
+    values = {"me": reach.me, "limit": limit, "tag": tag, "status": status}
+    name = "threads_active" if status == "active" else "threads_any"
+    tids = tuple(tid for (tid,) in query.db.run(name, values, nids=reach.nids, audiences=reach.audiences))
+    return sorted(_rows(query, reach, tids), key=lambda row: -row.last)
+
+
+def thread(query: Query, agent: Agent | None, id: str) -> Row | None:
+    """One thread; None where there is none that this reader may see anything of."""
+    row = query.db.run("thread_of", {"id": id}).fetchone()
+    return next(iter(_rows(query, query.reach(agent), row)), None) if row else None
+
+
+def _rows(query: Query, reach: Reach, tids: Sequence[int]) -> list[Row]:
+    found = query.db.run("thread_rows", {"me": reach.me}, tids=tids, nids=reach.nids, audiences=reach.audiences)
+    return [
+        Row(id, bool(closed), subject, tuple(json.loads(tags or "[]")), *numbers)
+        for id, closed, subject, tags, *numbers in found
+    ]
+
+
+def marks(query: Query, seqs: Iterable[int]) -> dict[str, dict[int, tuple[Mark, ...]]]:
+    """Who read these messages, acknowledged them, reacted to them; each in the order of the agents' names."""
+    found: dict[str, dict[int, tuple[Mark, ...]]] = {}
+    for name in ("receipts_of", "acks_of", "reactions_of"):
+        by_seq: dict[int, tuple[Mark, ...]] = {}
+        for seq, agent, at, text in query.db.run(name, seqs=list(seqs)):
+            by_seq[seq] = (*by_seq.get(seq, ()), Mark(agent, at, text))
+        found[name.removesuffix("_of")] = by_seq
+    return found
+
+
+def neighbours(query: Query, seq: int) -> tuple[int | None, int | None]:
+    """The places of the messages before and after one, in its thread; whoever may see them."""
+    row: tuple[int | None, int | None] | None = query.db.run("neighbours", {"seq": seq}).fetchone()
+    return row or (None, None)
+
+
+def idle(query: Query, since: int) -> tuple[str, ...]:
+    """The messages, not filed away, of threads in which nobody has written since this microsecond."""
+    return tuple(id for (id,) in query.db.run("idle", {"since": since, "never": NEVER}))
+
+
+def places(query: Query, seqs: Iterable[int], now: int) -> dict[int, Entry]:
+    """The entries at places that a gated statement gave."""
+    rows = query.db.run("places", seqs=list(seqs)).fetchall()
+    return {entry.seq: entry for entry in query.load(rows, now, query.reach(None))}
