@@ -12,7 +12,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 
-from bench import comparing, nights, prompting, reading, spawning, upkeep, writing
+from bench import comparing, mailing, nights, prompting, reading, spawning, upkeep, writing
 from bench.figures import COLUMNS, Row, as_json, cells, duration, line
 from bench.ground import Ground
 from synapse import clock
@@ -28,6 +28,7 @@ OPERATIONS: dict[str, Operation] = {
     "rss": upkeep.memory,
     "naive": comparing.naive,
     "unread": reading.unread,
+    "mail": mailing.mailing,
     "prompt": prompting.prompting,
     "change": reading.after_a_write,
     "append": writing.append,

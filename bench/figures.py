@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-TIMES = frozenset(("p50", "p95", "p99", "max", "min", "took"))
+TIMES = frozenset(("p50", "p95", "p99", "max", "min", "took", "above"))
 LEAST = "min"
 COLUMNS = ("operation", "entries", "measured", "measured beside it", "ratio", "target", "")
 

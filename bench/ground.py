@@ -92,9 +92,15 @@ def team() -> list[Agent]:
 
 def load(root: str, agents: Iterable[Agent], entries: Iterable[Item], start: int, *, files: bool) -> None:
     """Make these agents and entries the whole content of an empty workspace."""
-    log, declared = FilesLog(root), list(agents)
+    declared = list(agents)
+    fill(root, _lines(declared, entries, Settings(), start), files=files)
+
+
+def fill(root: str, lines: Iterable[tuple[int, Line]], *, files: bool) -> None:
+    """Make these lines, each with the time at which it comes, the whole journal, and place what follows from them."""
+    log = FilesLog(root)
     try:
-        records = _Writer(os.path.join(root, "journal")).write(_lines(declared, entries, log.settings(), start))
+        records = _Writer(os.path.join(root, "journal")).write(lines)
         kept = []
         for record in records:
             if record.kind == "agent":
@@ -107,9 +113,13 @@ def load(root: str, agents: Iterable[Agent], entries: Iterable[Item], start: int
         log.close()
 
 
-def _lines(agents: list[Agent], entries: Iterable[Item], settings: Settings, start: int) -> Iterator[tuple[int, Line]]:
+def declared_lines(agents: Iterable[Agent], start: int) -> Iterator[tuple[int, Line]]:
     for agent in agents:
         yield start, act_line(agent_pending(agent, OPERATOR, None), None)
+
+
+def _lines(agents: list[Agent], entries: Iterable[Item], settings: Settings, start: int) -> Iterator[tuple[int, Line]]:
+    yield from declared_lines(agents, start)
     known = {agent.id: agent for agent in agents}
     for item in entries:
         entry = admit(_draft(item), known[item.author], settings)

@@ -36,6 +36,27 @@ def write(root: str, agent: str, count: str) -> dict[str, object]:
         return _together(append, int(count)) | {"ids": ids, "errors": errors}
 
 
+def send(root: str, agent: str, count: str) -> dict[str, object]:
+    """Send messages to everybody as one of several; all begin at the same moment."""
+    import synapse
+
+    with synapse.open(root) as mem:
+        mail = synapse.Mail(mem.as_agent(agent))
+        mail.poll()
+        ids: list[str] = []
+        errors: list[str] = []
+
+        def one(place: int) -> None:
+            try:
+                ids.append(
+                    mail.send("all", f"{place} from {agent}: what was found and what is next", subject="news").id
+                )
+            except synapse.SynapseError as error:
+                errors.append(str(error))
+
+        return _together(one, int(count)) | {"ids": ids, "errors": errors}
+
+
 def lines(path: str, count: str) -> dict[str, object]:
     """The least that eight writers could do: a synced line each."""
     from bench.limits import LINE
@@ -166,6 +187,7 @@ def _resident() -> int:
 
 ROLES: dict[str, Callable[..., object]] = {
     "write": write,
+    "send": send,
     "lines": lines,
     "follow": follow,
     "fifo": fifo,

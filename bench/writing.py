@@ -79,8 +79,8 @@ def writer(mem: synapse.Memory) -> Callable[[], object]:
 def crew(ground: Ground) -> Iterator[Row]:
     """Eight writer processes that begin together, beside eight that only sync a line each."""
     directory = os.path.join(os.path.dirname(ground.root), f"lines-{ground.size}")
-    bare = _together([("lines", directory)] * CREW)
-    found = _together([("write", ground.root, WRITERS[place]) for place in range(CREW)])
+    bare = together([("lines", directory)] * CREW)
+    found = together([("write", ground.root, WRITERS[place]) for place in range(CREW)])
     timing, rate, answers = found
     ids = [id for answer in answers for id in answer["ids"]]
     errors = [error for answer in answers for error in answer["errors"]]
@@ -90,7 +90,7 @@ def crew(ground: Ground) -> Iterator[Row]:
     yield Row(f"{CREW} writers", ground.size, values, beside, TOGETHER, errors[0] if errors else "")
 
 
-def _together(roles: list[tuple[str, ...]]) -> tuple[Timing, float, list[Any]]:
+def together(roles: list[tuple[str, ...]]) -> tuple[Timing, float, list[Any]]:
     children = [child.start(*role, str(EACH)) for role in roles]
     for one in children:
         child.await_ready(one)

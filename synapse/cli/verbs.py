@@ -117,7 +117,7 @@ _TABLE = (
         "why",
         "know",
         "knowing",
-        "what an item was made from, down to the conversation or the prompt",
+        "what an item was made from, down to the conversation or prompt",
         "synapse why fact_0123456789ab",
     ),
     Verb(

@@ -14,20 +14,19 @@ from functools import partial
 from synapse import bell, clock, kinds
 from synapse.digest import sha256
 from synapse.entry import is_id, mint, minted
-from synapse.errors import Conflict, InvalidEntry, NotFound, QueueFull, StoreError, SynapseError
+from synapse.errors import InvalidEntry, NotFound, QueueFull, StoreError, SynapseError
 from synapse.log import settle
 from synapse.log.adopt import Admit, Drop, Rejected, Scanner
 from synapse.log.journal import Journal, Tail
 from synapse.log.line import Line, act_line, agent_pending, entry_line, prepare
 from synapse.log.mirror import Mirror
+from synapse.log.taken import Taken, claim
 from synapse.records import Guard, Pending, Record, demand
 from synapse.typed import TYPE_CHECKING
 from synapse.workspace import PROTOCOL, Agent, Settings
 
 if TYPE_CHECKING:
     from synapse.ports import State
-
-_BEHIND = 200  # so many records may be looked through for an id
 
 
 class FilesLog:
@@ -38,6 +37,7 @@ class FilesLog:
         self._refuse_newer()
         self.scanner = Scanner(self.root)
         self.journal = Journal(os.path.join(self.root, "journal"), clock)
+        self.taken = Taken(self.journal)
         self.mirror = Mirror(self.root, self.journal.lock.run)
         self.bells = os.path.join(self.root, ".index", "bells")
         self.state: State | None = None
@@ -306,12 +306,9 @@ class FilesLog:
                 return id, n
 
     def _held(self, tail: Tail, id: str) -> bool:
-        """Whether the id is somebody's. The index need not be caught up for it, only what came after it be read."""
-        state = self.state
-        if state is None or tail.seq - (seen := state.cursor()) > _BEHIND:
-            return self._derived().holder(id) is not None
-        since = self.journal.since(seen, texts=False) if seen < tail.seq else ()
-        return any(id in (each.id, each.fields.get("alias")) for each in since) or state.holder(id) is not None
+        if self.state is None:
+            raise StoreError("the log was opened without its index")
+        return self.taken.holds(self.state, tail, id)
 
     def _derived(self) -> State:
         if self.state is None:
@@ -327,20 +324,6 @@ class FilesLog:
             settle.follow(self.mirror, records, self.find)
         except (OSError, StoreError, NotFound):
             pass  # the journal holds the text; `finish` puts the file there later
-
-
-def claim(kind: str, wanted: str, seed: str, dropped: bool, held: Callable[[str], bool]) -> str:
-    """The id of what is no plain entry: the writer's own, which must be free. A dropped file that has none, or a taken
-    one, gets what follows from the state of the log."""
-    if kinds.kind_of(wanted) == kind and not held(wanted):
-        return wanted
-    if not dropped:
-        raise Conflict(f"{wanted!r} is taken, or is no id of {kind}s: nothing was written", id=wanted)
-    for turn in range(1_000):
-        id = kinds.new_id(kind, bytes.fromhex(sha256(f"{seed} {turn}".encode())[:12]))
-        if not held(id):
-            return id
-    raise StoreError("no free id was found")
 
 
 def _uid(user: str) -> int:

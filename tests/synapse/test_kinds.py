@@ -166,6 +166,25 @@ def test_an_id_behind_the_index_is_taken_too(tree):
         me.write(message(4))
 
 
+def test_ids_that_others_took_behind_the_index_are_taken(tree, monkeypatch):
+    """Whoever wrote them, however many: read on from where one was, or with the index caught up."""
+    from synapse.log import taken
+
+    monkeypatch.setattr(taken, "AHEAD", 5)
+    monkeypatch.setattr(taken, "KEPT", 6)
+    me, count = tree.as_agent("eng-a"), 0
+    with synapse.open(tree.store.root) as other:
+        for burst in (1, 3, 8, 2, 4):
+            for _ in range(burst):
+                other.as_agent("eng-b").write(message(count))
+                count += 1
+            for n in range(count):
+                with pytest.raises(Conflict):
+                    me.write(message(n))
+            me.write(message(1_000 + count))
+    assert len({entry.id for entry in me.read(namespace="mail", limit=None)}) == count + 5
+
+
 def test_mail_is_seen_by_whom_it_names_and_by_all(mem):
     me, near, far = (mem.as_agent(id) for id in ("eng-a", "eng-b", "eng-c"))
     for n, to in enumerate(("all", "eng-b", "team:frontend"), 1):
