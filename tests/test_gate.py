@@ -633,7 +633,7 @@ OWN = "what the log and the projection ask of themselves"
 UNGATED = {
     "rows": PICKED,
     "texts": PICKED,
-    **dict.fromkeys("in_dispute disputed_between receipts_of acks_of reactions_of places neighbours".split(), PICKED),
+    **dict.fromkeys("in_dispute disputed_between receipts_of acks_of reactions_of places".split(), PICKED),
     "row": PICKED,
     "fate": PICKED,
     "id_of": PICKED,

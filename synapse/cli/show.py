@@ -69,6 +69,8 @@ def details(entry: Entry) -> str:
     pairs = [
         ("disputed with", ", ".join(entry.disputed)),
         ("to", ", ".join(entry.addressees) if entry.addressees != ("all",) else ""),
+        ("subject", entry.more.get("subject", "")),
+        ("thread", entry.more.get("thread", "")),
         ("topic", entry.topic or ""),
         ("tags", ", ".join(entry.tags)),
         ("supersedes", ", ".join(entry.replaces)),

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from synapse.errors import StoreError
 
-VERSION = "10"
+VERSION = "11"
 KEPT = 500
 _HERE = os.path.dirname(__file__)
 

@@ -93,12 +93,6 @@ def marks(query: Query, seqs: Iterable[int]) -> dict[str, dict[int, tuple[Mark, 
     return found
 
 
-def neighbours(query: Query, seq: int) -> tuple[int | None, int | None]:
-    """The places of the messages before and after one, in its thread; whoever may see them."""
-    row: tuple[int | None, int | None] | None = query.db.run("neighbours", {"seq": seq}).fetchone()
-    return row or (None, None)
-
-
 def idle(query: Query, since: int) -> tuple[str, ...]:
     """The messages, not filed away, of threads in which nobody has written since this microsecond."""
     return tuple(id for (id,) in query.db.run("idle", {"since": since, "never": NEVER}))

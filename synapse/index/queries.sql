@@ -611,10 +611,6 @@ select r.seq, a.name, r.at, r.sign from reactions r join authors a using(aid) wh
 -- name: places
 select seq, rec, rev from entries where seq in ({seqs})
 
--- name: neighbours
-select (select max(b.seq) from messages b where b.tid = m.tid and b.seq < m.seq),
-  (select min(b.seq) from messages b where b.tid = m.tid and b.seq > m.seq) from messages m where m.seq = :seq
-
 -- name: idle
 select t.id from threads h cross join entries z on z.seq = h.last cross join messages m on m.tid = h.tid
 cross join entries e on e.seq = m.seq join texts t on t.rec = e.rec

@@ -48,7 +48,7 @@ create table threads(
 create index threads_last on threads(last);
 create index threads_live on threads(last) where live > 0 and closed = 0;
 create table messages(seq integer primary key, tid integer not null, parent text);
-create index messages_thread on messages(tid, seq);
+create index messages_thread on messages(tid);  -- within a thread in the order of seq, which is the row's own number
 -- Knowledge: what atoms do to one another, as the last word on each pair has it; how often items were asked for.
 create table links(cause text, effect text, type text not null, strength real not null, by text not null,
   seq integer not null, at integer not null, primary key(cause, effect)) without rowid;

@@ -281,7 +281,7 @@ def test_statements_are_named_once_and_whole():
     with open(Index.__init__.__code__.co_filename.replace("projection.py", "queries.sql"), encoding="utf-8") as file:
         names = [line for line in file if line.startswith("-- name: ")]
     assert len(names) == len(set(names)) == len(statements)
-    lists = {"aids", "kinds", "nids", "audiences", "prios", "within", "seqs", "digests"}
+    lists = {"aids", "kinds", "tids", "nids", "audiences", "prios", "within", "seqs", "digests"}
     for text in statements.values():
         for fragment in ("live", "seen", "heard", "asked", "stands", "standing", "wanted"):
             assert "{" + fragment + "}" not in text
