@@ -12,13 +12,14 @@ from synapse import namespace as ns
 from synapse import yaml_text
 from synapse.entry import parse_ttl, words
 from synapse.errors import InvalidEntry, NewerProtocol
-from synapse.workspace import EMBEDDERS, PROTOCOL, SIZES, Agent, Semantic, Settings, Skill, parse_size
+from synapse.workspace import EMBEDDERS, PROTOCOL, REPUTATION, SIZES, Agent, Semantic, Settings, Skill, parse_size
 from synapse.yaml_text import Fields, Value
 
 MAX_FILE = 64 << 10
 _DEPTH = 6
 _SETTINGS = frozenset(
-    "protocol name workspace namespaces ttl authority staging users size_limits quota global_write semantic".split()
+    "protocol name workspace namespaces ttl authority staging users size_limits quota global_write semantic"
+    " reputation".split()
 )
 
 
@@ -97,6 +98,7 @@ def render_settings(settings: Settings) -> str:
     fields |= {name: dict(pairs) for name, pairs in blocks if pairs}
     fields |= {"global_write": settings.global_write} if settings.global_write != Settings().global_write else {}
     fields |= {"semantic": _semantic_fields(settings.semantic)} if settings.semantic != Semantic() else {}
+    fields |= {} if settings.reputation == REPUTATION[0] else {"reputation": settings.reputation}
     for key, value in settings.other:
         fields[key] = value  # type: ignore[assignment]
     return yaml_text.dump(fields)
@@ -128,6 +130,7 @@ def parse_settings(text: str, path: str = "") -> Settings:
         quota=_quota(reader),
         global_write=_or(reader.number("global_write"), defaults.global_write),
         semantic=_semantic(fields.get("semantic"), reader),
+        reputation=_reputation(reader),
         other=tuple((key, value) for key, value in fields.items() if _is_other(key, value)),
     )
     reader.finish()
@@ -185,6 +188,15 @@ def _quota(reader: _Reader) -> tuple[tuple[str, str], ...]:
         if not (_off(text) or (text.isascii() and text.isdigit() and len(text) < 10)):
             reader.problems.append(f"quota: {name}: {text!r} is not valid: write entries a day, or off")
     return pairs
+
+
+def _reputation(reader: _Reader) -> str:
+    value = reader.fields.get("reputation")
+    word = "on" if value is True else "off" if value is False else reader.text("reputation") or REPUTATION[0]
+    if word not in REPUTATION:
+        reader.problems.append(f"reputation {word!r} is not valid: write {', '.join(REPUTATION)}")
+        return REPUTATION[0]
+    return word
 
 
 def _off(value: Value) -> bool:

@@ -26,6 +26,7 @@ KINDS = frozenset(
         "restore",  # and brought back
         "undo",  # acts of a night are taken back: `back` comes back, `away` is filed away, in one step
         "night",  # a nightly job was claimed, reached a phase, or is done
+        "review",  # what agents' entries came to moved their authority
         "shown",  # everything up to a cursor was shown to an agent
         "quarantine",  # a dropped file could not be adopted
         "void",  # a record whose sync failed: it was never acknowledged and does not count

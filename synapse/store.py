@@ -68,6 +68,7 @@ class Store:
         self.used_since = clock()
         self._embedder: tuple[Semantic, Embedder] | None = None
         self._vectors: Vectors | None = None
+        self.shifts: tuple[object, Mapping[str, int]] = (None, {})
 
     # -- keeping in step ---------------------------------------------------------------------------
 
@@ -238,7 +239,21 @@ class Store:
         if found is None:
             self.index.catch_up()
             found = self.index.query.declared.get(id)
-        return found
+        return self.standing(found) if found else None
+
+    def standing(self, agent: Agent) -> Agent:
+        """The agent with what its reputation moved, where that counts here."""
+        return agent._replace(shift=self.shift(agent.id))
+
+    def shift(self, id: str) -> int:
+        """By how much reviews moved the authority of an agent."""
+        if self.settings.reputation != "on":
+            return 0
+        if self.shifts[0] != self.index.query.version:
+            from synapse.index import deeds
+
+            self.shifts = self.index.query.version, deeds.shifts(self.index.query)
+        return self.shifts[1].get(id, 0)
 
     @property
     def embedder(self) -> Embedder:
@@ -297,7 +312,7 @@ class Store:
         now = self.clock()
         sources = [self.index.entry(id, now) for id in draft.derived_from]
         trust = min(("local", *(source.trust for source in sources if source)), key=TRUST.index)
-        entry = admit(draft, agent, self.settings, trust=trust)
+        entry = admit(draft, agent and self.standing(agent), self.settings, trust=trust)
         for id in entry.replaces:
             old = self.index.entry(id, now)
             if agent is not None and old is not None:
@@ -338,7 +353,7 @@ class Store:
     def vouched(self, entry: Entry) -> tuple[int, str]:
         """What an unverified entry counts once it is believed: its author's authority, the priority it claimed."""
         author = self.index.query.declared.get(entry.author)
-        authority = 0 if author is None else authority_in(author, entry.namespace, self.settings.flat)
+        authority = 0 if author is None else authority_in(self.standing(author), entry.namespace, self.settings.flat)
         return authority, entry.claimed or entry.priority
 
     @property

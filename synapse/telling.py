@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 _NAMED = 5
 # What a person wants to know of a day. Cursors, seals and voids are in the audit.
 TOLD = frozenset(
-    "agent settings entry approve reject vouch resolve archive restore undo quarantine repair run stop claim".split()
+    "agent settings entry approve reject vouch resolve archive restore undo review quarantine repair run stop"
+    " claim".split()
 )
 
 
@@ -127,6 +128,11 @@ def _ran(_: Act, given: Mapping[str, Any]) -> str:
     return f"goes on with run {run} as epoch {epoch}"
 
 
+def _reviewed(_: Act, given: Mapping[str, Any]) -> str:
+    moves = ", ".join(f"{agent} {move:+}" for agent, move in sorted(given.get("moves", {}).items()))
+    return f"reviewed reputations: {moves or 'nobody moved'}"
+
+
 _STATES = {"offered": "was offered", "rendered": "was shown", "acked": "acknowledged"}
 
 
@@ -164,6 +170,7 @@ _SENTENCES: Mapping[str, Any] = {
     "restore": _ruled("restored"),
     "undo": _undid,
     "night": _slept,
+    "review": _reviewed,
     "shown": lambda act, given: f"was shown everything up to {given.get('cursor', '?')}",
     "run": _ran,
     "stop": lambda act, given: f"wants run {given.get('run')} to stop" + _why(given),

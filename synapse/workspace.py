@@ -47,7 +47,8 @@ class Skill(NamedTuple):
 
 
 class Agent(NamedTuple):
-    """One agent, as registered. `read`, `write` and `authority` left at None come from the role."""
+    """One agent, as registered. `read`, `write` and `authority` left at None come from the role. `shift` is what its
+    reputation moved since: never declared, and no part of any record of it."""
 
     id: str
     role: str = "engineer"
@@ -64,6 +65,7 @@ class Agent(NamedTuple):
     skills: Iterable[Skill] = ()
     review_required: bool = False
     user: str | None = None
+    shift: int = 0
 
     @property
     def rank(self) -> int:
@@ -89,6 +91,8 @@ class Agent(NamedTuple):
         return (f"agents/{self.id}/*", *(f"groups/{team}/*" for team in (*self.teams, *department)))
 
 
+LEAST, MOST = 10, 100  # what reputation moves an authority between
+REPUTATION = ("report", "on", "off")
 SIZES = {"per_namespace": "500KB", "total_shared": "5MB", "per_entry": "64KB", "archive_retention": "off"}
 _UNITS = {"": 1, "B": 1, "KB": 1_000, "MB": 1_000_000, "GB": 10**9, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
 
@@ -122,6 +126,7 @@ class Settings(NamedTuple):
     quota: tuple[tuple[str, str], ...] = ()
     global_write: int = 80
     semantic: Semantic = Semantic()
+    reputation: str = "report"
     other: tuple[tuple[str, object], ...] = ()
 
     @property
@@ -169,6 +174,7 @@ def settled(agent: Agent) -> Agent:
         projects=words(agent.projects),
         skills=tuple(_skill(skill) for skill in agent.skills),
         review_required=bool(agent.review_required),
+        shift=0,
     )
 
 
@@ -196,10 +202,19 @@ def parse_size(text: str) -> int | None:
 
 def authority_in(agent: Agent, namespace: str, flat: bool = False) -> int:
     """The agent's authority in a namespace: its skill's there, else its own; flat is 60 for all but a CTO."""
-    if flat:
-        return 100 if agent.role == "cto" else 60
     skilled = [skill.authority for skill in agent.skills if ns.matches_any(skill.namespaces, namespace)]
-    return max(skilled) if skilled else agent.rank
+    if flat or not skilled:
+        return general_authority(agent, flat)
+    return _shifted(max(skilled), agent.shift)
+
+
+def general_authority(agent: Agent, flat: bool = False) -> int:
+    """The agent's authority where no skill of its has another."""
+    return _shifted((100 if agent.role == "cto" else 60) if flat else agent.rank, agent.shift)
+
+
+def _shifted(authority: int, shift: int) -> int:
+    return min(max(authority + shift, min(authority, LEAST)), max(authority, MOST))
 
 
 def _filled(globs: tuple[str, ...], department: str | None) -> tuple[str, ...]:

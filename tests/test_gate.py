@@ -642,7 +642,8 @@ UNGATED = {
     "staged": "asked of the seat one by one",
     **dict.fromkeys(
         "idle outdone lapsed comparable mergeable brought_back filings_of weights of_night nights written_since"
-        " in_dispute_now sized long received busy".split(),
+        " in_dispute_now sized long received busy lived superseded critical_acts citing critical seen_by"
+        " reviews".split(),
         "for consolidation, the operator's",
     ),
     "embeddable": "the texts that go to the embedder, which the operator chose; to no reader",
@@ -911,7 +912,7 @@ SHELL = {
     "threads": ("--agent {me} --json --status all --limit 99", "--agent {me} --tag none"),
     "thread": ("--agent {me} --json {thread}", "--agent {me} --limit 3 {thread}"),
     "write": ("--from {me} --json --namespace api/endpoints --supersedes {id} text",),
-    **dict.fromkeys("audit backup defrag embed export import init register repair tell undo".split(), WHOLE),
+    **dict.fromkeys("audit backup defrag embed export import init register repair reputation tell undo".split(), WHOLE),
     **dict.fromkeys(("agents", "completion", "doctor", "rebuild", "stats", "verify"), NONE),
 }
 REVIEWING = ("approve", "log", "read")

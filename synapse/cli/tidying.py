@@ -49,6 +49,7 @@ def undo(call: Call) -> None:
 
     done = take_back(call.memory, call.args.what)
     lines = [f"undo {done.seq}: {len(done.back)} came back, {len(done.away)} filed away"]
+    lines += [f"  review {seq} {'stands again' if stands else 'counts no more'}" for seq, stands in done.reviews]
     lines += [f"  back  {id}" for id in done.back] + [f"  away  {id}" for id in done.away]
     call.show(lambda: {"undo": done._asdict()}, lambda: "\n".join(lines))
 

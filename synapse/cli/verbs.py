@@ -311,6 +311,13 @@ _TABLE = (
         "synapse undo last",
     ),
     Verb(
+        "reputation",
+        "keep",
+        "standing",
+        "what moves an agent's authority, step by step",
+        "synapse reputation eng-backend",
+    ),
+    Verb(
         "stats",
         "keep",
         "counting",
@@ -342,7 +349,7 @@ _TABLE = (
 VERBS = {verb.name: verb for verb in _TABLE}
 
 # What a spawned run may not do: these act on the whole workspace, or show all of it, in the operator's name.
-OPERATORS = frozenset("init register import repair export backup audit tell defrag undo embed".split())
+OPERATORS = frozenset("init register import repair export backup audit tell defrag undo embed reputation".split())
 
 ALIASES = {
     "synapse-write": "write",

@@ -10,11 +10,13 @@ from synapse.consolidate.night import Claim, Measured, Night, claim, finish, lap
 from synapse.consolidate.plan import PHASES, Plan, State, plan
 from synapse.consolidate.proposal import Proposal, Verdict, candidates, judge
 from synapse.consolidate.staging import stage, waiting, withdraw
+from synapse.consolidate.standing import Account, accounts
 from synapse.consolidate.state import gather
 from synapse.consolidate.undo import Undone, undo
 
 __all__ = [
     "PHASES",
+    "Account",
     "Act",
     "Claim",
     "Done",
@@ -25,6 +27,7 @@ __all__ = [
     "State",
     "Undone",
     "Verdict",
+    "accounts",
     "apply",
     "candidates",
     "claim",

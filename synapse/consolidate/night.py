@@ -15,6 +15,7 @@ from synapse.consolidate.carry import Done, carry
 from synapse.consolidate.plan import PHASES, plan
 from synapse.consolidate.room import TOLD
 from synapse.consolidate.room import remarks as remarked
+from synapse.consolidate.standing import review
 from synapse.consolidate.state import crowded, measure, outworn
 from synapse.core import operators_alone
 from synapse.entry import SECOND
@@ -169,6 +170,7 @@ def _run(
     if remarks:
         told["remarks"] = list(remarks[:TOLD])
     if "metrics" in phases:
+        review(store, name, now, right.fence)
         after = unfiled.weights(query, now) if done or written else before
         disputed = unfiled.disputed(query, now)
         told |= metrics.measured(before, after, done, written, disputed)

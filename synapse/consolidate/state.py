@@ -43,7 +43,7 @@ def outworn(store: Store, now: int, floor: int = 0) -> State:
         blockers=tuple(_blockers(store, past, now)),
         filed=frozenset(_filed(store, live, now)),
         spared=unfiled.brought_back(query),
-        agents=tuple(query.declared.values()),
+        agents=tuple(map(store.standing, query.declared.values())),
     )
 
 

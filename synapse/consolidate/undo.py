@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from synapse.core import operators_alone
 from synapse.errors import Conflict, NotFound
-from synapse.index import unfiled
+from synapse.index import deeds, unfiled
 from synapse.records import Pending, Record, filings
-from synapse.typed import TYPE_CHECKING, NamedTuple
+from synapse.typed import TYPE_CHECKING, Any, NamedTuple
 from synapse.workspace import CONSOLIDATOR, OPERATOR
 
 if TYPE_CHECKING:
@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 
 
 class Undone(NamedTuple):
-    """What was taken back, and what that did: the number of the undo, the entries that came back, those filed away."""
+    """What was taken back, and what that did: the number of the undo, the entries that came back, those filed away, the
+    reviews of reputation with whether they stand now."""
 
     what: str
     seq: int
     back: tuple[str, ...]
     away: tuple[str, ...]
+    reviews: tuple[tuple[int, bool], ...] = ()
 
 
 def undo(mem: Memory, what: str, *, once: str | None = None) -> Undone:
@@ -40,12 +42,24 @@ def undo(mem: Memory, what: str, *, once: str | None = None) -> Undone:
     there = {id: store.index.whereabouts(id) for id in moved}
     away = tuple(id for id, goes in moved.items() if goes and there[id] == "live")
     back = tuple(id for id, goes in moved.items() if not goes and there[id] == "archived")
-    if not away and not back:
+    stand = {record.seq: stands for record, stands in deeds.reviews(store.index.query)}
+    turned = {seq: not stood for record in reversed(acts) for seq, stood in _reviewed(record)}
+    reviews = tuple((seq, stands) for seq, stands in turned.items() if stand[seq] != stands)
+    if not away and not back and not reviews:
         raise Conflict(f"nothing to undo: {what} did nothing that still stands")
-    fields = {"what": what, "acts": [record.seq for record in acts], "back": list(back), "away": list(away)}
+    fields: dict[str, Any] = {
+        "what": what,
+        "acts": [record.seq for record in acts],
+        "back": list(back),
+        "away": list(away),
+    }
+    if reviews:
+        fields["reviews"] = list(map(list, reviews))
     done = store.log.append(Pending("undo", OPERATOR, fields), once=once)
     store.index.catch_up()
-    return Undone(what, done.seq, tuple(done.fields["back"]), tuple(done.fields["away"]))
+    given = done.fields
+    turned_back = tuple((seq, stands) for seq, stands in given.get("reviews", ()))
+    return Undone(what, done.seq, tuple(given["back"]), tuple(given["away"]), turned_back)
 
 
 def _named(store: Store, what: str) -> list[Record]:
@@ -81,7 +95,14 @@ def _with_made(acts: Sequence[Record], found: list[Record]) -> list[Record]:
 
 def _took_effect(record: Record) -> bool:
     """Whether it did anything to entries; what was staged did not, until it was approved."""
-    return bool(_filed_by(record)) and (record.kind != "entry" or record.id is not None)
+    return bool(_filed_by(record) or _reviewed(record)) and (record.kind != "entry" or record.id is not None)
+
+
+def _reviewed(record: Record) -> list[tuple[int, bool]]:
+    """The reviews that an act made, or turned: each with whether it stood from then on."""
+    if record.kind == "review":
+        return [(record.seq, True)]
+    return [(seq, stands) for seq, stands in record.fields.get("reviews", ())]
 
 
 def _filed_by(record: Record) -> list[tuple[str, bool]]:

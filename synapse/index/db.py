@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from synapse.errors import StoreError
 
-VERSION = "11"
+VERSION = "12"
 KEPT = 500
 _HERE = os.path.dirname(__file__)
 

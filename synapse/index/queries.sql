@@ -115,7 +115,7 @@ select seq - 1 from entries where at >= :at order by at limit 1
 
 -- name: version
 select (select max(nid) from namespaces), (select max(aid) from authors), (select max(num) from audiences),
-  (select max(seq) from agents)
+  (select max(seq) from agents), (select max(seq) from acts where kind in ('review', 'undo'))
 
 -- name: all_voids
 select seq from voids
@@ -522,6 +522,43 @@ select max(at) from entries where seq <= :seq
 -- name: busy
 select w.name, e.at / :day as day, count(*) from entries e join authors w on w.aid = e.aid
 where e.at >= :at group by w.name, day order by day, w.name
+
+-- name: lived
+select e.seq, t.id, w.name, e.expires, t.head from entries e join texts t on t.rec = e.rec join authors w on w.aid = e.aid
+where e.expires > :since and e.expires <= :until and e.kind = 0 and w.name <> :night
+  and not exists (select 1 from fates f where f.seq = e.seq) and not exists (select 1 from disputes p where p.seq = e.seq)
+  and not exists (select 1 from refs r join acts a on a.seq = r.seq
+    where r.id = t.id and a.kind = 'archive' and a.by <> :night and a.at < e.expires)
+
+-- name: superseded
+select e.seq, t.id, w.name, h.at, by.name, h.seq, t.head
+from entries h cross join fates f on f.hider = h.seq cross join entries e on e.seq = f.seq
+cross join texts t on t.rec = e.rec cross join authors w on w.aid = e.aid cross join authors by on by.aid = h.aid
+where h.at > :since and h.at <= :until and f.reason = 'superseded' and h.at < e.expires
+  and e.kind = 0 and w.name <> :night
+  and by.name not in (:night, w.name)
+
+-- name: critical_acts
+select e.seq, t.id, w.name, a.seq, a.at, a.by, a.kind, a.fields, t.head
+from entries e indexed by entries_critical cross join texts t on t.rec = e.rec cross join authors w on w.aid = e.aid
+cross join refs r on r.id = t.id cross join acts a on a.seq = r.seq
+where a.at > :since and a.at <= :until and a.kind in ('resolve', 'delivery') and a.by not in (:night, w.name)
+  and e.prio = 0 and e.kind = 0 and w.name <> :night
+
+-- name: citing
+select e.seq, e.at, w.name, t.head from entries e join texts t on t.rec = e.rec join authors w on w.aid = e.aid
+where e.at > :since and e.at <= :until and e.kind <> 1 and w.name <> :night
+  and (t.head like '%"related"%' or t.head like '%"derived_from"%')
+
+-- name: critical
+select e.seq, w.name, t.head from ids i join entries e on e.seq = i.seq join texts t on t.rec = e.rec
+join authors w on w.aid = e.aid where i.id = :id and e.prio = 0 and e.kind = 0
+
+-- name: seen_by
+select distinct agent from deliveries where entry = :id and state = 'rendered' and at <= :until order by agent
+
+-- name: reviews
+select seq, at, kind, by, fields from acts where kind in ('review', 'undo') order by seq
 
 -- name: of_night
 select a.seq, a.at, a.kind, a.by, null, a.fields from acts a where a.seq > :floor and a.by = :by

@@ -99,6 +99,7 @@ create table staged(rec integer primary key, at integer not null);
 
 -- Every record that is not an entry, and what it speaks of.
 create table acts(seq integer primary key, at integer not null, kind text not null, by text not null, fields text not null);
+create index acts_of_reviews on acts(seq) where kind in ('review', 'undo');
 create table refs(id text, seq integer, primary key(id, seq)) without rowid;
 create table agents(id text primary key, seq integer not null, fields text not null) without rowid;
 create table active(agent text primary key, at integer not null) without rowid;

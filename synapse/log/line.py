@@ -52,5 +52,11 @@ def entry_line(pending: Pending, at: int, id: str, n: int, once: str | None, ali
 
 def agent_pending(agent: Agent, by: str, was: Agent | None, how: str = "registered", sha: str | None = None) -> Pending:
     """The declaration of an agent, with what it was before, and the digest of the file that declares it."""
-    fields = {"agent": agent._asdict(), "how": how} | ({"was": was._asdict()} if was else {})
+    fields = {"agent": _declared(agent), "how": how} | ({"was": _declared(was)} if was else {})
     return Pending("agent", by, fields | ({"sha": sha} if sha else {}))
+
+
+def _declared(agent: Agent) -> dict[str, Any]:
+    fields = agent._asdict()
+    del fields["shift"]
+    return fields

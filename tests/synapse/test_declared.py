@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from synapse import declared
 from synapse.entry import PRIORITIES
 from synapse.errors import InvalidEntry, NewerProtocol
-from synapse.workspace import EMBEDDERS, PROTOCOL, Agent, Semantic, Settings, Skill, settled
+from synapse.workspace import EMBEDDERS, PROTOCOL, REPUTATION, Agent, Semantic, Settings, Skill, settled
 
 SPECIFICATION = """\
 # shared-memory/agents/{agent-id}.yaml
@@ -68,6 +68,7 @@ agents = st.builds(
     skills=st.lists(skills, max_size=2).map(tuple),
     review_required=st.booleans(),
     user=st.none() | texts,
+    shift=st.just(0),
 )
 scalars = texts | st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.sampled_from((0.85, -1.5, 2.0))
 keys = texts.filter(lambda text: text not in declared._SETTINGS and text != "<<")
@@ -101,6 +102,7 @@ workspaces = st.builds(
     sizes=st.dictionaries(component | st.just("api/*"), sizes, max_size=3).map(dict.items).map(tuple),
     quota=st.dictionaries(component, st.sampled_from(("5", "off")), max_size=3).map(dict.items).map(tuple),
     semantic=semantics,
+    reputation=st.sampled_from(REPUTATION),
     other=st.dictionaries(keys, values.filter(lambda value: depth(value) < 5), max_size=3).map(dict.items).map(tuple),
 )
 

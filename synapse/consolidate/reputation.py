@@ -1,0 +1,110 @@
+"""Reputation: what came of an agent's entries moves the authority that it writes with. Pure: deeds in, steps out.
+
+No agent moves its own: what counts is what others did, with what they were shown. Gains are bounded by time, not by how
+much is written: one for each day of a period, whatever fills it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from synapse.entry import SECOND
+from synapse.typed import NamedTuple
+from synapse.workspace import LEAST, MOST
+
+DAY = 86_400 * SECOND
+PERIOD = 30 * DAY
+LIVED, ACTED, SUPERSEDED = "lived to its time", "acted on", "superseded"
+WORTH = {LIVED: 1, ACTED: 5, SUPERSEDED: -2}
+
+
+class Deed(NamedTuple):
+    """What became of an agent's entry: when, by whom (nobody, where it just lived), who of all had been shown it, and
+    the records that say so."""
+
+    kind: str
+    agent: str
+    entry: str
+    at: int
+    by: str = ""
+    seen_by: tuple[str, ...] = ()
+    records: tuple[int, ...] = ()
+
+
+class Step(NamedTuple):
+    """What a deed moved, and why no more."""
+
+    deed: Deed
+    move: int
+    why: str
+
+
+def steps(deeds: Iterable[Deed], since: int, until: int, counted: Collection[tuple[str, str]] = ()) -> list[Step]:
+    """What each deed of a period moves. `counted` are the entries, with `gain` or `loss`, that moved it before.
+
+    A period has one gain for each whole day. An entry that lived takes that of its own day; a critical one that others
+    acted on is worth five, and takes any that are left. An entry gains once and loses once; another agent's
+    supersedings cost one loss a day.
+    """
+    within = sorted({deed for deed in deeds if since < deed.at <= until}, key=_order)
+    by_agent: dict[str, list[Deed]] = defaultdict(list)
+    for deed in within:
+        by_agent[deed.agent].append(deed)
+    days = max((until - since) // DAY, 1)
+    found = [step for own in by_agent.values() for step in _judged(own, since, days, set(counted))]
+    return sorted(found, key=lambda step: _order(step.deed))
+
+
+def moved(standing: int, found: Iterable[Step]) -> int:
+    """By how much these move a standing: never below LEAST, nor above MOST, and never back over where it stood."""
+    after = standing + sum(step.move for step in found)
+    return min(max(after, min(standing, LEAST)), max(standing, MOST)) - standing
+
+
+def _judged(deeds: Sequence[Deed], since: int, days: int, counted: set[tuple[str, str]]) -> Iterator[Step]:
+    """What one agent's deeds move. What is worth most is weighed last: it takes the days that are left."""
+    taken: set[int] = set()
+    losses: set[tuple[str, int]] = set()
+    acted = {deed.entry for deed in deeds if deed.kind == ACTED and not _void(deed)}
+    for deed in sorted(deeds, key=lambda deed: (deed.kind == ACTED, _order(deed))):
+        day = min((deed.at - since - 1) // DAY, days - 1)
+        sort = "loss" if deed.kind == SUPERSEDED else "gain"
+        why = _void(deed)
+        if not why and ((deed.entry, sort) in counted or (deed.kind == LIVED and deed.entry in acted)):
+            why = "counts once"
+        if why:
+            yield Step(deed, 0, why)
+        elif deed.kind == SUPERSEDED:
+            yield _loss(deed, day, losses)
+        else:
+            yield _gain(deed, day, days, taken)
+        counted.update({(deed.entry, sort)} if not why else ())
+
+
+def _void(deed: Deed) -> str:
+    """Why a deed counts for nothing at all."""
+    if deed.by == deed.agent:
+        return "its own act"
+    if not set(deed.seen_by) - {deed.agent}:
+        return "nobody else was shown it"
+    return ""
+
+
+def _loss(deed: Deed, day: int, losses: set[tuple[str, int]]) -> Step:
+    if (deed.by, day) in losses:
+        return Step(deed, 0, f"{deed.by} had superseded another on that day")
+    losses.add((deed.by, day))
+    return Step(deed, WORTH[SUPERSEDED], f"{SUPERSEDED} by {deed.by}")
+
+
+def _gain(deed: Deed, day: int, days: int, taken: set[int]) -> Step:
+    free = [each for each in (*range(day, days), *range(day)) if each not in taken]
+    got = free[: WORTH[ACTED]] if deed.kind == ACTED else [day] * (day in free)
+    taken.update(got)
+    why = f"{deed.kind} by {deed.by}" if deed.kind == ACTED else deed.kind
+    return Step(deed, len(got), why if len(got) == WORTH[deed.kind] else f"{why}; one gain a day")
+
+
+def _order(deed: Deed) -> tuple[int, str, str, str]:
+    return deed.at, deed.entry, deed.kind, deed.by
