@@ -1,27 +1,28 @@
-"""The shell of the Brain Suite: `brain-suite list`, `brain-suite run ID`."""
+"""The shell of the Brain Suite: one line read, one thing done, and its exit code.
+
+0: all gates met. 1: a gate missed, or a report that is not what its ledger says. 2: the harness could not do it.
+77: nothing was judged, for what it needs is not there; never to be counted as passed.
+"""
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from scenarios import ledger
-from scenarios.arms import ARMS
-from scenarios.batch import Order, played
-from scenarios.reading import BrokenScenario, find, library, load
-from scenarios.schema import Scenario
-
-GOOD, MISSED, BROKEN, SKIPPED = 0, 1, 2, 77
+from scenarios import compare, ledger, replay, report, running, verify
+from scenarios.reading import BrokenScenario, library, load
+from scenarios.running import BROKEN, GOOD, MISSED, Wanted
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     args = _arguments().parse_args(argv)
     try:
         code: int = args.act(args)
-    except (BrokenScenario, ledger.BrokenLedger, OSError) as error:
+    except (BrokenScenario, ledger.BrokenLedger, report.BrokenReport, OSError) as error:
         print(f"brain-suite: {error}", file=sys.stderr)
         return BROKEN
     except KeyboardInterrupt:
@@ -31,41 +32,61 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _list(args: argparse.Namespace) -> int:
     for id, text in library().items():
-        scenario = load(text)
-        print(f"{id:<28}{scenario.title}")
+        print(f"{id:<31}{load(text).title}")
     return GOOD
 
 
 def _run(args: argparse.Namespace) -> int:
-    named = list(library()) if args.scenario == "all" else [args.scenario]
+    names = list(library()) if args.scenario == "all" else [args.scenario]
+    arms = args.arms.split(",") if args.arms else None
     cell = dict(_pair(text) for text in args.set)
-    orders: list[Order] = []
-    for name in named:
-        scenario = load(find(name), cell)
-        arms = args.arms.split(",") if args.arms else list(scenario.arms)
-        orders += orders_of(scenario, name, arms, args.runs, args.seed, cell)
-    os.makedirs(args.out, exist_ok=True)
-    path = os.path.join(args.out, "ledger.jsonl.gz")
-    lines = [line for made in played(orders, args.jobs) for line in made]
-    ledger.write(path, lines)
-    print(f"{len(orders)} runs, {len(lines)} lines, sha256 {ledger.digest(lines)[:16]}: {path}")
+    wanted = Wanted(names, arms, args.runs, args.seed, cell, args.grid, args.full)
+    made = running.play(wanted, args.out, args.jobs, sys.stderr)
+    for line in running.shown(made, args.out):
+        print(line)
+    return running.code_of(made.table)
+
+
+def _report(args: argparse.Namespace) -> int:
+    _, made = verify.again(args.report, args.jobs)
+    folder = os.path.dirname(report.ledger_beside(args.report)) or "."
+    running.leave(made, folder)
+    for line in running.shown(made, folder):
+        print(line)
+    return running.code_of(made.table)
+
+
+def _verify(args: argparse.Namespace) -> int:
+    found = verify.differences(args.report, args.jobs)
+    for line in found:
+        print(line)
+    if found:
+        print(f"brain-suite: {len(found)} differences: the report is not what its ledger says", file=sys.stderr)
+        return MISSED
+    table = report.read(args.report)
+    figures = sum(map(len, table["metrics"].values()))
+    print(f"ok: {figures} figures of {table['run']['runs']} runs follow from the ledger {table['run']['ledger'][:16]}")
     return GOOD
 
 
-def orders_of(
-    scenario: Scenario, name: str, arms: Iterable[str], runs: int | None, seed: int | None, cell: Mapping[str, Any]
-) -> list[Order]:
-    """Every arm that can run, with the same seeds; for those that cannot, it is said why."""
-    found = []
-    for arm in arms:
-        if arm not in ARMS:
-            raise BrokenScenario(f"there is no arm {arm}; there are {', '.join(ARMS)}")
-        if why := ARMS[arm].missing():
-            print(f"{scenario.id}: {arm} is not available: {why}", file=sys.stderr)
-            continue
-        first = scenario.seed if seed is None else seed
-        found += [Order(name, arm, first + n, tuple(cell.items())) for n in range(runs or scenario.runs)]
-    return found
+def _compare(args: argparse.Namespace) -> int:
+    found = list(compare.changes(report.read(args.before), report.read(args.after), args.tolerance))
+    for change in found:
+        print(change.line)
+    worse = sum(change.worse for change in found)
+    print(f"{worse} worse, {len(found) - worse} better")
+    return MISSED if worse else GOOD
+
+
+def _replay(args: argparse.Namespace) -> int:
+    found = replay.report(args.traces)
+    if not found["policies"]:
+        raise BrokenScenario(f"{args.traces}: no recorded runs there: JSON objects with a `history`")
+    if args.json:
+        print(json.dumps(found, ensure_ascii=False, indent=1))
+    else:
+        print("\n".join(replay.table(found)))
+    return GOOD
 
 
 def _pair(text: str) -> tuple[str, Any]:
@@ -81,18 +102,44 @@ def _pair(text: str) -> tuple[str, Any]:
 def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="brain-suite", description="What coordination costs and saves, measured.")
     verbs = parser.add_subparsers(required=True, metavar="VERB")
-    verb = verbs.add_parser("list", help="the scenarios there are")
-    verb.set_defaults(act=_list)
-    verb = verbs.add_parser("run", help="play a scenario and write its ledger")
+
+    def verb(name: str, act: Callable[[argparse.Namespace], int], help: str) -> argparse.ArgumentParser:
+        made = verbs.add_parser(name, help=help, description=help)
+        made.set_defaults(act=act)
+        return made
+
+    verb("list", _list, "the scenarios there are")
+    _running(verb("run", _run, "play a scenario and report on it"))
+    jobs = verb("report", _report, "write a report again, from its ledger")
+    jobs.add_argument("report", metavar="REPORT", help="report.json, or the folder that it lies in")
+    _jobs(jobs)
+    jobs = verb("verify", _verify, "make every number of a report again from the ledger beside it")
+    jobs.add_argument("report", metavar="REPORT", help="report.json, or the folder that it lies in")
+    _jobs(jobs)
+    both = verb("compare", _compare, "what became worse from one report to another; exit code 1 where anything did")
+    both.add_argument("before", metavar="A")
+    both.add_argument("after", metavar="B")
+    both.add_argument("--tolerance", type=float, default=compare.TOLERANCE, metavar="X", help="default: %(default)s")
+    traces = verb("replay", _replay, "what a context policy would have cost and shown in recorded runs (L1)")
+    traces.add_argument("traces", metavar="TRACES", help="a folder of recorded runs: JSON objects with a `history`")
+    traces.add_argument("--json", action="store_true", help="everything, as JSON")
+    return parser
+
+
+def _running(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("scenario", metavar="ID|FILE|all")
     verb.add_argument("--arms", metavar="A,B", help="these arms; else those of the scenario")
     verb.add_argument("--runs", type=int, metavar="N", help="so many seeds; else as many as the scenario says")
     verb.add_argument("--seed", type=int, metavar="N", help="the first seed")
     verb.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="another value of a parameter")
+    verb.add_argument("--no-grid", dest="grid", action="store_false", help="the scenario's own parameters alone")
+    verb.add_argument("--full", action="store_true", help="as many runs in the cells of the grid")
     verb.add_argument("--out", default="brain-suite", metavar="DIR", help="where to; default: %(default)s")
+    _jobs(verb)
+
+
+def _jobs(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes")
-    verb.set_defaults(act=_run)
-    return parser
 
 
 if __name__ == "__main__":

@@ -62,6 +62,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -114,17 +115,27 @@ def write(path: str, lines: Iterable[str]) -> None:
         with open(path, "w", encoding="utf-8", newline="") as file:
             file.writelines(lines)
         return
-    with open(path, "wb") as raw, gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as packed:
+    with open(path, "wb") as raw, gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed:
         for line in lines:
             packed.write(line.encode())
 
 
+def lines(path: str) -> Iterator[str]:
+    """The lines of a ledger's file, one after another; BrokenLedger where it cannot be unpacked."""
+    try:
+        with (
+            gzip.open(path, "rt", encoding="utf-8", newline="\n")
+            if path.endswith(".gz")
+            else open(path, encoding="utf-8", newline="\n") as file
+        ):
+            yield from file
+    except (EOFError, zlib.error, gzip.BadGzipFile, UnicodeDecodeError) as error:
+        raise BrokenLedger(f"{path}: {type(error).__name__}: {error}") from error
+
+
 def read(path: str) -> list[Run]:
     """The runs of a ledger."""
-    with open(path, "rb") as file:
-        packed = file.read()
-    text = (gzip.decompress(packed) if path.endswith(".gz") else packed).decode()
-    return list(runs(text.splitlines()))
+    return list(runs(lines(path)))
 
 
 def runs(lines: Iterable[str]) -> Iterator[Run]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 from orchestrator.bill import COORDINATORS
 from orchestrator.ledger import COORDINATION, PLANNING
@@ -54,17 +54,20 @@ def measured(run: Run) -> Figures:
 
 def compared(run: Run, isolated: Run | None, broadcast: Run | None = None) -> Figures:
     """The figures of a run beside others of the same seed and cell."""
+    return beside(tally(run), isolated and tally(isolated), broadcast and tally(broadcast))
+
+
+def beside(own: Figures, isolated: Figures | None, broadcast: Figures | None = None) -> Figures:
+    """The same, from what each was tallied to."""
     found: Figures = {}
-    own = tally(run)
     if isolated is not None:
-        base = tally(isolated)
-        found["net_saving"] = 1 - own["tokens"] / base["tokens"]
+        found["net_saving"] = 1 - own["tokens"] / isolated["tokens"]
         for suffix in ("", "_unique"):
-            if base[f"work{suffix}"]:
+            if isolated[f"work{suffix}"]:
                 spent = own[f"memory{suffix}"] + own[f"planning{suffix}"]
-                found[f"co_ref{suffix}"] = spent / base[f"work{suffix}"]
+                found[f"co_ref{suffix}"] = spent / isolated[f"work{suffix}"]
     if broadcast is not None:
-        found["saving_vs_broadcast"] = 1 - own["tokens"] / tally(broadcast)["tokens"]
+        found["saving_vs_broadcast"] = 1 - own["tokens"] / broadcast["tokens"]
     return found
 
 
@@ -266,28 +269,47 @@ def _first_shown(run: Run) -> dict[tuple[str, str], int]:
 # -- Waking ------------------------------------------------------------------------------------------------------------
 
 
+class Wake(NamedTuple):
+    """An entry and somebody it was for. With a session when it was written: the seconds, and the prompts of its own,
+    until it was shown; without, or where it never was: None."""
+
+    shown: bool
+    seconds: float | None = None
+    turns: int | None = None
+
+
+def wakes(run: Run) -> list[Wake]:
+    """Who was to be told of what, and was it; but for those who had no prompt before it was replaced."""
+    rendered = {(event["id"], event["agent"]): event for event in run.of("wake_rendered")}
+    replaced = {id: event["t"] for event in reversed(run.of("write")) for id in event["supersedes"]}
+    place = {id(event): number for number, event in enumerate(run.events)}
+    prompts, lives, found = run.of("prompt"), _lives(run), []
+    for write in (event for event in run.of("write") if event["for"]):
+        begun = place[id(write)]
+        for agent in write["for"]:
+            own = [event for event in prompts if event["agent"] == agent and place[id(event)] > begun]
+            event = rendered.get((write["id"], agent))
+            if event is None:
+                if own and own[0]["t"] < replaced.get(write["id"], 1 << 60):
+                    found.append(Wake(False))
+            elif any(since < write["t"] < until for since, until in lives.get(agent, ())):
+                between = sum(place[id(prompt)] < place[id(event)] for prompt in own)
+                found.append(Wake(True, (event["t"] - write["t"]) / 1_000, 1 + between))
+            else:
+                found.append(Wake(True))
+    return found
+
+
 def _waking(run: Run) -> Figures:
     writes = {event["id"]: event for event in run.of("write") if event["for"]}
     if not writes:
         return {}
-    rendered = {(event["id"], event["agent"]): event for event in run.of("wake_rendered")}
-    replaced = {id: event["t"] for event in reversed(run.of("write")) for id in event["supersedes"]}
-    place = {id(event): number for number, event in enumerate(run.events)}
-    prompts, lives = run.of("prompt"), _lives(run)
-    delivered, waits, turns = [], [], []
-    for name, write in writes.items():
-        for agent in write["for"]:
-            later = [event["t"] for event in prompts if event["agent"] == agent and place[id(event)] > place[id(write)]]
-            event = rendered.get((name, agent))
-            if event is None and (not later or later[0] >= replaced.get(name, 1 << 60)):
-                continue  # it had no prompt any more, or the entry was replaced before it had one
-            delivered.append(event is not None)
-            if event is not None and any(since < write["t"] < until for since, until in lives[agent]):
-                waits.append((event["t"] - write["t"]) / 1_000)
-                between = range(place[id(write)], place[id(event)])
-                turns.append(1 + sum(prompt["agent"] == agent and place[id(prompt)] in between for prompt in prompts))
-    found = _share("wake_delivery", delivered) | {"wake_duplicates": float(len(run.of("duplicate_wake")))}
+    told = wakes(run)
+    found = _share("wake_delivery", (wake.shown for wake in told))
+    found["wake_duplicates"] = float(len(run.of("duplicate_wake")))
+    waits = [wake.seconds for wake in told if wake.seconds is not None]
     if waits:
+        turns = [wake.turns for wake in told if wake.turns is not None]
         found |= {"wake_latency": fmean(waits), "wake_latency_max": max(waits), "wake_turns": fmean(turns)}
     return found | _wake_precision(run, writes)
 

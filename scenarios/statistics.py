@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from itertools import combinations, product
+from operator import itemgetter
 from statistics import NormalDist, fmean, median
 from typing import NamedTuple
 
@@ -34,11 +36,32 @@ def interval(values: Sequence[float], seed: int = 0, level: float = 0.95) -> Int
     mean = fmean(values)
     if min(values) == max(values):
         return Interval(mean, mean, mean)
-    draw = random.Random(seed)
-    drawn = sorted(fmean(draw.choices(values, k=len(values))) for _ in range(RESAMPLES))
+    size = len(values)
+    drawn = sorted(sum(pick(values)) / size for pick in _picks(size, seed))
     bias, speed = _bias(drawn, mean), _acceleration(values)
     ends = (_end(drawn, bias, speed, _NORMAL.inv_cdf(tail)) for tail in ((1 - level) / 2, (1 + level) / 2))
     return Interval(mean, *ends)
+
+
+@lru_cache(64)
+def _picks(size: int, seed: int) -> list[Callable[[Sequence[float]], tuple[float, ...]]]:
+    """Samples with replacement, each as what takes it out of as many values; of two or more."""
+    draw = random.Random(seed)
+    return [itemgetter(*draw.choices(range(size), k=size)) for _ in range(RESAMPLES)]
+
+
+def ratio(ours: Sequence[float], theirs: Sequence[float], seed: int = 0, level: float = 0.95) -> Interval:
+    """The sum of ours by the sum of theirs, with the bootstrap's percentiles over pairs; NaN where theirs sum to 0."""
+    whole = sum(theirs)
+    if not whole:
+        return Interval(math.nan, math.nan, math.nan)
+    value = sum(ours) / whole
+    if len(ours) < 2:
+        return Interval(value, value, value)
+    pairs = ((sum(pick(ours)), sum(pick(theirs))) for pick in _picks(len(ours), seed))
+    drawn = sorted(one / other if other else math.inf for one, other in pairs)
+    last = len(drawn) - 1
+    return Interval(value, drawn[round((1 - level) / 2 * last)], drawn[round((1 + level) / 2 * last)])
 
 
 def _bias(drawn: Sequence[float], mean: float) -> float:

@@ -1,0 +1,80 @@
+"""What is played of a scenario: which arms, in which cells, under which seeds. Plays nothing.
+
+The scenario's own parameters are played by every arm, each cell of its grid by the arm that is gated, the isolated
+one and those that a gate names; a cell with a team of another size by those that a team's size is looked at for, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any
+
+from scenarios.arms import ARMS
+from scenarios.batch import Order
+from scenarios.reading import BrokenScenario, load
+from scenarios.schema import Scenario
+
+BASE = "isolated"
+COMPARED = ("broadcast", "manager")  # how these grow with a team is what the others are held against
+IN_A_CELL = 10  # runs of a cell of the grid, where there is no --full
+
+
+def cells(scenario: Scenario) -> list[dict[str, Any]]:
+    """The cells of its grid, in which something differs from the scenario's own parameters; each once."""
+    found: list[dict[str, Any]] = []
+    for axis in scenario.grid:
+        for values in product(*(_listed(each) for each in axis.values())):
+            cell = {name: value for name, value in zip(axis, values, strict=True) if scenario.params[name] != value}
+            if cell and cell not in found:
+                found.append(cell)
+    return found
+
+
+def _listed(values: Any) -> Sequence[Any]:
+    return values if isinstance(values, list) else [values]
+
+
+def planned(
+    text: str,
+    name: str,
+    arms: Sequence[str] | None = None,
+    runs: int | None = None,
+    seed: int | None = None,
+    cell: Mapping[str, Any] | None = None,
+    *,
+    grid: bool = True,
+    full: bool = False,
+) -> Iterator[Order]:
+    """The runs of a scenario's text. Arms that cannot run are left out: `missing` says why."""
+    own = dict(cell or {})
+    scenario = load(text, own)
+    chosen = available(scenario, arms)
+    first, most = scenario.seed if seed is None else seed, runs or scenario.runs
+    for arm in chosen:
+        yield from (Order(name, arm, first + n, tuple(own.items())) for n in range(most))
+    for each in cells(scenario) if grid else ():
+        there = own | each
+        least = most if full else min(most, IN_A_CELL)
+        for arm in _in_cell(scenario, load(text, there), each, chosen):
+            yield from (Order(name, arm, first + n, tuple(there.items())) for n in range(least))
+
+
+def _in_cell(scenario: Scenario, changed: Scenario, cell: Mapping[str, Any], arms: Sequence[str]) -> list[str]:
+    named = {gate.arm for gate in scenario.gates} | {scenario.gated, BASE}
+    if len(cell) == 1 and len(changed.agents) != len(scenario.agents):
+        named |= set(COMPARED)
+    return [arm for arm in arms if arm in named]
+
+
+def available(scenario: Scenario, arms: Sequence[str] | None = None) -> list[str]:
+    """Those of the arms that can run."""
+    for arm in arms or ():
+        if arm not in ARMS:
+            raise BrokenScenario(f"there is no arm {arm}; there are {', '.join(ARMS)}")
+    return [arm for arm in arms or scenario.arms if arm in ARMS and ARMS[arm].missing() is None]
+
+
+def missing(arms: Iterable[str]) -> dict[str, str]:
+    """Which arms cannot run, and why."""
+    return {arm: why for arm in arms if arm in ARMS and (why := ARMS[arm].missing())}

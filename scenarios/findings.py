@@ -1,0 +1,254 @@
+"""From samples to what a report says: figures with intervals, comparisons, verdicts, and from where on memory pays.
+
+Pure: samples and thresholds in, tables of plain values out, the same on every machine: numbers are rounded to nine
+digits, and chance has fixed seeds. Whoever has the ledger can make all of it again, which is what `verify` does.
+
+A figure's key is its arm, `view`; in a cell of the grid with the cell behind it, `view@n=6`; where a report tells of
+several scenarios with the scenario before it, `telephone/view`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from scenarios import metrics, statistics
+from scenarios.samples import Sample
+from scenarios.schema import OPERATORS, PARAMETERS
+from scenarios.statistics import Interval
+
+ISOLATED, BROADCAST = "isolated", "broadcast"
+MARGIN = 0.02  # by how much success may fall, and memory still count as no worse
+DIGITS = 9
+Key = tuple[str, str, str]  # scenario, cell, arm
+Table = dict[str, Any]
+HOLDS: Mapping[str, Callable[[float, float], bool]] = {
+    "==": lambda value, limit: math.isclose(value, limit, abs_tol=1e-9),
+    ">=": lambda value, limit: value >= limit - 1e-12,
+    "<=": lambda value, limit: value <= limit + 1e-12,
+    ">": lambda value, limit: value > limit,
+    "<": lambda value, limit: value < limit,
+}
+assert set(HOLDS) == set(OPERATORS)
+
+
+class Threshold(NamedTuple):
+    """What a figure of a scenario has to be, in this arm."""
+
+    scenario: str
+    text: str
+    metric: str
+    arm: str
+    op: str
+    limit: float
+
+    def met(self, value: float) -> bool:
+        return HOLDS[self.op](value, self.limit)
+
+
+class Findings(NamedTuple):
+    """What is said of the runs: each a part of report.json."""
+
+    metrics: Table
+    comparisons: list[Table]
+    verdicts: list[Table]
+    break_even: list[Table]
+
+
+class Study:
+    """Samples by scenario, cell and arm, in the order of their seeds; pairs are runs of one seed."""
+
+    def __init__(self, samples: Iterable[Sample]) -> None:
+        self.cells: dict[Key, list[Sample]] = {}
+        for each in samples:
+            self.cells.setdefault((each.scenario, each.name, each.arm), []).append(each)
+        for group in self.cells.values():
+            group.sort(key=lambda each: each.seed)
+        self.scenarios = list(dict.fromkeys(scenario for scenario, _, _ in self.cells))
+        self._figures: dict[Key, dict[str, Interval]] = {}
+
+    def key(self, scenario: str, cell: str, arm: str) -> str:
+        """How a report calls it."""
+        before = f"{scenario}/" if len(self.scenarios) > 1 else ""
+        return f"{before}{arm}@{cell}" if cell else f"{before}{arm}"
+
+    def names(self, scenario: str) -> list[str]:
+        """Its cells, in the order in which they were played."""
+        return list(dict.fromkeys(cell for which, cell, _ in self.cells if which == scenario))
+
+    def base(self, scenario: str) -> str:
+        """The cell that the others vary: the first; empty where it is the scenario's own parameters."""
+        return next(iter(self.names(scenario)), "")
+
+    def arms(self, scenario: str, cell: str | None = None) -> list[str]:
+        where = self.base(scenario) if cell is None else cell
+        return [arm for which, place, arm in self.cells if (which, place) == (scenario, where)]
+
+    def of(self, scenario: str, arm: str, cell: str | None = None) -> list[Sample]:
+        return self.cells.get((scenario, self.base(scenario) if cell is None else cell, arm), [])
+
+    def varied(self, scenario: str, cell: str) -> set[str]:
+        """The parameters in which a cell differs from the one that it varies."""
+        cells = {name: set(group[0].cell) for (which, name, _), group in self.cells.items() if which == scenario}
+        return {name for name, _ in cells[cell] ^ cells[self.base(scenario)]}
+
+    def gated(self, scenario: str) -> str | None:
+        return next(
+            (arm for (which, _, arm), found in self.cells.items() if which == scenario and found[0].gated), None
+        )
+
+    def pairs(self, scenario: str, arm: str, other: str, cell: str | None = None) -> list[tuple[Sample, Sample]]:
+        """The runs of both arms that have the same seed."""
+        others = {each.seed: each for each in self.of(scenario, other, cell)}
+        return [(each, others[each.seed]) for each in self.of(scenario, arm, cell) if each.seed in others]
+
+    def figures(self, scenario: str, arm: str, cell: str | None = None) -> dict[str, Interval]:
+        """Every figure of an arm in a cell, with its interval."""
+        key = scenario, self.base(scenario) if cell is None else cell, arm
+        if key not in self._figures:
+            self._figures[key] = self._measured(*key)
+        return self._figures[key]
+
+    def _measured(self, scenario: str, cell: str, arm: str) -> dict[str, Interval]:
+        group = self.of(scenario, arm, cell)
+        values: dict[str, list[float]] = {}
+        for row in self.rows(scenario, arm, cell):
+            for name, value in row.items():
+                values.setdefault(name, []).append(value)
+        found = {name: statistics.interval(each) for name, each in sorted(values.items())}
+        if "success" in values:
+            found["success"] = statistics.proportion(round(sum(values["success"])), len(values["success"]))
+        done = [float(each.done) for each in group]
+        for name, what in (("tokens_per_success", "tokens"), ("usd_per_success", "usd")):
+            if name in found and "usd" in values:
+                found[name] = statistics.ratio(values[what], done)
+        for name, other in (("net_saving", ISOLATED), ("saving_vs_broadcast", BROADCAST)):
+            if name in found:
+                found[name] = self.saving(scenario, arm, other, cell)
+        return {name: each for name, each in found.items() if math.isfinite(each.value)}
+
+    def rows(self, scenario: str, arm: str, cell: str | None = None) -> list[dict[str, float]]:
+        """The figures of each run, with those that need another arm of its seed."""
+        tallies = [{each.seed: each.tally for each in self.of(scenario, name, cell)} for name in (ISOLATED, BROADCAST)]
+        return [
+            each.figures | metrics.beside(each.tally, *(tally.get(each.seed) for tally in tallies))
+            for each in self.of(scenario, arm, cell)
+        ]
+
+    def saving(self, scenario: str, arm: str, other: str, cell: str | None = None) -> Interval:
+        """1 - T ÷ T of the other arm, by the geometric mean over pairs."""
+        pairs = self.pairs(scenario, arm, other, cell)
+        own, theirs = zip(*((one.tally["tokens"], two.tally["tokens"]) for one, two in pairs), strict=True)
+        return statistics.saving(own, theirs)
+
+
+def found(study: Study, thresholds: Sequence[Threshold]) -> Findings:
+    return Findings(
+        _metrics(study),
+        [each for scenario in study.scenarios for each in _comparisons(study, scenario)],
+        [_verdict(study, each) for each in thresholds],
+        [each for scenario in study.scenarios for each in _break_even(study, scenario)],
+    )
+
+
+def rounded(value: float) -> float:
+    """So that a number is the same on every machine, and every digit of it counts."""
+    return float(f"{value:.{DIGITS}g}")
+
+
+def _told(value: Interval) -> Table:
+    return {name: rounded(each) for name, each in value._asdict().items()}
+
+
+def _metrics(study: Study) -> Table:
+    table: Table = {}
+    for scenario, cell, arm in study.cells:
+        rows = study.rows(scenario, arm, cell)
+        table[study.key(scenario, cell, arm)] = {
+            name: {**_told(value), "n": sum(name in row for row in rows)}
+            for name, value in study.figures(scenario, arm, cell).items()
+        }
+    return table
+
+
+def _comparisons(study: Study, scenario: str) -> list[Table]:
+    """Every arm beside the isolated one, by pairs: tokens, and whether success is no worse."""
+    made = [
+        _compared(study, scenario, arm)
+        for arm in study.arms(scenario)
+        if arm != ISOLATED and study.pairs(scenario, arm, ISOLATED)
+    ]
+    together = statistics.holm({str(each["arm"]): float(each["p"]) for each in made})
+    return [each | {"p_holm": rounded(together[each["arm"]])} for each in made]
+
+
+def _compared(study: Study, scenario: str, arm: str) -> Table:
+    pairs, saving = study.pairs(scenario, arm, ISOLATED), study.saving(scenario, arm, ISOLATED)
+    ratios = [math.log(one.tally["tokens"] / two.tally["tokens"]) for one, two in pairs]
+    ours, theirs = ([pair[side].figures.get("task_success", 0.0) for pair in pairs] for side in (0, 1))
+    success = statistics.non_inferior(ours, theirs, MARGIN)
+    flips = _flips(study, scenario, arm, "net_saving", lambda there: (there.value > 0) != (saving.value > 0))
+    return {
+        "scenario": scenario, "arm": arm, "against": ISOLATED, "n": len(pairs), "saving": _told(saving),
+        "p": rounded(statistics.p_value(ratios)), "success_difference": rounded(success.difference),
+        "success_lo": rounded(success.lo), "no_worse": success.holds, "fragile": bool(flips), "flips": flips,
+    }  # fmt: skip
+
+
+def _flips(study: Study, scenario: str, arm: str, metric: str, other: Callable[[Interval], bool]) -> list[str]:
+    """The cells of the sensitivity grid in which a figure says the opposite."""
+    found = ((cell, study.figures(scenario, arm, cell).get(metric)) for cell in sensitivity(study, scenario))
+    return [cell for cell, value in found if value is not None and other(value)]
+
+
+def _verdict(study: Study, threshold: Threshold) -> Table:
+    """Whether a threshold is met. `met` is null where its arm was not played; `runs_met` are the runs that meet it
+    one by one; `flips` are the cells of the sensitivity grid in which it comes out the other way."""
+    scenario, arm, metric = threshold.scenario, threshold.arm, threshold.metric
+    table: Table = {"scenario": scenario, "gate": threshold.text, "arm": arm, "metric": metric}
+    if not study.of(scenario, arm):
+        return table | {"met": None, "why": f"{arm} was not played", "fragile": False, "flips": []}
+    value = study.figures(scenario, arm).get(metric)
+    if value is None:
+        return table | {"met": False, "why": "nothing was measured", "fragile": False, "flips": []}
+    met = threshold.met(value.value)
+    rows = [row[metric] for row in study.rows(scenario, arm) if metric in row]
+    flips = _flips(study, scenario, arm, metric, lambda there: threshold.met(there.value) != met)
+    return table | _told(value) | {
+        "n": len(rows), "runs_met": sum(map(threshold.met, rows)), "met": met, "fragile": bool(flips), "flips": flips,
+    }  # fmt: skip
+
+
+def sensitivity(study: Study, scenario: str) -> list[str]:
+    """The cells in which nothing differs but how agents read, use tools and think, or what things cost."""
+    others = [cell for cell in study.names(scenario) if cell != study.base(scenario)]
+    return [cell for cell in others if study.varied(scenario, cell) <= set(PARAMETERS)]
+
+
+def surface(study: Study, scenario: str) -> list[str]:
+    """The first cell, and those in which only the scenario's own parameters differ: the team's size, say."""
+    return [cell for cell in study.names(scenario) if not study.varied(scenario, cell) & set(PARAMETERS)]
+
+
+def _break_even(study: Study, scenario: str) -> list[Table]:
+    """For each of the other parameters of the surface, the smallest team from which on memory pays: the lower end of
+    the saving's interval is above 0 there, and for every larger team. Null where there is none."""
+    arm, teams = study.gated(scenario), dict[tuple[tuple[str, Any], ...], list[tuple[int, Interval]]]()
+    for cell in surface(study, scenario) if arm else ():
+        group, pairs = study.of(scenario, arm or "", cell), study.pairs(scenario, arm or "", ISOLATED, cell)
+        if pairs:
+            rest = tuple(pair for pair in group[0].cell if pair[0] != "n")
+            teams.setdefault(rest, []).append((group[0].team, study.saving(scenario, arm or "", ISOLATED, cell)))
+    if len({team for sizes in teams.values() for team, _ in sizes}) < 2:
+        return []
+    return [_from_where(scenario, arm or "", dict(rest), sorted(sizes)) for rest, sizes in teams.items()]
+
+
+def _from_where(scenario: str, arm: str, where: Table, sizes: Sequence[tuple[int, Interval]]) -> Table:
+    smallest = None
+    for team, saving in reversed(sizes):
+        if saving.lo <= 0:
+            break
+        smallest = team
+    return {"scenario": scenario, "arm": arm, "where": where, "team": smallest, "teams": [team for team, _ in sizes]}

@@ -1,0 +1,84 @@
+"""A report as Markdown, to be pasted where people read. What it says stands in the report already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from scenarios.findings import Table
+from scenarios.meanings import meaning
+from scenarios.report import LEVELS, ONLY_CHANCE, Report
+from scenarios.words import figure, gate, pays, percent
+
+# What stands in the table of arms, in this order, where any arm has it.
+COLUMNS = (
+    "tokens", "net_saving", "task_success", "co_memory", "co_plan", "co_task", "co_total", "co_ref", "co_memory_unique",
+    "usd", "tokens_per_success", "redundancy", "needed_recall", "view_recall", "context_reduction", "fidelity",
+    "stale_after_delivery", "wake_latency", "fact_retention",
+)  # fmt: skip
+
+
+def lines(report: Report) -> Iterator[str]:
+    run = report.table["run"]
+    yield from ("# Brain Suite", "", f"**{run['level']}**: {LEVELS[run['level']]}.", "")
+    if run["level"] == "L0":
+        yield from (ONLY_CHANCE, "")
+    for scenario in report.study.scenarios:
+        yield from _scenario(report, scenario)
+    yield from _warnings(report.table["warnings"])
+    yield from ("## What was run", "")
+    yield f"{run['runs']} runs, counted in {run['tokenizer']} ({run['counting']}), version {run['version']}"
+    yield f"(commit {run.get('git') or 'unknown'}). Ledger sha256 `{run['ledger']}`; configuration `{run['config']}`."
+    yield "`brain-suite verify` makes every number here again from the ledger."
+
+
+def _scenario(report: Report, scenario: str) -> Iterator[str]:
+    told = report.table["scenarios"][scenario]
+    yield from (f"## {told['title']}", "", f"`{scenario}`. {told['shows']}", "")
+    yield from grid(("gate", "arm", "value [95 %]", "runs that meet it", "verdict"), _gates(report, scenario))
+    arms = report.study.arms(scenario)
+    base = report.study.base(scenario)
+    rows = {arm: report.table["metrics"][report.study.key(scenario, base, arm)] for arm in arms}
+    columns = [name for name in COLUMNS if any(name in row for row in rows.values())]
+    yield from grid(("arm", "n", *columns), ((arm, str(len(report.study.of(scenario, arm))),
+                    *(figure(name, row.get(name)) for name in columns)) for arm, row in rows.items()))  # fmt: skip
+    yield from (f"* {name}: {meaning(name)}" for name in columns)
+    yield ""
+    yield from _beside(report, scenario)
+
+
+def _gates(report: Report, scenario: str) -> Iterator[Sequence[str]]:
+    for each in report.table["verdicts"]:
+        if each["scenario"] == scenario:
+            yield gate(each)
+
+
+def _beside(report: Report, scenario: str) -> Iterator[str]:
+    rows = [each for each in report.table["comparisons"] if each["scenario"] == scenario]
+    if rows:
+        yield from ("Beside the isolated arm, pair by pair (p by flipped signs, for all arms together by Holm):", "")
+        head = ("arm", "n", "saved [95 %]", "p", "success, difference", "no worse by 2 points", "fragile")
+        yield from grid(head, map(_comparison, rows))
+    found = [pays(each) for each in report.table["break_even"] if each["scenario"] == scenario]
+    if found:
+        yield from ("From where on memory pays:", "", *(f"* {each}" for each in found), "")
+
+
+def _comparison(each: Table) -> Sequence[str]:
+    return (
+        each["arm"], str(each["n"]), figure("net_saving", each["saving"]), f"{each['p_holm']:.4f}",
+        percent(each["success_difference"]), "yes" if each["no_worse"] else "no", ", ".join(each["flips"]) or "no",
+    )  # fmt: skip
+
+
+def _warnings(warnings: Sequence[str]) -> Iterator[str]:
+    if warnings:
+        yield from ("## What to know before believing this", "", *(f"* {each}" for each in warnings), "")
+
+
+def grid(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """A table; nothing where there are no rows."""
+    listed = list(rows)
+    if listed:
+        yield from (f"| {' | '.join(head)} |", f"|{'---|' * len(head)}")
+        yield from (f"| {' | '.join(row)} |" for row in listed)
+        yield ""

@@ -1,0 +1,64 @@
+"""Whether a report says what its ledger says: everything that follows from the ledger is made again and compared.
+
+Nothing of the report is believed but its thresholds, and these are compared with the scenario's own where its file is
+one of the library's and has not changed since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from scenarios import report, samples
+from scenarios.findings import Table
+from scenarios.reading import library, load
+from scenarios.report import Report
+
+PARTS = ("metrics", "comparisons", "verdicts", "break_even", "warnings")
+
+
+def again(path: str, jobs: int = 1) -> tuple[Table, Report]:
+    """A report as it lies there, and as it follows from the ledger beside it."""
+    table, beside = report.read(path), report.ledger_beside(path)
+    run = {name: value for name, value in table["run"].items() if name in ("level", "git", "version", "command")}
+    digest = report.digest_of(beside)
+    return table, report.made(
+        samples.of_file(beside, jobs), table["scenarios"], report.thresholds_in(table), digest, run
+    )
+
+
+def differences(path: str, jobs: int = 1) -> list[str]:
+    """Where the report and its ledger disagree; empty where they do not."""
+    table, made = again(path, jobs)
+    found = [] if set(table) == set(made.table) else [f"parts: {', '.join(sorted(set(table) ^ set(made.table)))}"]
+    for part in ("run", *PARTS):
+        found += different(part, table.get(part), made.table[part])
+    return found + list(_other_thresholds(table, made))
+
+
+def different(where: str, told: Any, is_so: Any) -> Iterator[str]:
+    """Every place in which two trees of plain values differ."""
+    if isinstance(told, dict) and isinstance(is_so, dict):
+        for name in dict.fromkeys((*told, *is_so)):
+            if name not in told or name not in is_so:
+                yield f"{where}.{name}: {'is missing' if name in is_so else 'does not follow from the ledger'}"
+            else:
+                yield from different(f"{where}.{name}", told[name], is_so[name])
+    elif isinstance(told, list) and isinstance(is_so, list) and len(told) == len(is_so):
+        for number, (one, other) in enumerate(zip(told, is_so, strict=True)):
+            yield from different(f"{where}[{number}]", one, other)
+    elif type(told) is not type(is_so) or told != is_so:
+        yield f"{where}: {told!r} in the report, {is_so!r} by the ledger"
+
+
+def _other_thresholds(table: Table, made: Report) -> Iterator[str]:
+    """Thresholds that are not those of the scenario that was played."""
+    played = {(group[0].scenario, group[0].digest) for group in made.study.cells.values()}
+    known = {scenario.id: scenario for scenario in map(load, library().values())}
+    for name, digest in sorted(played):
+        if name not in table["scenarios"] or table["scenarios"][name]["digest"] != digest:
+            yield f"scenarios.{name}: is not the scenario that was played"
+        elif name in known and known[name].digest == digest:
+            own = [each._asdict() for each in report.thresholds_of(known[name])]
+            told = [each for each in table["thresholds"] if each["scenario"] == name]
+            yield from different(f"thresholds of {name}", told, own)

@@ -1,0 +1,59 @@
+"""How figures, verdicts and break-even points are put into words, alike in every form of a report. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from scenarios.findings import Table
+
+MARKS = {True: "met", False: "**missed**", None: "not played"}
+# Figures that are no shares: how they are written.
+_PLAIN = {
+    "usd": "${:.3f}", "usd_per_success": "${:.3f}", "seconds": "{:,.0f} s", "exposure": "{:.1f} s",
+    "wake_latency": "{:.1f} s", "wake_latency_max": "{:.1f} s",
+    "turns": "{:,.1f}", "growth": "{:+,.0f}", "wake_turns": "{:.2f}",
+}  # fmt: skip
+_COUNTS = ("tokens", "tokens_unique", "tokens_discounted", "tokens_per_success", "discoveries", "lost_results",
+           "wake_duplicates", "lost_writes")  # fmt: skip
+
+
+def amount(name: str, value: float) -> str:
+    """A figure as it is read: a share in percent, tokens with commas."""
+    if name in _PLAIN:
+        return _PLAIN[name].format(value)
+    if name in _COUNTS or name.startswith(("tokens.", "probe.")):
+        return f"{value:,.0f}" if value == round(value) or abs(value) >= 100 else f"{value:,.2f}"
+    return percent(value)
+
+
+def percent(value: float) -> str:
+    digits = 0 if abs(value) >= 0.995 or abs(value) in (0.0, 0.5) else 1
+    return f"{value:.{digits}%}"
+
+
+def figure(name: str, told: Mapping[str, float] | None) -> str:
+    """A figure with its interval, where it has any width."""
+    if told is None:
+        return "–"
+    value, lo, hi = (amount(name, told[end]) for end in ("value", "lo", "hi"))
+    return value if lo == hi else f"{value} [{lo}, {hi}]"
+
+
+def gate(verdict: Table) -> Sequence[str]:
+    """A verdict in cells: gate, arm, value, runs, verdict."""
+    mark = MARKS[verdict["met"]] + (" (fragile)" if verdict["fragile"] else "")
+    if "value" not in verdict:
+        return verdict["gate"], verdict["arm"], "–", "–", f"{mark}: {verdict['why']}"
+    runs = f"{verdict['runs_met']} of {verdict['n']}"
+    return verdict["gate"], verdict["arm"], figure(verdict["metric"], verdict), runs, mark
+
+
+def pays(each: Mapping[str, Any]) -> str:
+    """From where on memory pays."""
+    where = ", ".join(f"{name} {value}" for name, value in each["where"].items() if name != "n")
+    where = f" at {where}" if where else ""
+    teams = ", ".join(map(str, each["teams"]))
+    if each["team"] is None:
+        return f"{each['arm']}{where}: it does not pay at any size that was played ({teams})"
+    return f"{each['arm']}{where}: it pays from {each['team']} agents on (of {teams})"

@@ -1,0 +1,237 @@
+"""Reports: every number follows from the ledger, and whoever changes one is found out."""
+
+import gzip
+import json
+import random
+import shutil
+
+import jsonschema
+import pytest
+
+from scenarios import __main__ as shell
+from scenarios import course, findings, ledger, reading, report, running, samples, verify
+from scenarios.findings import Study, Threshold
+from scenarios.samples import Sample
+from scenarios.statistics import Interval
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A report of four arms, and of what comes of less careful reading."""
+    found = tmp_path_factory.mktemp("report")
+    arms = "isolated,broadcast,manager,shipped"
+    asked = ["run", "landing_pages", "--runs", "2", "--arms", arms, "--out", str(found)]
+    assert shell.main([*asked, "--no-grid", "--jobs", "1"]) in (0, 1)
+    return found
+
+
+@pytest.fixture
+def copy(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "copy")
+    return tmp_path / "copy"
+
+
+def test_what_lies_there_is_what_the_ledger_says(folder, capsys):
+    assert verify.differences(str(folder)) == []
+    assert shell.main(["verify", str(folder / "report.json")]) == 0
+    assert "follow from the ledger" in capsys.readouterr().out
+
+
+def test_it_has_the_form_that_the_schema_says(folder):
+    table = report.read(str(folder))
+    jsonschema.validate(table, report.schema())
+    table["metrics"]["shipped"]["tokens"]["worst"] = 1
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(table, report.schema())
+
+
+def digits(text, part):
+    """Where in a report's text the digits of a part stand."""
+    begin = text.index(f'\n "{part}"')
+    end = text.index("\n },\n" if part == "metrics" else "\n ],\n", begin)
+    return [place for place in range(begin, end) if text[place].isdigit() and number(text, place)]
+
+
+def number(text, place):
+    """Whether a digit belongs to a number, and not to a name."""
+    return text[text.rindex("\n", 0, place) : place].count('"') % 2 == 0
+
+
+def test_any_digit_that_is_changed_is_found(copy):
+    path = copy / "report.json"
+    text, draw = path.read_text(), random.Random(5)
+    _, made = verify.again(str(copy))
+    places = digits(text, "metrics") + digits(text, "comparisons") + digits(text, "verdicts")
+    assert len(places) > 3_000
+    for place in draw.sample(places, 300):
+        changed = json.loads(text[:place] + str(int(text[place]) % 9 + 1) + text[place + 1 :])
+        assert any(
+            list(verify.different(part, changed[part], made.table[part]))
+            for part in ("metrics", "comparisons", "verdicts")
+        ), text[place - 60 : place + 5]
+
+
+def test_a_changed_figure_fails_the_command(copy, capsys):
+    table = report.read(str(copy))
+    table["metrics"]["shipped"]["co_memory"]["hi"] += 1e-9
+    report.write(str(copy), report.REPORT, report.dump(table))
+    assert shell.main(["verify", str(copy)]) == 1
+    assert "metrics.shipped.co_memory.hi" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda table: table["metrics"].pop("manager"),
+        lambda table: table["metrics"]["shipped"].pop("tokens"),
+        lambda table: table["metrics"].update(better={}),
+        lambda table: table["verdicts"][0].update(met=False),
+        lambda table: table["warnings"].clear(),
+        lambda table: table["thresholds"][0].update(limit=0.5),
+        lambda table: table["thresholds"].pop(),
+        lambda table: table["run"].update(tokenizer="cl100k_base"),
+        lambda table: table["run"]["n"].update(shipped=30),
+        lambda table: table["scenarios"]["landing_pages"].update(digest="0"),
+    ],
+)
+def test_whatever_else_is_changed_is_found(copy, change):
+    table = report.read(str(copy))
+    change(table)
+    report.write(str(copy), report.REPORT, report.dump(table))
+    assert verify.differences(str(copy))
+
+
+def test_a_changed_ledger_is_found(copy):
+    path = copy / report.LEDGER
+    lines = gzip.decompress(path.read_bytes()).decode().splitlines(keepends=True)
+    at = next(n for n, line in enumerate(lines) if '"kind":"completion"' in line)
+    for changed in (lines[:at] + lines[at + 1 :], [*lines[:at], lines[at].replace('"t":', '"t": '), *lines[at + 1 :]]):
+        ledger.write(str(path), changed)
+        assert verify.differences(str(copy))
+
+
+def test_a_ledger_that_is_cut_off_is_an_error(copy):
+    path = copy / report.LEDGER
+    path.write_bytes(path.read_bytes()[:-200])
+    assert shell.main(["verify", str(copy)]) == 2
+
+
+def test_it_is_made_again_from_its_ledger(copy, folder):
+    for name in (report.TEXT,):
+        (copy / name).unlink()
+    assert shell.main(["report", str(copy), "--jobs", "1"]) in (0, 1)
+    assert (copy / report.TEXT).read_bytes() == (folder / report.TEXT).read_bytes()
+    assert (copy / report.REPORT).read_bytes() == (folder / report.REPORT).read_bytes()
+
+
+def test_many_processes_find_the_same(folder, monkeypatch):
+    monkeypatch.setattr(samples, "FEW", 1)
+    path = str(folder / report.LEDGER)
+    assert list(samples.of_file(path, 2)) == list(samples.of_file(path, 1))
+
+
+# -- What is found of samples whose truth is known ---------------------------------------------------------------------
+
+
+def made(arm, seed, tokens, cell=(), *, team=6, success=1.0, gated=False, scenario="trial"):
+    tally = {f"{part}{how}": float(tokens) for part in ("work", "memory", "planning", "tokens")
+             for how in ("", "_unique", "_discounted")}  # fmt: skip
+    figures = {"tokens": float(tokens), "task_success": success, "usd": 1.0, "success": float(success == 1)}
+    return Sample(scenario, "d", arm, tuple(cell), seed, gated, "o200k_base", "exact", team, 3, figures, tally)
+
+
+def pairs(saving, cell=(), **more):
+    for seed in range(10):
+        base = 1_000 + 37 * seed
+        yield made("isolated", seed, base, cell, **more)
+        yield made("view", seed, base * (1 - saving), cell, gated=True, **more)
+
+
+def test_a_saving_is_that_of_pairs():
+    study = Study(pairs(0.4))
+    assert study.saving("trial", "view", "isolated") == pytest.approx((0.4, 0.4, 0.4))
+    (found,) = findings.found(study, ()).comparisons
+    assert (found["arm"], found["saving"]["value"]) == ("view", 0.4)
+    assert found["p"] == found["p_holm"] == pytest.approx(2 / 2**10)
+    assert found["no_worse"]
+    assert not found["fragile"]
+
+
+def test_a_saving_that_costs_success_is_told():
+    samples = list(pairs(0.4))
+    worse = [each._replace(figures=each.figures | {"task_success": 0.9}) if each.arm == "view" else each
+             for each in samples]  # fmt: skip
+    study = Study(worse)
+    parts = findings.found(study, ())
+    assert not parts.comparisons[0]["no_worse"]
+    assert any("may lose success" in warning for warning in report.warnings(study, {}, parts))
+
+
+def test_what_flips_within_the_grid_is_fragile():
+    cells = {0.9: 0.1, 0.7: -0.1}
+    study = Study([*pairs(0.4), *(each for p, saving in cells.items() for each in pairs(saving, (("p_read", p),)))])
+    parts = findings.found(study, [Threshold("trial", "net_saving >= 0.05", "net_saving", "view", ">=", 0.05)])
+    assert parts.verdicts[0]["met"]
+    assert parts.verdicts[0]["flips"] == parts.comparisons[0]["flips"] == ["p_read=0.7"]
+
+
+def test_what_differs_with_the_team_is_no_fragility():
+    study = Study([*pairs(0.4), *pairs(-0.2, (("n", 3),), team=3)])
+    assert findings.found(study, ()).comparisons[0]["fragile"] is False
+
+
+def test_from_where_on_it_pays():
+    sizes = {3: -0.2, 6: 0.1, 10: -0.01, 20: 0.2, 30: 0.4}
+    cells = [each for n, saving in sizes.items() for each in pairs(saving, (("n", n),), team=n)]
+    never = [each for n in (3, 6) for each in pairs(-0.1, (("n", n), ("overlap", 0.0)), team=n)]
+    found = findings.found(Study([*pairs(0.3, team=25), *cells, *never]), ()).break_even
+    assert [(each["where"], each["team"]) for each in found] == [({}, 20), ({"overlap": 0.0}, None)]
+    assert found[0]["teams"] == [3, 6, 10, 20, 25, 30]
+
+
+def test_a_gate_whose_arm_was_not_played_is_neither_met_nor_missed():
+    gate = Threshold("trial", "tokens < 5[shipped]", "tokens", "shipped", "<", 5)
+    parts = findings.found(Study(pairs(0.1)), [gate])
+    assert parts.verdicts[0]["met"] is None
+    assert running.code_of({"verdicts": parts.verdicts}) == 77
+    absent = findings.found(Study(pairs(0.1)), [gate._replace(arm="view", metric="poison")])
+    assert absent.verdicts[0]["met"] is False
+    assert running.code_of({"verdicts": absent.verdicts}) == 1
+
+
+def test_names_say_which_scenario_only_where_there_are_several():
+    one, two = Study(pairs(0.1)), Study([*pairs(0.1), *pairs(0.2, scenario="other")])
+    assert set(findings.found(one, ()).metrics) == {"isolated", "view"}
+    assert set(findings.found(two, ()).metrics) == {"trial/isolated", "trial/view", "other/isolated", "other/view"}
+
+
+def test_every_digit_of_a_number_counts():
+    assert findings.rounded(1 / 3) == 0.333333333
+    assert Interval(1, 2, 3)._asdict() == {"value": 1, "lo": 2, "hi": 3}
+
+
+# -- What is played ----------------------------------------------------------------------------------------------------
+
+
+def test_every_arm_plays_the_same_seeds():
+    orders = list(course.planned(reading.find("landing_pages"), "landing_pages", ["isolated", "view"], 3, grid=False))
+    assert [(order.arm, order.seed) for order in orders] == [(a, s) for a in ("isolated", "view") for s in (7, 8, 9)]
+
+
+def test_cells_of_the_grid_are_played_by_those_that_are_compared():
+    text = reading.find("redundant_discovery")
+    orders = [order for order in course.planned(text, "redundant_discovery") if order.cell]
+    by_cell = {}
+    for order in orders:
+        by_cell.setdefault(order.cell, set()).add(order.arm)
+    assert by_cell[("tool_use", 0.3),] == {"isolated", "view_capsule"}
+    assert by_cell[("n", 6),] == {"isolated", "view_capsule", "broadcast", "manager"}
+    assert {len([o for o in orders if o.cell == cell and o.arm == "isolated"]) for cell in by_cell} == {10}
+    full = list(course.planned(text, "redundant_discovery", full=True))
+    assert sum(order.cell == (("n", 6),) and order.arm == "isolated" for order in full) == 30
+    assert not any(("n", 20) in order.cell and len(order.cell) == 1 for order in orders), "that is its own"
+
+
+def test_an_arm_that_there_is_not_is_an_error(capsys):
+    assert shell.main(["run", "landing_pages", "--arms", "telepathy"]) == 2
+    assert "there is no arm telepathy" in capsys.readouterr().err
