@@ -5,38 +5,9 @@ A verb's module is imported when the verb is called, so that reading an entry ne
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-
-from synapse.typed import NamedTuple
-
-
-class Verb(NamedTuple):
-    """A verb. `code` names the module of {program}.cli with the functions `{name}` and `{name}_options`."""
-
-    name: str
-    group: str
-    code: str
-    summary: str
-    example: str
-    program: str = "synapse"
-
-    @property
-    def function(self) -> str:
-        return "import_" if self.name == "import" else self.name.replace("-", "_")
-
-    @property
-    def options(self) -> str:
-        return self.name.replace("-", "_") + "_options"
-
-
-class Program(NamedTuple):
-    """What a shell command can do: its verbs, those that a spawned run may not call, and what its help says."""
-
-    name: str
-    verbs: Mapping[str, Verb]
-    operators: frozenset[str]
-    overview: Callable[[], str]
-
+from synapse.cli.program import Program as Program
+from synapse.cli.program import Verb as Verb
+from synapse.cli.program import listed as listed
 
 GROUPS = {
     "write": "Write and read",
@@ -161,6 +132,27 @@ _TABLE = (
         "mailing",
         "how many messages an agent has not read",
         "synapse poll --agent nova",
+    ),
+    Verb(
+        "recent",
+        "know",
+        "timing",
+        "what was written lately, of every kind",
+        "synapse recent --agent nova --since 2h --kind message,fact",
+    ),
+    Verb(
+        "what-did",
+        "know",
+        "timing",
+        "what an agent wrote, decided and ran",
+        "synapse what-did eng-backend --since yesterday",
+    ),
+    Verb(
+        "timeline",
+        "know",
+        "timing",
+        "how a project went: plans, decisions, status, blockers, runs",
+        "synapse timeline brain-suite --since 7d",
     ),
     Verb(
         "unread",
@@ -363,16 +355,6 @@ def overview() -> str:
     """What `synapse --help` says."""
     lines = ["usage: synapse [--root DIR] [--json] VERB ...", "", "Shared memory for teams of agents.", ""]
     return "\n".join([*lines, *listed(GROUPS, _TABLE), *_FOOT])
-
-
-def listed(groups: Mapping[str, str], table: Iterable[Verb]) -> list[str]:
-    """The verbs of a help text, by what they are for."""
-    lines: list[str] = []
-    for key, title in groups.items():
-        lines.append(f"{title}:")
-        lines += [f"  {verb.name:<12} {verb.summary}" for verb in table if verb.group == key]
-        lines.append("")
-    return lines
 
 
 _FOOT = (

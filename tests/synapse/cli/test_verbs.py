@@ -19,7 +19,8 @@ def test_every_verb_there_should_be():
     assert set(VERBS) == set(
         "init register write read view search watch unread log audit agents resolve approve reject vouch"
         " archive restore verify repair rebuild doctor export import backup completion ack tell defrag"
-        " undo stats send inbox poll threads thread remember atom link forget why embed reputation".split()
+        " undo stats send inbox poll threads thread remember atom link forget why embed reputation"
+        " recent what-did timeline".split()
     )
 
 

@@ -1,0 +1,45 @@
+"""What a shell command is made of: its verbs, and how they are listed. Values; imports no verb."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from synapse.typed import NamedTuple
+
+
+class Verb(NamedTuple):
+    """A verb. `code` names the module of {program}.cli with the functions `{name}` and `{name}_options`."""
+
+    name: str
+    group: str
+    code: str
+    summary: str
+    example: str
+    program: str = "synapse"
+
+    @property
+    def function(self) -> str:
+        return "import_" if self.name == "import" else self.name.replace("-", "_")
+
+    @property
+    def options(self) -> str:
+        return self.name.replace("-", "_") + "_options"
+
+
+class Program(NamedTuple):
+    """What a shell command can do: its verbs, those that a spawned run may not call, and what its help says."""
+
+    name: str
+    verbs: Mapping[str, Verb]
+    operators: frozenset[str]
+    overview: Callable[[], str]
+
+
+def listed(groups: Mapping[str, str], table: Iterable[Verb]) -> list[str]:
+    """The verbs of a help text, by what they are for."""
+    lines: list[str] = []
+    for key, title in groups.items():
+        lines.append(f"{title}:")
+        lines += [f"  {verb.name:<12} {verb.summary}" for verb in table if verb.group == key]
+        lines.append("")
+    return lines
