@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from scenarios import compare, ledger, replay, report, running, verify
+from scenarios import compare, ledger, replay, report, retrieval, running, verify
 from scenarios.reading import BrokenScenario, library, load
 from scenarios.running import BROKEN, GOOD, MISSED, Wanted
 
@@ -123,6 +123,8 @@ def _arguments() -> argparse.ArgumentParser:
     traces = verb("replay", _replay, "what a context policy would have cost and shown in recorded runs (L1)")
     traces.add_argument("traces", metavar="TRACES", help="a folder of recorded runs: JSON objects with a `history`")
     traces.add_argument("--json", action="store_true", help="everything, as JSON")
+    about = "how much of the evidence for questions memory finds in recorded conversations (L1)"
+    retrieval.options(verb("retrieval", retrieval.run, about))
     return parser
 
 

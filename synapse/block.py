@@ -79,14 +79,14 @@ def _quoted(text: str) -> str:
 def _source(entry: Entry) -> str:
     """Who said it, in terms that the text of an entry cannot change."""
     trust = "" if entry.trust == "local" else f", {entry.trust}"
-    return f"from: {_name(entry.author)}, authority {entry.authority}{trust}"
+    return f"from: {named(entry.author)}, authority {entry.authority}{trust}"
 
 
 def _disputed(entry: Entry) -> str:
     return f", disputed with {', '.join(entry.disputed)}" if entry.disputed else ""
 
 
-def _name(author: str) -> str:
+def named(author: str) -> str:
     """An id as it is; anything else that a dropped file claims as its author in quotes, on one line."""
     if ns.is_component(author):
         return author

@@ -6,18 +6,21 @@ poses as anything else. Whatever is wrong with a call is told as text: nothing t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from synapse import block
 from synapse.clock import seconds
 from synapse.entry import PRIORITIES, Entry
 from synapse.errors import InvalidEntry, SynapseError
+from synapse.page import Hit, Hits
 from synapse.seat import Seat
 from synapse.typed import Any, NamedTuple
 
 CAPSULE = 2_048  # bytes
 PAGE = 20
-HITS = 8
+HITS = 40
+QUOTED = 320  # characters of one entry in what is found
 
 Arguments = Mapping[str, Any]
 
@@ -159,8 +162,7 @@ def _memory_search(seat: Seat, given: Arguments, _: str | None) -> str:
     hits = seat.search(given["query"], limit=HITS)
     if not hits:
         return "Nothing that you may see matches these words."
-    blocks = [block.whole(hit.entry._replace(body=hit.excerpt)).text for hit in hits]
-    return _capsule(blocks, hits.ranked, "use more words; read an id for the whole text")
+    return _recalled(hits, given["query"])
 
 
 def _claim(seat: Seat, given: Arguments, once: str | None) -> str:
@@ -218,6 +220,48 @@ def _capsule(blocks: Sequence[str], total: int, advice: str) -> str:
             break
         size, shown = size + len(text.encode()), shown + 1
     return "".join(blocks[:shown]) + foot(shown)
+
+
+def _recalled(hits: Hits, query: str) -> str:
+    """What was found, as much as there is room for. What most of it has in common is said once, in the head; where
+    one entry differs, it says so."""
+    common = Counter(_where(hit.entry) for hit in hits).most_common(1)[0][0]
+    year = Counter(seconds(hit.entry.at)[:4] for hit in hits).most_common(1)[0][0]
+    head = f"({', '.join(common)}; {year}, UTC)\n"
+    kept: list[str] = []
+    room = CAPSULE - len(head.encode()) - len(_foot(len(hits), len(hits)).encode())
+    for hit in hits:
+        text = _fact(hit.entry, common, year, _quote(hit, query))
+        if (size := len(text.encode())) <= room:
+            kept.append(text)
+            room -= size
+    return head + "".join(kept) + (_foot(len(kept), len(hits)) if len(kept) < len(hits) else "")
+
+
+def _foot(shown: int, of: int) -> str:
+    return f"({shown} of the {of} best shown; read an id for the whole text)\n"
+
+
+def _where(entry: Entry) -> tuple[str, str, str]:
+    return f"[{entry.namespace}]", f"authority {entry.authority}", f"trust {entry.trust}"
+
+
+def _fact(entry: Entry, common: tuple[str, ...], year: str, quote: str) -> str:
+    at = seconds(entry.at)[:16].removeprefix(f"{year}-")
+    own = [mine for mine, theirs in zip(_where(entry), common, strict=True) if mine != theirs]
+    disputed = f" disputed with {', '.join(entry.disputed)}" if entry.disputed else ""
+    apart = f" ({', '.join(own)})" if own else ""
+    return f"- {entry.id} {block.named(entry.author)} {at}{apart}{disputed}\n  > {quote}\n"
+
+
+def _quote(hit: Hit, query: str) -> str:
+    from synapse.index.search import excerpt
+    from synapse.index.terms import sought
+
+    flat = " ".join(hit.body.split())
+    if len(flat) > QUOTED:
+        flat, _ = excerpt(hit.body, frozenset(sought(query)), QUOTED)
+    return block.escaped(flat)
 
 
 def _cut(text: str) -> str:

@@ -1,0 +1,153 @@
+"""Retrieval, on conversations written for it; on the recorded ones where they lie."""
+
+import json
+import os
+
+import pytest
+
+from scenarios import __main__ as shell
+from scenarios import retrieval
+from scenarios.retrieval import Answer, load, measure, read, recall, report
+from synapse import clock, tools
+
+RECORDED = os.path.join(os.path.dirname(__file__), "../../../shared/data/locomo/locomo-dev.json")
+
+KITCHEN = [
+    ("Ida", "Where did you hide the spare fuse box key?"),
+    ("Olaf", "Behind the blue teapot."),
+    ("Ida", "And the ladder?"),
+    ("Olaf", "In the cellar, under the stairs."),
+]
+GARDEN = [
+    ("Olaf", "I planted forty tulips today."),
+    ("Ida", "Lovely, my roses have greenfly again."),
+    ("Olaf", "Try soap water."),
+]
+
+
+def session(turns, number):
+    return [{"speaker": who, "dia_id": f"D{number}:{n}", "text": text} for n, (who, text) in enumerate(turns, 1)]
+
+
+def sample(id="talk-1"):
+    garden = session(GARDEN, 2)
+    garden[0] |= {"blip_caption": "a photo of a flower bed", "query": "tulip bed"}
+    return {
+        "sample_id": id,
+        "conversation": {
+            "speaker_a": "Ida",
+            "session_1": session(KITCHEN, 1),
+            "session_1_date_time": "1:56 pm on 8 May, 2023",
+            "session_2": garden,
+            "session_2_date_time": "9:05 am on 25 May, 2023",
+            "session_3_date_time": "9:05 am on 26 May, 2023",
+        },
+        "qa": [
+            {"question": "Where is the key of the fuse box?", "evidence": ["D1:2"], "category": 4},
+            {"question": "When did Olaf plant tulips?", "evidence": ["D2:1; D9:9"], "category": 2},
+            {"question": "What helps against greenfly on roses?", "evidence": ["D2:2", "D2:3"], "category": 1},
+            {"question": "Nobody knows", "evidence": [], "category": 3},
+            {"question": "Nor this", "evidence": ["D7:1"], "category": 3},
+        ],
+    }
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "talks.json"
+    path.write_text(json.dumps([sample("talk-1"), sample("talk-2")]), encoding="utf-8")
+    return str(path)
+
+
+def test_turns_have_their_times_and_questions_their_evidence(path):
+    first, second = read(path)
+    assert [turn.id for turn in first.turns] == ["D1:1", "D1:2", "D1:3", "D1:4", "D2:1", "D2:2", "D2:3"]
+    assert clock.seconds(first.turns[1].at) == "2023-05-08T13:57:00Z"
+    assert first.turns[4].text == "I planted forty tulips today. [a photo of a flower bed / tulip bed]"
+    assert [(each.category, sorted(each.evidence)) for each in first.questions] == [
+        ("single-hop", ["D1:2"]),
+        ("temporal", ["D2:1"]),
+        ("multi-hop", ["D2:2", "D2:3"]),
+    ]
+    assert second.id == "talk-2"
+
+
+def test_turns_become_messages_of_threads(path, tmp_path):
+    conversations = read(path)
+    loaded = load(str(tmp_path / "w"), conversations)
+    with loaded.mem:
+        entries = [loaded.seat.get(id) for id in loaded.turns]
+        assert {entry.kind for entry in entries} == {"message"}
+        assert len({entry.more["thread"] for entry in entries}) == 4
+        assert [(entry.author, entry.body) for entry in entries[:2]] == [
+            ("ida", KITCHEN[0][1]),
+            ("olaf", KITCHEN[1][1]),
+        ]
+        assert entries[0].timestamp.startswith("2023-05-08T13:56")
+        assert loaded.mem.verify().ok
+
+
+def test_what_is_found_is_counted(path, tmp_path):
+    found = measure(read(path), str(tmp_path / "keep"))
+    assert set(retrieval.FIGURES) <= set(found)
+    assert found["R@5"] == found["R@20"] == found["capsule"] == 1.0
+    assert 0 < found["mrr"] <= 1.0
+    assert set(found["by_category"]) == {"single-hop", "temporal", "multi-hop"}
+    assert found["questions"] == 6
+    assert found["turns"] == 14
+    assert found["one_workspace"]["R@20"] == 1.0
+    assert sorted(os.listdir(tmp_path / "keep")) == ["all-in-one", "talk-1", "talk-2"]
+
+
+def test_another_conversation_s_turn_is_no_evidence():
+    wanted = {("a", "D1:1"), ("a", "D1:2")}
+    assert recall([("a", "D1:1"), ("b", "D1:2")], wanted) == 0.5
+    assert recall([], wanted) == 0.0
+
+
+def test_figures_fall_when_nothing_is_found():
+    good = Answer("temporal", dict.fromkeys(retrieval.FIGURES, 1.0), 0.002, 1.0)
+    bad = Answer("multi-hop", dict.fromkeys(retrieval.FIGURES, 0.0), 0.004, 1.0)
+    found = report([good, bad, bad, bad], [bad, good])
+    assert found["R@10"] == 0.25
+    assert found["by_category"]["multi-hop"]["R@10"] == 0.0
+    low, high = found["intervals"]["R@10"]
+    assert low <= 0.25 <= high
+    assert found["one_workspace"]["rarest first costs in R@10"] == 0.5
+    assert found["milliseconds"]["p99"] == 4.0
+
+
+def test_the_capsule_is_what_the_tool_says(path, tmp_path, monkeypatch):
+    monkeypatch.setattr(tools, "CAPSULE", 150)
+    found = measure(read(path), str(tmp_path / "w"))
+    assert found["capsule"] < 0.5
+    assert found["R@5"] == 1.0
+
+
+def test_the_command_prints_a_table_or_json(path, tmp_path, capsys):
+    assert shell.main(["retrieval", path, "--keep", str(tmp_path / "kept")]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("6 questions about 14 turns\n")
+    assert all(len(line) <= 80 for line in told.splitlines())
+    assert retrieval.main([path, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["R@20"] == 1.0
+    assert retrieval.main([path, "--keep", str(tmp_path / "kept")]) == 2
+    assert "not empty" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '[{"sample_id": "x"}]', '[{"sample_id": "x", "conversation": 3}]'])
+def test_a_file_of_something_else_is_refused(tmp_path, capsys, text):
+    path = tmp_path / "broken.json"
+    path.write_text(text, encoding="utf-8")
+    assert retrieval.main([str(path)]) == 2
+    assert "retrieval:" in capsys.readouterr().err
+    assert retrieval.main([str(tmp_path / "missing.json")]) == 2
+
+
+@pytest.mark.skipif(not os.path.exists(RECORDED), reason="the recorded conversations are not here")
+def test_recorded_conversations_reach_the_goals(tmp_path):
+    found = measure(read(RECORDED)[:2], str(tmp_path))
+    assert found["R@5"] >= 0.65
+    assert found["R@10"] >= 0.74
+    assert found["R@20"] >= 0.81
+    assert found["capsule"] >= 0.74
