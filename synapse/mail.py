@@ -13,7 +13,7 @@ from synapse.entry import Draft, Entry, words
 from synapse.errors import Conflict, Forbidden, InvalidEntry, NotFound
 from synapse.index import mailbox
 from synapse.index.query import Query
-from synapse.message import ACTIVE, ARCHIVED, CLOSED, STATUSES, Message, Thread, attachment
+from synapse.message import ACTIVE, ARCHIVED, CLOSED, STATUSES, Message, Thread, attachment, said_at
 from synapse.records import Pending
 from synapse.seat import Names, Seat
 from synapse.typed import Any
@@ -273,7 +273,9 @@ class Mail:
             first, last = ends[row.first], ends[row.last]
             status = CLOSED if row.closed else ACTIVE if row.live else ARCHIVED
             subject = row.subject or first.more.get("subject")
-            found.append(Thread(row.id, subject, first.author, first.at, last.at, row.total, status, row.tags))
+            found.append(
+                Thread(row.id, subject, first.author, said_at(first), said_at(last), row.total, status, row.tags)
+            )
         return found
 
     def _told(self, entries: Sequence[Entry]) -> list[Message]:
@@ -289,7 +291,7 @@ class Mail:
         first, now = entry, self.store.clock()
         while first.replaces and (older := self.store.index.entry(first.replaces[0], now)) is not None:
             first = older
-        return first.at, None if first is entry else entry.at
+        return said_at(first), None if first is entry else entry.at
 
 
 def _own(

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from synapse.clock import iso
+from synapse.clock import iso, micros
 from synapse.entry import Entry
 from synapse.errors import InvalidEntry, NotFound
 from synapse.typed import Any, NamedTuple
@@ -81,6 +81,14 @@ class Thread(NamedTuple):
     total: int
     status: str
     tags: tuple[str, ...] = ()
+
+
+def said_at(entry: Entry) -> int:
+    """When it was first said: where it was taken over from elsewhere, that stands in `when`."""
+    try:
+        return entry.at if entry.when is None else micros(entry.when)
+    except InvalidEntry:
+        return entry.at
 
 
 def attachment(given: str | Mapping[str, Any]) -> Mapping[str, Any]:
