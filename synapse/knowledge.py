@@ -151,7 +151,8 @@ def tagged(body: str) -> list[tuple[str, str]]:
     found = []
     for line in body.split("\n"):
         tag, _, text = line.strip().partition(" ")
-        if (tag in _TAGS or tag == "@atom") and text.strip():
+        parts = [part for part in text.split("|") if part.strip()]
+        if (tag in _TAGS and text.strip()) or (tag == "@atom" and len(parts) in (3, 4)):
             found.append((tag, text.strip()))
     return found
 
@@ -160,9 +161,7 @@ def _kept(me: Seat, message: Entry, place: int, tag: str, text: str) -> Entry:
     made = bytes.fromhex(sha256(f"{message.id} {place}".encode()))  # from the message: the second time it is taken
     how = {"scope": _reached(me, message), "to": message.addressees, "cites": (message.id,), "source": "synapse"}
     if tag == "@atom":
-        parts = [part.strip() for part in text.split("|")]
-        if len(parts) not in (3, 4):
-            raise InvalidEntry("write @atom subject | action | outcome | consequences", line=f"@atom {text}")
+        parts = [part.strip() for part in text.split("|") if part.strip()]
         return atom(me, *parts, **how, id=new_id(ATOM, made))  # type: ignore[arg-type]
     weight = 2.0 if tag == "@decision" else 1.0
     return remember(
@@ -187,20 +186,22 @@ def _reached(me: Seat, message: Entry) -> str:
 
 
 def summarise(me: Seat, messages: Sequence[Entry], text: str | None = None) -> Entry:
-    """Leave a fact of what a thread came to: the caller's text, or the lines of its messages that say the most."""
+    """Leave a fact of what a thread came to: the caller's text, or the lines of its messages that say the most. Only
+    who was told of every message sees it."""
     if not messages:
         raise InvalidEntry("a thread without messages has nothing to sum up")
     subject = next((each.more["subject"] for each in messages if "subject" in each.more), "")
     if text is None:
         said = [Said(each.author, each.body) for each in messages]
         text = "\n".join(condense(said, subject, upper_bound, _SUMMARY).pieces)
-    addressed = {each.addressees for each in messages}
-    to = addressed.pop() if len(addressed) == 1 else (f"agent:{me.id}",)
+    heard = [{*each.addressees, f"agent:{each.author}"} for each in messages if each.addressees != ("all",)]
+    to = sorted(set[str].intersection(*heard)) or [f"agent:{me.id}"] if heard else "all"
     head = f"{subject}: " if subject else ""
+    scope = "agent" if heard else _reached(me, messages[0])
+    cites = tuple(each.id for each in messages)
     return remember(
-        me, f"{head}{text}", scope="agent", to=to, categories=("summary",), importance=2.0, source="synapse",
-        cites=tuple(each.id for each in messages),
-    )  # fmt: skip
+        me, f"{head}{text}", scope=scope, to=to, categories=("summary",), importance=2.0, source="synapse", cites=cites
+    )
 
 
 # -- below -----------------------------------------------------------------------------------------

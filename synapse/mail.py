@@ -19,6 +19,8 @@ from synapse.seat import Names, Seat
 from synapse.typed import Any
 from synapse.workspace import OPERATOR, Agent
 
+_SUMMED = 500  # so many messages of a thread go into its summary at most
+
 
 class Mail:
     """An agent's mail. The operator reads everybody's, and sends with `Memory.tell`."""
@@ -163,8 +165,14 @@ class Mail:
         found = self._told(mailbox.history(query, self._reader(), thread, now, cursor, max(limit, 0), place))
         return sorted(found, key=lambda message: message.created)  # a new version stands where the first one stood
 
-    def close(self, thread: str) -> Thread:
-        """Say that a thread is done: it takes no more messages until it is reopened."""
+    def close(self, thread: str, *, summary: str | bool = False) -> Thread:
+        """Say that a thread is done: it takes no more messages until it is reopened. It leaves a fact for those whom it
+        reached, where `summary` is its text, or True: then the lines of its messages that say the most."""
+        if summary:
+            from synapse import knowledge
+
+            said = [each.entry for each in self.history(thread, _SUMMED)]
+            knowledge.summarise(self.seat, said, summary if isinstance(summary, str) else None)
         return self._set(thread, "close", closed=True)
 
     def reopen(self, thread: str) -> Thread:
@@ -202,6 +210,10 @@ class Mail:
             id=kinds.new_id(kinds.MESSAGE, self.store.draw(6)), kind=kinds.MESSAGE, more=more,
         )  # fmt: skip
         entry = self.seat.write(draft, once=once)
+        if "@" in body and not replaces:
+            from synapse import knowledge
+
+            knowledge.harvest(self.seat, entry)
         return Message(entry, entry.at, None) if not entry.replaces else self._told([entry])[0]
 
     def _query(self) -> Query:

@@ -130,6 +130,7 @@ def thread_options(parser: Options) -> None:
     add("--limit", type=number, default=100, metavar="N", help="the newest so many; else 100")
     add("--before", metavar="ID", help="only what came before this message")
     add("--close", action="store_true", help="it is done: no more messages")
+    add("--summary", metavar="TEXT", help="with --close: the fact that it leaves; auto: the lines that say the most")
     add("--reopen", action="store_true", help="it is not")
     add("--tag", action="append", metavar="T,...", help="tag it")
     add("--untag", action="append", metavar="T,...", help="take tags off it")
@@ -138,7 +139,7 @@ def thread_options(parser: Options) -> None:
 
 def thread(call: Call) -> None:
     args = call.args
-    if args.close or args.reopen or args.tag or args.untag or args.rename is not None:
+    if args.close or args.reopen or args.tag or args.untag or (args.rename, args.summary) != (None, None):
         changed = _changed(Mail(call.actor()), args)
         call.show(lambda: {"thread": thread_columns(changed)}, lambda: listed(changed))
         return
@@ -151,6 +152,8 @@ def thread(call: Call) -> None:
 
 
 def _changed(mail: Mail, args: Any) -> Thread:
+    if args.summary is not None and not args.close:
+        raise Usage("--summary is of a thread that is closed: give --close too")
     if args.close and args.reopen:
         raise Usage("--close or --reopen, not both")
     if args.tag or args.untag:
@@ -158,7 +161,7 @@ def _changed(mail: Mail, args: Any) -> Thread:
     if args.rename is not None:
         mail.rename(args.id, args.rename)
     if args.close:
-        mail.close(args.id)
+        mail.close(args.id, summary=args.summary == "auto" or args.summary or False)
     if args.reopen:
         mail.reopen(args.id)
     return mail.thread(args.id)

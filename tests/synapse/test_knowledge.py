@@ -6,6 +6,7 @@ import synapse
 from synapse import knowledge
 from synapse.errors import Forbidden, InvalidEntry, NotFound
 from synapse.kinds import MAIL, new_id, new_thread
+from synapse.mail import Mail
 from synapse.testing.tools import FrozenClock
 
 
@@ -182,3 +183,23 @@ def test_knowledge_is_trusted_as_its_sources_are(mem, ann):
     assert fact.derived_from == (entry.id,)
     with pytest.raises(NotFound):
         knowledge.remember(ann, "x", cites=[knowledge.remember(mem.as_agent("bob"), "his own").id])
+
+
+def test_what_is_sent_with_tags_is_kept(mem, ann):
+    sent = Mail(ann).send("bob", "Hi\n@remember the sandbox resets at noon\n@atom only | two parts", subject="Box")
+    (fact,) = [hit.entry for hit in mem.as_agent("bob").search("sandbox") if hit.entry.kind == "fact"]
+    assert fact.derived_from == (sent.id,)
+    Mail(ann).edit(sent.id, "@remember the sandbox resets at one")
+    assert len([each for each in ann.read(namespace="agents/ann") if each.kind == "fact"]) == 1
+
+
+def test_a_closed_thread_leaves_a_fact_for_who_heard_all_of_it(mem, ann):
+    sent = Mail(ann).send("bob", "Which database?", subject="Storage")
+    Mail(mem.as_agent("bob")).reply(sent.id, "Blue Harbor 4.2")
+    assert Mail(ann).close(sent.thread, summary=True).status == "closed"
+    (fact,) = [each for each in ann.read(namespace="agents/ann") if each.kind == "fact"]
+    assert "Blue Harbor 4.2" in fact.body
+    assert fact.addressees == ("agent:ann", "agent:bob")
+    wide = Mail(ann).send("all", "We all like it", subject="Party")
+    Mail(ann).close(wide.thread, summary="it was fun")
+    assert [each.body for each in mem.as_agent("bob").read(namespace="groups/web")] == ["Party: it was fun"]
