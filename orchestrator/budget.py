@@ -99,14 +99,14 @@ def plan(
     coordination needs; `spare`: what others of its tree have left of their share. A view given as a number is taken
     as it is.
 
-    Tools are offered where the task pays for their schemas, at every turn, and for what they are expected to give
-    back, and still has room for a view.
+    Tools are offered where the task itself pays for their schemas, at every turn, and for what they are expected to
+    give back, and still has room for a view. What others left goes into the view, whose size is certain.
     """
     if tools not in MODES:
         raise InvalidQuery(f"memory_tools {tools!r} is not one of {', '.join(MODES)}", tools=tools)
-    bare, tooled = (_room(expected, fixed + schema * offered, offered, spare) for offered in (False, True))
+    bare, tooled = (_room(expected, fixed + schema * offered, offered) for offered in (False, True))
     offered = tools == "always" or (tools == "auto" and schema > 0 and tooled >= _wanted(view))
-    room = tooled if offered else bare
+    room = (tooled if offered else bare) + spare / max(expected.turns, 1.0)
     if view != "auto":
         size, only_critical = _number(view), False
     else:
@@ -117,14 +117,15 @@ def plan(
 
 
 def spare(spent: Iterable[tuple[int, int]]) -> int:
-    """What runs have left of the planned share of their work: (coordination, work) of each, in billed tokens."""
-    return max(int(sum(MARGIN * SHARE * work - coordination for coordination, work in spent)), 0)
+    """What runs have left of the share of their work: (coordination, work) of each, in billed tokens. What is known
+    needs no margin."""
+    return max(int(sum(SHARE * work - coordination for coordination, work in spent)), 0)
 
 
-def _room(expected: Expected, schema: int, offered: bool, spare: int) -> float:
-    """The tokens of a view with which the run would cost its planned share, and what others left."""
+def _room(expected: Expected, schema: int, offered: bool) -> float:
+    """The tokens of a view with which the run would cost its planned share."""
     turns = max(expected.turns, 1.0)
-    return (MARGIN * SHARE * expected.work + spare - _cost(expected, 0, schema, offered)) / turns
+    return (MARGIN * SHARE * expected.work - _cost(expected, 0, schema, offered)) / turns
 
 
 def _cost(expected: Expected, view: int, schema: int, offered: bool) -> float:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from scenarios import compare, ledger, replay, report, retrieval, running, verify
+from scenarios.lint import example, problems
 from scenarios.reading import BrokenScenario, library, load
 from scenarios.running import BROKEN, GOOD, MISSED, Wanted
 
@@ -34,6 +35,27 @@ def _list(args: argparse.Namespace) -> int:
     for id, text in library().items():
         print(f"{id:<31}{load(text).title}")
     return GOOD
+
+
+def _new(args: argparse.Namespace) -> int:
+    path = args.file or f"{args.id}.yaml"
+    with open(path, "x", encoding="utf-8") as file:
+        file.write(example(args.id))
+    print(f"{path}; check it with `brain-suite lint {path}`, play it with `brain-suite run {path}`")
+    return GOOD
+
+
+def _lint(args: argparse.Namespace) -> int:
+    found = 0
+    for named in args.scenario or library():
+        try:
+            wrong = list(problems(named))
+        except BrokenScenario as error:
+            wrong = [str(error)]
+        found += len(wrong)
+        for problem in wrong:
+            print(f"{named}: {problem}")
+    return MISSED if found else GOOD
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -109,6 +131,11 @@ def _arguments() -> argparse.ArgumentParser:
         return made
 
     verb("list", _list, "the scenarios there are")
+    new = verb("new", _new, "write a scenario of your own, explained, to begin with")
+    new.add_argument("id", metavar="ID")
+    new.add_argument("file", nargs="?", metavar="FILE", help="where to; else ID.yaml here. What is there stays")
+    lint = verb("lint", _lint, "what is wrong with scenarios: names, cycles, values that leak")
+    lint.add_argument("scenario", nargs="*", metavar="ID|FILE", help="these; else all that come with this")
     _running(verb("run", _run, "play a scenario and report on it"))
     jobs = verb("report", _report, "write a report again, from its ledger")
     jobs.add_argument("report", metavar="REPORT", help="report.json, or the folder that it lies in")

@@ -122,7 +122,9 @@ def _broadcast(ground: Ground) -> Setting:
 
     def context(agent: Agent, task: Task, seat: Seat, plan: Plan) -> Context:
         entries = [entry for entry in _live(ground) if entry.author != agent.id]
-        return Context((), given(seat, ground, "".join(whole(entry).text for entry in entries), entries))
+        blocks = [whole(entry).text for entry in entries]
+        view = given(seat, ground, "", entries)._replace(text="".join(blocks))
+        return Context((), view._replace(tokens=sum(map(ground.count, blocks))))  # counts of blocks add up
 
     return Setting(context, hears=PRIORITIES)
 
@@ -246,5 +248,8 @@ ARMS: Mapping[str, Arm] = {
         Arm("view_capsule", "the view and the tools, always", _view_capsule),
         Arm("shipped", "the view and the tools, where they pay: what ships", _shipped),
         Arm("oracle", "exactly what is needed", _oracle),
+        Arm("off", "a memory that is never consolidated", _shipped),
+        Arm("weekly", "a memory that is consolidated every week", _shipped),
+        Arm("nightly", "a memory that is consolidated every night", _shipped),
     )
 }

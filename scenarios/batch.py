@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
+from scenarios import crashing, nights
 from scenarios.harness import counter, play
 from scenarios.reading import find, load
 from scenarios.schema import Scenario
@@ -44,9 +45,17 @@ def _settle() -> None:
 
 def _play(order: Order) -> list[str]:
     try:
-        return play(_scenario(order.scenario, order.cell), order.arm, order.seed, _counter())
+        return _played(order, _scenario(order.scenario, order.cell))
     finally:
         gc.collect()
+
+
+def _played(order: Order, scenario: Scenario) -> list[str]:
+    if scenario.kind == "memory":
+        return nights.play(scenario, order.arm, order.seed, _counter())
+    if scenario.kind == "crash":
+        return crashing.play(scenario, order.scenario, order.arm, order.seed)
+    return play(scenario, order.arm, order.seed, _counter())
 
 
 @cache

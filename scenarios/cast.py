@@ -22,7 +22,7 @@ from scenarios.world import drawn, filler
 
 OWN = 1_000  # what it found out itself weighs more than anybody's word
 LOOKS = 40  # times that it looks for a decision
-PATIENCE = 40.0  # seconds until an agent looks again for what another is finding out
+PATIENCE = 60.0  # seconds until an agent looks again for what another is finding out
 _VALUE = r"([A-Za-z0-9][A-Za-z0-9_-]*)"
 _HEAD = re.compile(r"^- \[[^\]]+\].*?authority (\d+)(?:, (?P<trust>[a-z]+))?(?:, (?P<at>\d{4}-\S+Z))?", re.MULTILINE)
 _QUESTION = re.compile(

@@ -51,6 +51,8 @@ MEANINGS: Mapping[str, str] = {
     "blocker_mttr": "seconds until then, on average",
     "lost_results": "results of runs that no entry holds",
     "relay_loss": "of the facts that a manager passed on, the share that was lost or changed",
+    "growth": "tokens by which all live entries grow in a day (Theil–Sen)",
+    "compression": "tokens of all live entries after a night ÷ before it, on average",
     "fact_retention": "queries that were answered after consolidation ÷ before",
     "asr_stored": "of the poisoned entries, the share that was stored",
     "asr_view": "of the poisoned entries, the share that stood in a prompt outside of its quotation",

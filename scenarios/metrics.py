@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any, NamedTuple
 
 from orchestrator.bill import COORDINATORS
@@ -44,11 +44,10 @@ def measured(run: Run) -> Figures:
         _crashes,
     ):
         found |= part(run)
+    found |= _nights(run)
     for probe in run.of("probe"):
         values = probe["value"] if isinstance(probe["value"], dict) else {"": probe["value"]}
         found |= {f"probe.{probe['name']}{f'.{key}' if key else ''}": float(each) for key, each in values.items()}
-    if "probe.fact_retention" in found:
-        found["fact_retention"] = found["probe.fact_retention"]
     return found
 
 
@@ -346,6 +345,23 @@ def _wake_precision(run: Run, writes: Mapping[str, Event]) -> Figures:
 
 
 # -- What else ---------------------------------------------------------------------------------------------------------
+
+
+def _nights(run: Run) -> Figures:
+    """How a memory grows, and whether what was known before a night can still be found after it."""
+    probes = run.of("probe")
+    asked = [event["value"] for event in probes if event["name"] == "queries"]
+    days = [(event["value"]["day"], event["value"]["tokens"]) for event in probes if event["name"] == "day"]
+    found: Figures = {}
+    if sum(each["before"] for each in asked):
+        found["fact_retention"] = sum(each["after"] for each in asked) / sum(each["before"] for each in asked)
+    slopes = [(b - a) / (t - s) for n, (s, a) in enumerate(days) for t, b in days[n + 1 :]]
+    if slopes:
+        found["growth"] = median(slopes)
+    nights = run.of("consolidate")
+    if nights:
+        found["compression"] = fmean(event["tokens_after"] / max(event["tokens_before"], 1) for event in nights)
+    return found
 
 
 def _relays(run: Run) -> Figures:

@@ -117,7 +117,7 @@ class Recorder:
         plan = self.plans.get((agent, found.task.text))
         self.note("spawn", run=run, agent=agent, role=str(found.fields["role"]), parent=found.parent,
                   task=task if task in self._needs else None, tools=[tool.name for tool in request.tools],
-                  budget=plan.view if plan else 0, view_tokens=self.count(view) if view else 0, ids=_ids(view),
+                  budget=plan.view if plan else 0, view_tokens=0, ids=_ids(view),
                   live_entries=entries, live_tokens=tokens, needs=needs, available=available)  # fmt: skip
 
     def _shown(self, run: str, agent: str, message: Message) -> list[str]:
@@ -196,7 +196,7 @@ class Recorder:
 
     def bill(self, billed: Mapping[str, Mapping[int, token_ledger.Line]]) -> None:
         """Put the supervisor's own account of each call to the prompt and the reply that were seen."""
-        before: dict[str, int] = {}
+        before, first = dict[str, int](), dict[str, int]()
         for event in self.events:
             if event["kind"] not in ("prompt", "completion"):
                 continue
@@ -204,12 +204,16 @@ class Recorder:
             if line is None:
                 event["kind"] = "lost"
             elif event["kind"] == "prompt":
+                first.setdefault(event["run"], sum(part.tokens for part in line.sent if part.label == "view"))
                 event["segments"] = [[part.label, part.tokens, int(part.first)] for part in line.sent]
             else:
                 event["segments"] = [[part.label, part.tokens] for part in line.got]
                 event["cached"] = cached = min(before.get(event["run"], 0), line.counted)
                 event["cost"] = cost(line.counted, cached, sum(part.tokens for part in line.got))
                 before[event["run"]] = line.counted
+        for event in self.events:
+            if event["kind"] == "spawn":
+                event["view_tokens"] = first.get(event["run"], 0)
 
     def lines(self) -> list[str]:
         """The ledger, in the order of its time."""

@@ -30,6 +30,7 @@ _STEP = 20  # sizes are rounded to so many words, so that few texts are counted
 _HEX = "0123456789abcdef"
 _CANDIDATE = re.compile(r"(?<![\w-])[a-z]?[0-9][0-9a-z]*(?![\w-])")
 _SPREAD = 1.2815515655446004  # how many deviations the ninth decile lies above the median
+SHORT = 16_384  # characters of a text that is looked through once
 LATENCY = 2.0  # seconds that a tool of the world takes
 
 
@@ -128,9 +129,13 @@ class Truth:
                 raise Leak(f"{', '.join(found)} can be read in {text[:80]!r}")
 
 
-@lru_cache(16_384)
 def _candidates(text: str) -> tuple[str, ...]:
     """What could be a value: every value has a digit as its first or second character."""
+    return _short_candidates(text) if len(text) <= SHORT else tuple(_CANDIDATE.findall(text))
+
+
+@lru_cache(8_192)
+def _short_candidates(text: str) -> tuple[str, ...]:
     return tuple(_CANDIDATE.findall(text))
 
 

@@ -133,6 +133,6 @@ def test_a_tree_keeps_to_its_share_though_runs_take_what_others_left(before, sch
 
 def test_what_others_left_is_told():
     left = spare([(1_000, 200_000), (3_000, 100_000)])
-    assert left == 8_000
-    assert plan(stated("engineer"), spare=left).why.endswith(", beyond the 8,000 tokens that others of its tree left")
+    assert left == 11_000
+    assert plan(stated("engineer"), spare=left).why.endswith(", beyond the 11,000 tokens that others of its tree left")
     assert spare([(9_000, 100_000)]) == 0

@@ -54,7 +54,7 @@ def test_tokens_are_sorted_by_what_they_are_for():
         prompt(["system", 40, 1], ["view", 10, 1], run="l-1", agent="l"),
         reply(["plan", 6], run="l-1", agent="l"),
         {"kind": "relay", "t": 5_000, "agent": "a", "read": 3, "wrote": 1, "kept": [], "lost": [], "changed": []},
-        {"kind": "consolidate", "t": 6_000, "tokens": 2},
+        {"kind": "consolidate", "t": 6_000, "tokens": 2, "tokens_before": 100, "tokens_after": 80},
     )
     found = metrics.tally(run)
     assert (found["work"], found["memory"], found["planning"]) == (320, 57, 50)
@@ -217,3 +217,13 @@ def test_every_figure_has_a_meaning():
     assert found["probe.growth.slope"] == 2
     assert (found["asr_stored"], found["asr_view"], found["asr_act"], found["false_positives"]) == (1, 0, 0, 0)
     assert (found["lost_writes"], found["repeated_share"]) == (0, 0.1)
+
+
+def test_growth_is_the_median_slope():
+    def day(n, tokens):
+        return {"kind": "probe", "t": n, "name": "day", "value": {"day": n, "live": 1, "tokens": tokens}}
+
+    asked = {"kind": "probe", "t": 4, "name": "queries", "value": {"before": 4, "after": 3}}
+    night = {"kind": "consolidate", "t": 3, "tokens": 0, "tokens_before": 100, "tokens_after": 80}
+    found = metrics.measured(ledger(day(1, 100), day(2, 200), day(3, 300), night, asked))
+    assert (found["growth"], found["fact_retention"], found["compression"]) == (100, 0.75, 0.8)

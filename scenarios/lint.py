@@ -1,0 +1,44 @@
+"""What is wrong with a scenario before it is played: what cannot be read, what leaks, gates about no figure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import resources
+
+from scenarios.arms import ARMS
+from scenarios.meanings import meaning
+from scenarios.reading import find, load
+from scenarios.schema import Scenario, drawn_needs
+from scenarios.world import Leak, Truth, steps_of, texts
+
+SEEDS = 20  # for which it is looked whether a value stands where nobody should find it
+
+
+def example(id: str) -> str:
+    """The text of a new scenario, with everything explained."""
+    text = (resources.files("scenarios") / "example.yaml").read_text(encoding="utf-8")
+    return text.replace("id: my_scenario", f"id: {id}")
+
+
+def problems(named: str) -> Iterator[str]:
+    """What is wrong with a scenario that can be read. BrokenScenario where it cannot."""
+    scenario = load(find(named))
+    yield from (f"there is no arm {arm}" for arm in scenario.arms if arm not in ARMS)
+    for gate in scenario.gates:
+        try:
+            meaning(gate.metric)
+        except KeyError:
+            yield f"gates: {gate.metric} is no figure"
+        if gate.arm is not None and gate.arm not in scenario.arms:
+            yield f"gates: {gate.text}: {gate.arm} is not among the arms"
+    yield from _leaks(scenario)
+
+
+def _leaks(scenario: Scenario) -> Iterator[str]:
+    for seed in range(scenario.seed, scenario.seed + SEEDS):
+        drawn = drawn_needs(scenario, seed)
+        truth = Truth(drawn, seed)
+        try:
+            truth.lint(texts(drawn, steps_of(drawn, seed), truth))
+        except Leak as leak:
+            yield f"seed {seed}: {leak}"
