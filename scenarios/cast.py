@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import chain
 from random import Random
 from typing import NamedTuple
 
@@ -162,7 +163,8 @@ class _Part:
         if "memory_search" not in self.tools:
             return None
         asked = {str(done.arguments.get("query")) for done in self.made("memory_search")}
-        new = [need for need in unknown if need not in asked and self.chance(self.policy.tool_use, "search", need)]
+        new = [need for need in unknown if need not in asked and not self._claims(need)
+               and self.chance(self.policy.tool_use, "search", need)]  # fmt: skip
         if not new:
             return None
         return Move(self.says(), tuple(("memory_search", {"query": need}) for need in new))
@@ -175,7 +177,7 @@ class _Part:
             if self._reserved(need):
                 continue
             if self._has_to_reserve(need):
-                return Move(self.says(), (("claim", {"work": f"find out {need}"}),))
+                return Move(self.says(), self._reserving(need))
             return Move(self.says(), (("investigate", {"subject": need}),))
         return None
 
@@ -192,21 +194,30 @@ class _Part:
             return self._works({}, []) or Move(self.says(), (("memory_search", {"query": need}),), takes=PATIENCE)
         return Move(self.says(f"Blocked: {self.task.name} {question}."), blocked=f"{self.task.name} {question}")
 
-    def _has_to_reserve(self, need: str) -> bool:
-        if "claim" not in self.tools or not self.policy.claims or not self.chance(self.policy.tool_use, "claim", need):
-            return False
+    def _claims(self, need: str) -> bool:
+        """Whether it reserves what it is about to find out."""
+        able = "claim" in self.tools and self.policy.claims
+        return able and self.chance(self.policy.tool_use, "claim", need)
+
+    def _reserving(self, need: str) -> tuple[tuple[str, dict[str, object]], ...]:
+        """Reserve it, then look whether it is known: in this order, so that nobody finds it out in between."""
+        claim: tuple[str, dict[str, object]] = ("claim", {"work": f"find out {need}"})
+        looks = "memory_search" in self.tools and self.chance(self.policy.tool_use, "search", need)
+        return (claim, ("memory_search", {"query": need})) if looks else (claim,)
+
+    def _tried(self, need: str) -> Done | None:
+        """Its last attempt to reserve this."""
         tried = [done for done in self.made("claim") if done.arguments.get("work") == f"find out {need}"]
-        return not (tried and _is_mine(tried[-1]))
+        return tried[-1] if tried else None
+
+    def _has_to_reserve(self, need: str) -> bool:
+        tried = self._tried(need)
+        return self._claims(need) and not (tried and _is_mine(tried))
 
     def _reserved(self, need: str) -> bool:
         """Whether another was finding this out when it last asked."""
-        last = [n for n, done in enumerate(self.done)
-                if done.name == "claim" and done.arguments.get("work") == f"find out {need}"]  # fmt: skip
-        if not last or _is_mine(self.done[last[-1]]):
-            return False
-        looked = any(done.name == "memory_search" and done.arguments.get("query") == need
-                     for done in self.done[last[-1] + 1 :])  # fmt: skip
-        return not looked
+        tried = self._tried(need)
+        return tried is not None and not _is_mine(tried)
 
     def _works(self, known: dict[str, str | None], unknown: list[str]) -> Move | None:
         if len(self.made("work")) < self.task.steps and not (self.task.acts and unknown):
@@ -216,8 +227,8 @@ class _Part:
             return Move(self.says(), (("work", arguments),))
         if not unknown:
             return None
-        # Everything else is done, or waits for what others are finding out: look again in a while.
-        return Move(self.says(), tuple(("memory_search", {"query": need}) for need in unknown), takes=PATIENCE)
+        # Everything else is done, or waits for what others are finding out: ask again in a while.
+        return Move(self.says(), tuple(chain.from_iterable(map(self._reserving, unknown))), takes=PATIENCE)
 
     def _hands_in(self, known: dict[str, str | None]) -> Move | None:
         if self.made("submit") or not (self.task.needs or self.task.steps):
