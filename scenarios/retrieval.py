@@ -25,15 +25,17 @@ from typing import Any, NamedTuple
 import synapse
 from scenarios.statistics import Interval, interval
 from synapse import kinds, tools
+from synapse.capsule import short_id
 from synapse.seat import Seat
 
 READER = "reader"
 DEPTHS = (5, 10, 20)
 FIGURES = ("R@5", "R@10", "R@20", "capsule", "mrr")
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
+TOP = 40  # facts that a capsule is asked for: more than fit
 DEEP = 1_000  # hits: with so many wanted, search looks up far more than it does by default
 MINUTE = 60_000_000
-_SHOWN = re.compile(r"^- (syn_[0-9a-f]{12}) ", re.MULTILINE)
+_SHOWN = re.compile(r"^- (syn_[0-9a-f]{8})@", re.MULTILINE)
 _TURN = re.compile(r"D\d+:\d+")
 
 
@@ -188,6 +190,7 @@ def _send(mem: synapse.Memory, conversation: str, turn: Turn) -> str:
 def answers(loaded: Loaded, conversation: Conversation, *, deep: bool = False) -> Iterator[Answer]:
     """What is found for each question of a conversation; with `deep`, also when far more is looked up."""
     tool = next(each for each in tools.TOOLS if each.name == "memory_search")
+    shown = {short_id(id): turn for id, turn in loaded.turns.items()}
     for question in conversation.questions:
         wanted = {(conversation.id, id) for id in question.evidence}
         start = time.perf_counter()
@@ -195,8 +198,8 @@ def answers(loaded: Loaded, conversation: Conversation, *, deep: bool = False) -
         spent = time.perf_counter() - start
         found = [loaded.turns[hit.id] for hit in hits]
         figures = {f"R@{depth}": recall(found[:depth], wanted) for depth in DEPTHS}
-        told = tools.call(tool, loaded.seat, {"query": question.text})
-        figures["capsule"] = recall([loaded.turns[id] for id in _SHOWN.findall(told)], wanted)
+        told = tools.call(tool, loaded.seat, {"query": question.text, "top_k": TOP})
+        figures["capsule"] = recall([shown[id] for id in _SHOWN.findall(told)], wanted)
         figures["mrr"] = next((1 / place for place, each in enumerate(found, 1) if each in wanted), 0.0)
         more = loaded.seat.search(question.text, limit=DEEP)[:10] if deep else ()
         yield Answer(question.category, figures, spent, recall([loaded.turns[hit.id] for hit in more], wanted))

@@ -14,6 +14,8 @@ from synapse.entry import Draft, Entry, addressees, words
 from synapse.errors import Conflict, Forbidden, InvalidEntry, NotFound
 from synapse.index.links import Link, links, uses
 from synapse.kinds import ATOM, FACT, MESSAGE, is_id, kind_of, new_id
+from synapse.records import Guard
+from synapse.reference import resolved
 from synapse.seat import Names, Seat
 from synapse.tokens import upper_bound
 from synapse.workspace import Agent, authority_in
@@ -41,13 +43,15 @@ def remember(
     to: Names = "all",
     id: str | None = None,
     once: str | None = None,
+    unless: Guard | None = None,
 ) -> Entry:
     """Keep a fact for oneself, a group or everybody. `cites` are the entries, messages, facts, atoms and runs that it
     comes from: it is trusted no more than the least of them."""
     _within("importance", importance, 0, 10)
     own = {"categories": words(categories), "importance": importance, "confidence": _share("confidence", confidence)}
     draft = _draft(me, fact, FACT, scope, cites, {**own, "source": source}, id)
-    return me.write(draft._replace(ttl=ttl, replaces=words(supersedes), addressees=addressees(to)), once=once)
+    draft = draft._replace(ttl=ttl, replaces=words(supersedes), addressees=addressees(to))
+    return me.write(draft, once=once, unless=unless)
 
 
 def atom(
@@ -103,10 +107,12 @@ def links_of(me: Seat, id: str) -> list[Link]:
     return [each for each in found if sees(me, each.effect if each.cause == own else each.cause)]
 
 
-def forget(me: Seat, id: str, reason: str | None = None) -> Entry:
+def forget(
+    me: Seat, id: str, reason: str | None = None, *, once: str | None = None, unless: Guard | None = None
+) -> Entry:
     """Take a fact or an atom out of everything that is shown. It stays in the log, with who forgot it and why."""
     entry = _known(me, id, KNOWN)
-    return me.resolve(entry.id, reason)
+    return me.resolve(entry.id, reason, once=once, unless=unless)
 
 
 def uses_of(me: Seat, id: str) -> int:
@@ -181,8 +187,8 @@ def _reached(me: Seat, message: Entry) -> str:
     agent = _agent(me)
     if authority_in(agent, "global", me.store.settings.flat) >= me.store.settings.global_write:
         return "global"
-    teams = _teams(agent)
-    return f"group:{teams[0]}" if len(teams) == 1 else "agent"
+    names = teams(agent)
+    return f"group:{names[0]}" if len(names) == 1 else "agent"
 
 
 def summarise(me: Seat, messages: Sequence[Entry], text: str | None = None) -> Entry:
@@ -216,16 +222,17 @@ def place(agent: Agent, scope: str) -> str:
         return "global"
     if kind != "group":
         raise InvalidEntry(f"scope {scope!r} is not valid: write agent, group, group:NAME or global", scope=scope)
-    teams = _teams(agent)
-    if name and name not in teams:
-        raise Forbidden(f"agent {agent.id} is not in {name}; it is in {', '.join(teams) or 'no group'}", agent=agent.id)
-    if not name and len(teams) != 1:
-        which = f"is in {', '.join(teams)}: write group:NAME" if teams else "is in no group"
+    names = teams(agent)
+    if name and name not in names:
+        raise Forbidden(f"agent {agent.id} is not in {name}; it is in {', '.join(names) or 'no group'}", agent=agent.id)
+    if not name and len(names) != 1:
+        which = f"is in {', '.join(names)}: write group:NAME" if names else "is in no group"
         raise InvalidEntry(f"agent {agent.id} {which}", scope=scope)
-    return f"groups/{name or teams[0]}"
+    return f"groups/{name or names[0]}"
 
 
-def _teams(agent: Agent) -> list[str]:
+def teams(agent: Agent) -> list[str]:
+    """The groups that an agent is in."""
     return sorted(name.removeprefix("team:") for name in agent.names if name.startswith("team:"))
 
 
@@ -249,7 +256,7 @@ def _agent(me: Seat) -> Agent:
 
 
 def _known(me: Seat, id: str, kinds: tuple[str, ...]) -> Entry:
-    entry = me.get(id)
+    entry = resolved(me, id)
     if entry.kind not in kinds:
         raise NotFound(f"{id} is no {' and no '.join(kinds)}, it is of the kind {entry.kind}", id=id)
     return entry

@@ -10,6 +10,7 @@ from synapse.errors import NotFound
 from synapse.index.links import links
 from synapse.kinds import ATOM
 from synapse.knowledge import sees
+from synapse.reference import resolved
 from synapse.seat import Seat
 from synapse.typed import Any, NamedTuple
 from synapse.workspace import OPERATOR
@@ -38,7 +39,7 @@ def why(me: Seat, id: str, depth: int = DEPTH) -> Step:
     trail = _Trail(me)
     if me.store.index.query.run(id) is not None:
         return trail.run("asked for", id, depth)
-    return trail.entry("asked for", me.get(id).id, depth)
+    return trail.entry("asked for", resolved(me, id).id, depth)
 
 
 class _Trail:

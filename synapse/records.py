@@ -166,6 +166,15 @@ def unclaimed(key: str, now: int, agent: str, run: str | None = None, over: Cont
     return Guard(key, "unclaimed", holds)
 
 
+def unchanged(key: str, since: int) -> Guard:
+    """Nothing of this key came after a place in the log."""
+
+    def holds(records: Iterable[Record]) -> bool:
+        return all(record.seq <= since for record in records)
+
+    return Guard(key, f"unchanged({since})", holds)
+
+
 def filings(record: Record) -> list[tuple[str, bool]]:
     """Where an act files entries: each with whether it goes to the archive, or comes back from there."""
     fields = record.fields

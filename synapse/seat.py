@@ -14,7 +14,7 @@ from synapse.index.query import Filter
 from synapse.namespace import check_glob
 from synapse.page import Event, Fate, Hits, Page
 from synapse.pen import Pen
-from synapse.records import Pending, entry_of
+from synapse.records import Guard, Pending, all_of, entry_of
 from synapse.store import Store
 from synapse.typed import TYPE_CHECKING
 from synapse.workspace import OPERATOR, Agent
@@ -66,8 +66,9 @@ class Seat:
             topic or None, scope, pii, None, words(derived_from), evidence,
         ), once=once)  # fmt: skip
 
-    def write(self, draft: Draft, *, once: str | None = None) -> Entry:
-        """Write what a draft says, of whatever kind, as this agent. A message, a fact or an atom brings its id."""
+    def write(self, draft: Draft, *, once: str | None = None, unless: Guard | None = None) -> Entry:
+        """Write what a draft says, of whatever kind, as this agent, where the guard holds. A message, a fact or an atom
+        brings its id."""
         agent = self._writer()
         agent = agent._replace(write=(*(agent.write or ()), *self.pen.grants()))
         draft = draft._replace(author=self.id)
@@ -79,16 +80,22 @@ class Seat:
             self.store.expire_staged()
         pending = Pending("entry", self.id, {}, entry, key="staging" if entry.staged else None)
         try:
-            return entry_of(self.pen.write(pending, once=once, unless=guard))
+            return entry_of(self.pen.write(pending, once=once, unless=all_of(guard, unless)))
         except Conflict as error:
             if error.details.get("key") != "staging":
                 raise
             limit = self.store.settings.staging_limit
             raise QueueFull(f"{limit} entries wait for review; approve or reject some first", limit=limit) from error
 
-    def resolve(self, id: str, note: str | None = None) -> Entry:
+    def resolve(
+        self, id: str, note: str | None = None, *, once: str | None = None, unless: Guard | None = None
+    ) -> Entry:
         """Say that a blocker, or any entry, is done: it is no longer shown."""
-        return self._rule(id, "resolve", may_close, note=note)
+        agent, entry = self._writer(), self._known(id)
+        may_close(agent, entry, self.store.settings, "resolve")
+        about = {"entry": id} | ({"note": note} if note else {})
+        self.pen.write(Pending("resolve", self.id, about), once=once, unless=unless)
+        return self._after(partial(self._known, id), entry)
 
     def vouch(self, id: str) -> Entry:
         """Believe an unverified entry: from now on it counts as its author's."""
@@ -331,12 +338,6 @@ class Seat:
             raise Conflict(f"{id} does not wait for review", id=id)
         may_rule(agent, entry, self.store.settings, action)
         return entry
-
-    def _rule(self, id: str, kind: str, may: Callable[..., None], **fields: object) -> Entry:
-        agent, entry = self._writer(), self._known(id)
-        may(agent, entry, self.store.settings, kind)
-        self.pen.act(kind, entry=id, **{name: value for name, value in fields.items() if value})
-        return self._after(partial(self._known, id), entry)
 
     def _after(self, look: Callable[[], Entry], otherwise: Entry) -> Entry:
         """The entry after an act on it. That is durable: no error where the index has no room to take it in."""

@@ -6,21 +6,19 @@ poses as anything else. Whatever is wrong with a call is told as text: nothing t
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from synapse import block
+from synapse import block, recall
+from synapse.capsule import short
 from synapse.clock import seconds
 from synapse.entry import PRIORITIES, Entry
 from synapse.errors import InvalidEntry, SynapseError
-from synapse.page import Hit, Hits
+from synapse.reference import resolved
 from synapse.seat import Seat
 from synapse.typed import Any, NamedTuple
 
 CAPSULE = 2_048  # bytes
 PAGE = 20
-HITS = 40
-QUOTED = 320  # characters of one entry in what is found
 
 Arguments = Mapping[str, Any]
 
@@ -51,8 +49,9 @@ def call(tool: Tool, seat: Seat, arguments: object, once: str | None = None) -> 
 
 def offered(role: str) -> list[Tool]:
     """The tools of a role. What is offered costs tokens in every turn, so it is only what the role uses: those who
-    hand out work say which results they took in; for the others, ending a turn says it."""
-    return [tool for tool in TOOLS if tool.name != "ack" or role in ("cto", "project-lead")]
+    hand out work say which results they took in, and keep what the team should know; for the others, ending a turn says
+    the one, and an entry the other."""
+    return [tool for tool in TOOLS if tool.name not in _LEADS or role in ("cto", "project-lead")]
 
 
 def checked(tool: Tool, arguments: object) -> Arguments:
@@ -79,6 +78,8 @@ def _fits(schema: Mapping[str, Any], value: object) -> bool:
             return _is_text(value) and value in schema.get("enum", (value,))
         case "integer":
             return isinstance(value, int) and not isinstance(value, bool)
+        case "number":
+            return isinstance(value, int | float) and not isinstance(value, bool)
         case "boolean":
             return isinstance(value, bool)
         case _:
@@ -93,7 +94,7 @@ def _is_text(value: object) -> bool:
 def _kind(schema: Mapping[str, Any]) -> str:
     if "enum" in schema:
         return f"one of {', '.join(schema['enum'])}"
-    return {"string": "text", "integer": "a whole number", "boolean": "true or false"}.get(
+    return {"string": "text", "integer": "a whole number", "number": "a number", "boolean": "true or false"}.get(
         schema["type"], "a list of texts"
     )
 
@@ -140,7 +141,8 @@ def _short(entry: Entry) -> str:
 
 def _one(seat: Seat, id: str, offset: int) -> str:
     """One entry whole, or as much of it as there is room for, from an offset on."""
-    entry = seat.get(id)
+    entry = resolved(seat, id)
+    id = entry.id
     if not 0 <= offset < len(entry.body):
         raise InvalidEntry(f"offset {offset} is not within the {len(entry.body)} characters of {id}")
     fate = seat.fate(id)
@@ -159,10 +161,18 @@ def _one(seat: Seat, id: str, offset: int) -> str:
 
 
 def _memory_search(seat: Seat, given: Arguments, _: str | None) -> str:
-    hits = seat.search(given["query"], limit=HITS)
-    if not hits:
-        return "Nothing that you may see matches these words."
-    return _recalled(hits, given["query"])
+    return recall.search(seat, **given).text
+
+
+def _memory_remember(seat: Seat, given: Arguments, once: str | None) -> str:
+    entry = recall.remember(seat, once=once, **given)
+    waits = "; it waits for review" if entry.staged else ""
+    disputed = f"; disputed with {', '.join(entry.disputed)}" if entry.disputed else ""
+    return f"Kept as {short(entry)} in {entry.namespace}{waits}{disputed}."
+
+
+def _memory_forget(seat: Seat, given: Arguments, once: str | None) -> str:
+    return f"Forgot {short(recall.forget(seat, once=once, **given))}; it stays in the log."
 
 
 def _claim(seat: Seat, given: Arguments, once: str | None) -> str:
@@ -195,14 +205,26 @@ _ENTRY = _object(
 )
 _WHICH = _object(id="string", offset="integer", namespace="string", since="string")
 _WORK = _object(("work",), work="string", minutes="integer", release="boolean")
-TOOLS = (
-    Tool("append", "Write to shared memory; to agent:ID, team:NAME or operator, else all", _ENTRY, _append, True),
-    Tool("read", "Newest entries of shared memory, or one by id", _WHICH, _read, False),
-    Tool("memory_search", "Search shared memory", _object(("query",), query="string"), _memory_search, False),
-    Tool("report_blocker", "Report what stops you", _object(("text",), text="string"), _report_blocker, True),
-    Tool("claim", "Reserve work so nobody else does it", _WORK, _claim, True),
-    Tool("ack", "Confirm entries delivered to you", _object(("ids",), ids=_IDS), _ack, True),
+_QUERY = _object(("query",), query="string", scope="string", top_k="integer", max_capsule_bytes="integer")
+_FACT = _object(
+    ("fact", "scope"),
+    fact="string",
+    scope="string",
+    confidence="number",
+    ttl_days="integer",
+    supersedes="string",
 )
+TOOLS = (
+    Tool("append", "Write memory to agent:ID, team:NAME, operator or all", _ENTRY, _append, True),
+    Tool("read", "Newest entries, or one", _WHICH, _read, False),
+    Tool("memory_search", "Search agent, group, global or all memory", _QUERY, _memory_search, False),
+    Tool("report_blocker", "Report what stops you", _object(("text",), text="string"), _report_blocker, True),
+    Tool("claim", "Reserve work", _WORK, _claim, True),
+    Tool("ack", "Confirm entries delivered to you", _object(("ids",), ids=_IDS), _ack, True),
+    Tool("memory_remember", "Keep a fact for scope agent, group or global", _FACT, _memory_remember, True),
+    Tool("memory_forget", "Withdraw a fact", _object(("fact_id",), fact_id="string"), _memory_forget, True),
+)
+_LEADS = ("ack", "memory_remember", "memory_forget")
 
 
 # -- capsules --------------------------------------------------------------------------------------------
@@ -220,48 +242,6 @@ def _capsule(blocks: Sequence[str], total: int, advice: str) -> str:
             break
         size, shown = size + len(text.encode()), shown + 1
     return "".join(blocks[:shown]) + foot(shown)
-
-
-def _recalled(hits: Hits, query: str) -> str:
-    """What was found, as much as there is room for. What most of it has in common is said once, in the head; where
-    one entry differs, it says so."""
-    common = Counter(_where(hit.entry) for hit in hits).most_common(1)[0][0]
-    year = Counter(seconds(hit.entry.at)[:4] for hit in hits).most_common(1)[0][0]
-    head = f"({', '.join(common)}; {year}, UTC)\n"
-    kept: list[str] = []
-    room = CAPSULE - len(head.encode()) - len(_foot(len(hits), len(hits)).encode())
-    for hit in hits:
-        text = _fact(hit.entry, common, year, _quote(hit, query))
-        if (size := len(text.encode())) <= room:
-            kept.append(text)
-            room -= size
-    return head + "".join(kept) + (_foot(len(kept), len(hits)) if len(kept) < len(hits) else "")
-
-
-def _foot(shown: int, of: int) -> str:
-    return f"({shown} of the {of} best shown; read an id for the whole text)\n"
-
-
-def _where(entry: Entry) -> tuple[str, str, str]:
-    return f"[{entry.namespace}]", f"authority {entry.authority}", f"trust {entry.trust}"
-
-
-def _fact(entry: Entry, common: tuple[str, ...], year: str, quote: str) -> str:
-    at = seconds(entry.at)[:16].removeprefix(f"{year}-")
-    own = [mine for mine, theirs in zip(_where(entry), common, strict=True) if mine != theirs]
-    disputed = f" disputed with {', '.join(entry.disputed)}" if entry.disputed else ""
-    apart = f" ({', '.join(own)})" if own else ""
-    return f"- {entry.id} {block.named(entry.author)} {at}{apart}{disputed}\n  > {quote}\n"
-
-
-def _quote(hit: Hit, query: str) -> str:
-    from synapse.index.search import excerpt
-    from synapse.index.terms import sought
-
-    flat = " ".join(hit.body.split())
-    if len(flat) > QUOTED:
-        flat, _ = excerpt(hit.body, frozenset(sought(query)), QUOTED)
-    return block.escaped(flat)
 
 
 def _cut(text: str) -> str:

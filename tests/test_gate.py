@@ -15,9 +15,10 @@ from typing import NamedTuple
 import pytest
 
 import synapse
-from synapse import cli, clock, kinds, semantic
+from synapse import cli, clock, kinds, recall, reference, semantic
 from synapse.authority import may_rule, visible
 from synapse.brain import UnifiedBrain
+from synapse.capsule import short, short_id
 from synapse.cli.parse import options_of
 from synapse.cli.verbs import ALIASES, OPERATORS, VERBS, Verb
 from synapse.entry import Draft, Entry, addressees
@@ -109,12 +110,12 @@ class World:
         return entry
 
     def known_as_fact(self, author, namespace):
-        word, id = f"word{len(self.known):04d}", kinds.new_id("fact", len(self.known).to_bytes(6, "big"))
+        word, id = f"word{len(self.known):04d}", kinds.new_id("fact", len(self.known).to_bytes(6, "little"))
         draft = Draft(f"common {word} end", namespace, author, ttl="30d", tags=("tagged",), id=id, kind="fact")
         self.known.append(Known(self.mem.as_agent(author).write(draft).id, word, "plain"))
 
     def said(self, state, author, to):
-        word, id = f"word{len(self.known):04d}", kinds.new_id("message", len(self.known).to_bytes(6, "big"))
+        word, id = f"word{len(self.known):04d}", kinds.new_id("message", len(self.known).to_bytes(6, "little"))
         more = kinds.More(thread=kinds.new_thread(bytes([len(self.known) % 3] * 16)), subject=f"about {word}")
         priority = "critical" if state == "urgent" else "info"
         draft = Draft(f"said {word} end", "mail", author, priority, addressees=addressees(to), id=id, kind="message")
@@ -203,8 +204,10 @@ class World:
         seen = self.seen_by(reader)
         allowed = {*seen, *(self.ruled_by(reader) if reviewing else ())}
         quoted = {id for known in seen for id in self.entry(known).replaces}  # by a text that the reader may see
-        words = set(re.findall(r"word\d{4}|syn-\d{4}-\d\d-\d\d-\d+|[a-z]+_[0-9a-f]{12}", told)) - quoted
-        return [known for known in self.known if known not in allowed and words & {known.id, known.word}]
+        words = set(re.findall(r"word\d{4}|syn-\d{4}-\d\d-\d\d-\d+|[a-z]+_[0-9a-f]{8,12}", told)) - quoted
+        return [
+            known for known in self.known if known not in allowed and words & {known.id, known.word, short_id(known.id)}
+        ]
 
 
 def world_at(root):
@@ -449,6 +452,55 @@ SEAT = {
 }
 
 
+PLACES = {
+    "agent": lambda me, where: where == f"agents/{me.id}" if me.id != "operator" else where.startswith("agents/"),
+    "group": lambda me, where: where in {f"groups/{team}" for team in teams(me)} or (
+        me.id == "operator" and where.startswith("groups/")),
+    "global": lambda me, where: where == "global",
+    "all": lambda me, where: True,
+}  # fmt: skip
+
+
+def teams(me):
+    agent = me.store.agent(me.id)
+    return [name[5:] for name in agent.names if name.startswith("team:")] if agent else []
+
+
+def walk_recall(me, world):
+    states = {*LIVE, *MAIL}
+    for scope, holds in PLACES.items():
+        due = world.live(me.id, lambda entry, holds=holds: holds(me, entry.namespace), states)
+        for known in world.known:
+            found = recall.search(me, known.word, scope, top_k=1, max_capsule_bytes=256)
+            yield (scope, known), found, [entry.id for entry in found.shown] == [known.id] * (known.id in due), False
+        found = recall.search(me, "common said", scope, top_k=1_000, max_capsule_bytes=1 << 16)
+        yield scope, found.text, {entry.id for entry in found.shown} <= due and bool(due) == bool(found.shown), False
+    for team in ("red", "blue", "backend"):
+        asked = refusal(lambda team=team: recall.search(me, "common", f"group:{team}").shown)
+        yield team, None, team in teams(me) or me.id == "operator" or "Forbidden" in asked, False
+
+
+def walk_references(me, world):
+    """A short form of what is hidden answers as one of what is not there."""
+    for known in world.hidden_from(me.id):
+        entry = world.entry(known)
+        for text in (short(entry), short_id(known.id)):
+            for act in (reference.resolved, recall.version_by, recall.forget):
+                if act is not recall.forget or me.id != "operator":
+                    told = refusal(lambda act=act, text=text: act(me, text))
+                    yield known, told.replace(known.id, "").replace(short_id(known.id), ""), "NotFound" in told, False
+
+
+RECALL = {
+    "search": walk_recall,
+    "within": walk_recall,
+    "version_by": walk_references,
+    "forget": walk_references,
+    "remember": acts(lambda me, id: recall.remember(me, "text", "agent", supersedes=id)),
+    "cites": acts(lambda me, id: recall.remember(me, "text", "agent", cites=id)),
+}
+
+
 def walk_inbox(mail, world):
     me = mail.seat
     if me.id == "operator":
@@ -665,6 +717,8 @@ UNGATED = {
         " deliveries_by_agent".split(),
         "runs, counts and ids, for whoever runs the team; no text of an entry",
     ),
+    "ids_alike": "ids; whoever asks is asked of each whether it sees it",
+    "touched": OWN,
     "links_of": "ids of atoms; whoever asks sees one end, and is asked whether it sees the other",
     "uses_of": NUMBER,
     **dict.fromkeys(
@@ -682,6 +736,12 @@ WRITES = ("insert", "update", "delete")
 
 def public(kind):
     return {name for name in dir(kind) if not name.startswith("_") and callable(getattr(kind, name))}
+
+
+def own(module):
+    """The public functions that a module has of its own."""
+    functions = {name: each for name, each in vars(module).items() if inspect.isfunction(each)}
+    return {name for name, each in functions.items() if not name.startswith("_") and each.__module__ == module.__name__}
 
 
 def unlisted(found, *tables):
@@ -729,6 +789,7 @@ def test_every_public_reader_has_a_row():
     assert unwalked(synapse.Mail, MAIL_READERS_PASS, "mark") == set()
     assert unlisted(public(synapse.Memory), MEMORY) == set()
     assert unlisted(public(UnifiedBrain), BRAIN) == set()
+    assert unlisted(own(recall), [name for name in RECALL if name != "cites"]) == set()
     assert unlisted(synapse.__all__, PUBLIC) == set()
     assert unlisted(VERBS, SHELL) == set()
     assert unwalked(Seat) == set()
@@ -774,6 +835,24 @@ def faults(world, me, name):
 @pytest.mark.parametrize("name", SEAT)
 def test_every_read_of_a_seat_passes_the_gate(world, name, reader):
     assert next(faults(world, world.mem.as_agent(reader), name), None) is None
+
+
+def recall_faults(world, me, name):
+    for asked, told, right, reviewing in RECALL[name](me, world):
+        leaked = world.leaks(me.id, repr(told), reviewing)
+        if leaked or not right:
+            yield name, asked, leaked or "wrong", told
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("name", RECALL)
+def test_every_recall_passes_the_gate(world, name, reader):
+    assert next(recall_faults(world, world.mem.as_agent(reader), name), None) is None
+
+
+def test_the_walk_finds_a_recall_that_forgot_the_scope(world, monkeypatch):
+    monkeypatch.setattr(recall, "within", lambda me, scope: None)
+    assert next(recall_faults(world, world.mem.as_agent("eng-c"), "search"), None) is not None
 
 
 def mail_faults(world, mail, name):

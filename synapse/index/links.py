@@ -1,4 +1,5 @@
-"""What the projection knows of knowledge beside its entries: links between atoms, how often items were asked for."""
+"""What the projection knows of knowledge beside its entries: links between atoms, how often items were asked for, and
+which ids begin alike."""
 
 from __future__ import annotations
 
@@ -26,3 +27,8 @@ def uses(query: Query, id: str) -> int:
     """About how often an item was asked for."""
     row = query.db.run("uses_of", {"id": id}).fetchone()
     return int(row[0]) if row else 0
+
+
+def alike(query: Query, start: str) -> list[str]:
+    """The ids that begin so. For whoever asks of each whether its reader may see it."""
+    return [row[0] for row in query.db.run("ids_alike", {"start": start, "end": f"{start}g"})]

@@ -179,7 +179,8 @@ class Index:
         return None if row is None else row[0]
 
     def keyed(self, key: str) -> Sequence[Record]:
-        rows = self.db.run("keyed", {"key": key})
+        item = key.removeprefix("item:")
+        rows = self.db.run("keyed", {"key": key}) if item == key else self.db.run("touched", {"id": item})
         return [Record(seq, 0, "", "", None, json.loads(fields), key=key) for seq, fields in rows]
 
     def holder(self, id: str) -> int | None:

@@ -147,6 +147,9 @@ select hidden from entries where seq = :seq
 -- name: id_of
 select rec, seq from ids where id = :id
 
+-- name: ids_alike
+select id from ids where id >= :start and id < :end order by id
+
 -- name: names
 select t.id, t.path from namespaces n join entries e on e.nid = n.nid join texts t on t.rec = e.rec
 where n.name = :folder and e.prio in (0, 1, 2) and e.seq > :floor and e.archived = 0 and e.kind in ({kinds})
@@ -203,6 +206,12 @@ select seq from once where by = :by and key = :key
 
 -- name: keyed
 select seq, fields from keyed where key = :key order by seq
+
+-- name: touched
+select a.seq, '{}' from refs r join acts a on a.seq = r.seq
+where r.id = :id and a.kind in ('approve', 'vouch', 'resolve', 'archive', 'restore', 'undo')
+union select h.seq, '{}' from heirs h join ids i on i.seq = h.old where i.id = :id
+order by 1
 
 -- name: acts
 select a.seq, a.at, a.kind, a.by, (select t.id from texts t where t.rec = a.seq), a.fields from acts a
