@@ -6,6 +6,7 @@ is told of it.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import tempfile
@@ -35,7 +36,7 @@ from synapse import tools as memory_tools
 from synapse.authority import wakes
 from synapse.core import Memory
 from synapse.entry import SECOND, Entry
-from synapse.errors import Conflict, NotFound, SynapseError
+from synapse.errors import Conflict, NotFound, StoreBusy, SynapseError
 from synapse.notify import Follower
 from synapse.records import Guard, Pending
 from synapse.seat import Seat
@@ -90,7 +91,7 @@ class Books:
         self.secret = secret(self.root) if seed is None else sha256(f"seed {seed}".encode()).digest()
         self._history: tuple[int, dict[str, list[budget.Past]]] = (0, {})
         self.ear = wake.Ear(memory.store)
-        self._looked = memory.store.log.mark()
+        self._looked, self._ends_known = memory.store.log.mark(), self.ear.cursor
 
     def close(self) -> None:
         self.holder.close()
@@ -252,17 +253,16 @@ class Books:
         news = [News(event.entry, now) for event in follower.poll() if wakes(event.entry, agent)]
         return news, self.runs.over(session.run, known=True)
 
-    def _learn_ends(self, cursor: int) -> bool:
-        """Have the index know what ends a session of ours since: a stop, or a takeover; whether there is any. Most
-        records are neither, and what is read of the log is read at once, while the index takes its time."""
-        mine = (None, self.holder.name)
-        found = any(
-            record.kind == "stop" or (record.kind == "run" and record.fields.get("holder") not in mine)
-            for record in self.store.log.since(cursor)
-        )
+    def _learn_ends(self, cursor: int) -> tuple[bool, int]:
+        """Have the index know what ends a session of ours since: a stop, or a takeover; whether there is any, and how
+        far the log was read. Most records are neither: the log is read at once, while the index takes its time."""
+        found, mine = False, (None, self.holder.name)
+        for record in self.store.log.since(cursor):
+            cursor = record.seq
+            found |= record.kind == "stop" or (record.kind == "run" and record.fields.get("holder") not in mine)
         if found:
             self.store.index.catch_up()
-        return found
+        return found, cursor
 
     def _environment(self, run: Run) -> dict[str, str]:
         """What binds the shell commands of a client to this run."""
@@ -287,22 +287,25 @@ class Books:
         running, mark = list(running), self.store.log.mark()
         agents = self.store.index.query.declared
         listeners = {run.agent: agents[run.agent] for run in running if run.agent in agents}
-        before = self.ear.cursor
-        news = self.ear.news(listeners.values())
-        self._hold()
         stops: list[tuple[str, str]] = []
+        known = self._ends_known
         if mark != self._looked:
-            if self._learn_ends(before):
+            found, known = self._learn_ends(known)
+            if found:
                 stops = [(run.id, reason) for run in running if (reason := self.runs.over(run))]
-            self._looked = mark
+        news = self.ear.news(listeners.values())
+        self._looked, self._ends_known = mark, known  # not before: what failed on the way is looked at again
+        self._hold()
         return Heard(news, stops)
 
     def _hold(self) -> None:
         """Put on record what woke nobody, because its author had used up its wakes."""
-        while self.ear.held:
-            id = self.ear.held.pop()
-            fields = {"agent": OPERATOR, "state": "held", "ids": [id], "how": "its author woke too often"}
-            self.store.log.append(Pending("delivery", OPERATOR, fields), once=f"held:{id}")
+        with contextlib.suppress(StoreBusy):  # the next look does it
+            while self.ear.held:
+                id = self.ear.held[-1]
+                fields = {"agent": OPERATOR, "state": "held", "ids": [id], "how": "its author woke too often"}
+                self.store.log.append(Pending("delivery", OPERATOR, fields), once=f"held:{id}")
+                self.ear.held.pop()
 
     def delivered(self, session: Session, ids: list[str], state: str, offered: Mapping[str, int]) -> None:
         run = session.run

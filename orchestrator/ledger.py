@@ -113,8 +113,9 @@ def load(text: str) -> Line:
 
 
 def read(lines: Iterable[str]) -> list[Line]:
-    """Every whole line; the last one may still be being written."""
-    return [load(text) for text in lines if text.endswith("\n")]
+    """Every whole line, once; the last one may still be being written. A line names its step, so the same one again is
+    the same call: who hung between a reply and its booking comes back, and books what whoever took over had mended."""
+    return [load(text) for text in dict.fromkeys(lines) if text.endswith("\n")]
 
 
 def by_label(lines: Iterable[Line], *, unique: bool = False) -> dict[str, int]:

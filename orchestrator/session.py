@@ -355,8 +355,8 @@ class Session:
             said = Said(f"{text} it was not repeated.", failed=True)
         else:
             if not handler.repeatable:
-                await self.ground.hear()  # it may have been taken over, or stopped
                 await self.ground.desk(self._record, "call", {"call": call.id}, True)
+                await self.ground.hear()  # who took over before that is heard of now; who does from now on reads it
             said = await self._carried_out(handler, call)
         fields = steps.result(call, said.text, bill.tool_label(call.name), said.failed, **said.about)
         await self.ground.desk(self._record, "result", fields, True)

@@ -51,7 +51,6 @@ class Ear:
         mark = self.store.log.mark()
         if mark == self._mark:
             return []
-        self._mark = mark
         listeners, found = list(listeners), []
         for event in self._follower.poll():
             to = [each.agent for each in route(event.entry, listeners) if each.tier == "now"]
@@ -59,6 +58,7 @@ class Ear:
                 self.held.append(event.entry.id)
             else:
                 found += [(agent, event.entry) for agent in to]
+        self._mark = mark
         return found
 
     def _may_wake(self, entry: Entry) -> bool:

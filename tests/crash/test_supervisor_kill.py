@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import synapse
-from orchestrator import steps
+from orchestrator import ledger, steps
 from orchestrator.folder import LEDGER, OUTPUT, STEPS, Folder
 
 SCRIPT = Path(__file__).with_name("supervised.py")
@@ -122,7 +122,7 @@ def in_files(folder, runs):
     """The steps against the ledger, and what a parent was told."""
     recorded = steps.read(folder.lines(STEPS))
     paid = Counter(line["ledger"] for line in map(json.loads, folder.lines(STEPS)) if line["kind"] == "turn")
-    booked = Counter(line for line in folder.lines(LEDGER) if json.loads(line)["stop"] != "lost")
+    booked = Counter(map(ledger.dump, (line for line in ledger.read(folder.lines(LEDGER)) if line.stop != "lost")))
     name = os.path.basename(folder.path)
     wrong = [f"{name}: {sum((paid - booked).values())} turns are not in the ledger"] if paid - booked else []
     wrong += [f"{name}: {sum((booked - paid).values())} lines are too many"] if booked - paid else []

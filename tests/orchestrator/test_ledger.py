@@ -21,6 +21,11 @@ def test_a_torn_last_line_is_not_read():
     assert ledger.read([text, text[:-1]]) == [ledger.load(text)]
 
 
+def test_a_call_that_was_booked_twice_counts_once():
+    texts = [ledger.dump(line(step, [Segment("task", 1)], usage=Usage(5, 1))) for step in (0, 1, 0)]
+    assert [each.step for each in ledger.read(texts)] == [0, 1]
+
+
 def test_overhead_bills_what_is_sent_again():
     first = line(0, [Segment("task", 100), Segment("view", 10)], [Segment("work_out", 50)])
     again = line(

@@ -7,11 +7,11 @@ import time
 import pytest
 
 import synapse
-from orchestrator import Supervisor, Task, receipt
+from orchestrator import Supervisor, Task, receipt, steps
 from orchestrator.engines.scripted import Move, Scripted
-from orchestrator.folder import LEDGER, STEPS
+from orchestrator.folder import LEDGER, STEPS, Folder
 from orchestrator.limits import Limits
-from synapse.errors import StoreError
+from synapse.errors import StoreBusy, StoreError
 
 
 def in_two_steps(seen):
@@ -119,6 +119,60 @@ def test_who_was_taken_over_ends_and_spends_nothing_more(world):
     assert {(each["epoch"], each["current"]) for each in refused} == {(1, 2)}
     assert not here.folder(result.run).has("output.md")
     assert not [entry for entry in here.mem.as_agent("boss").read(namespace="status/web") if "Stopped" in entry.body]
+
+
+@pytest.mark.parametrize(("moment", "times"), [("before it is recorded", 1), ("after", 0)])
+def test_who_hangs_at_a_call_does_not_make_it_as_well(world, monkeypatch, moment, times):
+    """A call is on record before the last look at who holds the run: nobody takes over unheard in between."""
+    made, hung, record = [], [], Folder.record
+
+    def script(seen):
+        return Move("", (("work", {}),)) if seen.turn == 0 else Move("All done.", takes=1)
+
+    def work() -> str:
+        made.append("worked")
+        return "worked"
+
+    def records(folder, name, line, **how):
+        if '"kind":"call"' not in line or hung:
+            record(folder, name, line, **how)
+            return
+        if moment == "after":
+            record(folder, name, line, **how)
+        hung.extend(here.boss.books.runs.all(state="running"))
+        here.boss.books.runs.take(hung[0], "another", 1)
+        attempt = steps.Step(steps.read(folder.lines(STEPS))[-1].n + 1, 2, "attempt", {})
+        record(folder, STEPS, steps.dump(attempt))
+        if moment != "after":
+            record(folder, name, line, **how)
+
+    here = world(script, tools=[work])
+    monkeypatch.setattr(Folder, "record", records)
+    result = here.spawn("Work", "eng-a")
+    assert (result.status, made, "epoch 2" in result.why) == ("stopped", [], True)
+    (again,) = here.resumed(script, tools=[work])
+    assert (again.status, len(made)) == ("done", times)
+    told = here.folder(result.run).read(STEPS)
+    assert ("it was not repeated" in told) == (moment == "after")
+
+
+def test_a_takeover_is_heard_of_though_the_first_look_fails(world, monkeypatch):
+    """A lock that somebody holds too long is no reason to go on with what another has."""
+    here = world(for_ever)
+    run = here.dies("Work", "eng-a", after=10)
+    books = here.boss.books
+    mine, over = here.known(run), books.runs.over
+    books.runs.take(mine, "another", 1)
+
+    def busy(run):
+        monkeypatch.setattr(books.runs, "over", over)
+        raise StoreBusy("process 1 has held the lock for too long")
+
+    monkeypatch.setattr(books.runs, "over", busy)
+    with pytest.raises(StoreBusy):
+        books.heard([mine])
+    ((stopped, why),) = books.heard([mine]).stops
+    assert (stopped, "as epoch 2" in why) == (run, True)
 
 
 # -- whatever goes wrong ----------------------------------------------------------------------------
