@@ -59,11 +59,12 @@ def _lint(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    names = list(library()) if args.scenario == "all" else [args.scenario]
+    names = list(library()) if "all" in args.scenario else list(dict.fromkeys(args.scenario))
     arms = args.arms.split(",") if args.arms else None
     cell = dict(_pair(text) for text in args.set)
     wanted = Wanted(names, arms, args.runs, args.seed, cell, args.grid, args.full)
-    made = running.play(wanted, args.out, args.jobs, sys.stderr)
+    with open(os.devnull, "w") as nowhere:
+        made = running.play(wanted, args.out, args.jobs, nowhere if args.quiet else sys.stderr)
     for line in running.shown(made, args.out):
         print(line)
     return running.code_of(made.table)
@@ -156,13 +157,14 @@ def _arguments() -> argparse.ArgumentParser:
 
 
 def _running(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument("scenario", metavar="ID|FILE|all")
+    verb.add_argument("scenario", nargs="+", metavar="ID|FILE|all", help="several make one report")
     verb.add_argument("--arms", metavar="A,B", help="these arms; else those of the scenario")
     verb.add_argument("--runs", type=int, metavar="N", help="so many seeds; else as many as the scenario says")
     verb.add_argument("--seed", type=int, metavar="N", help="the first seed")
     verb.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="another value of a parameter")
     verb.add_argument("--no-grid", dest="grid", action="store_false", help="the scenario's own parameters alone")
     verb.add_argument("--full", action="store_true", help="as many runs in the cells of the grid")
+    verb.add_argument("--quiet", action="store_true", help="do not tell how far it has got")
     verb.add_argument("--out", default="brain-suite", metavar="DIR", help="where to; default: %(default)s")
     _jobs(verb)
 

@@ -1,7 +1,8 @@
 """What is played of a scenario: which arms, in which cells, under which seeds. Plays nothing.
 
-The scenario's own parameters are played by every arm, each cell of its grid by the arm that is gated, the isolated
-one and those that a gate names; a cell with a team of another size by those that a team's size is looked at for, too.
+The scenario's own parameters are played by every arm; so often as the scenario says by the arm that is gated, the
+isolated one, those that a gate names and those that a team's size is looked at for, the others less often. Each cell of
+its grid is played by the gated, the isolated and the named ones, and where the team's size differs by the latter too.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from scenarios.schema import Scenario
 
 BASE = "isolated"
 COMPARED = ("broadcast", "manager")  # how these grow with a team is what the others are held against
-IN_A_CELL = 10  # runs of a cell of the grid, where there is no --full
+LESS = 10  # runs in a cell of the grid, and of the other arms, where there is no --full
 
 
 def cells(scenario: Scenario) -> list[dict[str, Any]]:
@@ -52,19 +53,24 @@ def planned(
     chosen = available(scenario, arms)
     first, most = scenario.seed if seed is None else seed, runs or scenario.runs
     for arm in chosen:
-        yield from (Order(name, arm, first + n, tuple(own.items())) for n in range(most))
+        times = most if full or arm in _named(scenario) or arm in COMPARED else min(most, LESS)
+        yield from (Order(name, arm, first + n, tuple(own.items())) for n in range(times))
     for each in cells(scenario) if grid else ():
         there = own | each
-        least = most if full else min(most, IN_A_CELL)
+        least = most if full else min(most, LESS)
         for arm in _in_cell(scenario, load(text, there), each, chosen):
             yield from (Order(name, arm, first + n, tuple(there.items())) for n in range(least))
 
 
 def _in_cell(scenario: Scenario, changed: Scenario, cell: Mapping[str, Any], arms: Sequence[str]) -> list[str]:
-    named = {gate.arm for gate in scenario.gates} | {scenario.gated, BASE}
+    named = _named(scenario)
     if len(cell) == 1 and len(changed.agents) != len(scenario.agents):
         named |= set(COMPARED)
     return [arm for arm in arms if arm in named]
+
+
+def _named(scenario: Scenario) -> set[str | None]:
+    return {gate.arm for gate in scenario.gates} | {scenario.gated, BASE}
 
 
 def available(scenario: Scenario, arms: Sequence[str] | None = None) -> list[str]:

@@ -130,9 +130,10 @@ class Study:
 
     def rows(self, scenario: str, arm: str, cell: str | None = None) -> list[dict[str, float]]:
         """The figures of each run, with those that need another arm of its seed."""
+        labels = {name: 0.0 for each in self.of(scenario, arm, cell) for name in each.figures if name[:7] == "tokens."}
         tallies = [{each.seed: each.tally for each in self.of(scenario, name, cell)} for name in (ISOLATED, BROADCAST)]
         return [
-            each.figures | metrics.beside(each.tally, *(tally.get(each.seed) for tally in tallies))
+            labels | each.figures | metrics.beside(each.tally, *(tally.get(each.seed) for tally in tallies))
             for each in self.of(scenario, arm, cell)
         ]
 

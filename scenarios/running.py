@@ -11,7 +11,7 @@ from itertools import chain
 from time import monotonic
 from typing import Any, NamedTuple, TextIO
 
-from scenarios import ledger, markdown, report, samples, table
+from scenarios import ledger, markdown, page, report, samples, table
 from scenarios.batch import Order, played
 from scenarios.course import planned
 from scenarios.progress import Progress
@@ -81,6 +81,7 @@ def leave(made: Report, folder: str) -> None:
     """Every form of the report into its folder."""
     report.write(folder, report.REPORT, report.dump(made.table))
     report.write(folder, report.TEXT, "\n".join(markdown.lines(made)) + "\n")
+    report.write(folder, report.PAGE, page.html(made))
 
 
 def about() -> dict[str, Any]:

@@ -51,7 +51,8 @@ def _picks(size: int, seed: int) -> list[Callable[[Sequence[float]], tuple[float
 
 
 def ratio(ours: Sequence[float], theirs: Sequence[float], seed: int = 0, level: float = 0.95) -> Interval:
-    """The sum of ours by the sum of theirs, with the bootstrap's percentiles over pairs; NaN where theirs sum to 0."""
+    """The sum of ours by the sum of theirs, with the bootstrap's percentiles over pairs; NaN where theirs sum to 0, and
+    samples in which they do are left out."""
     whole = sum(theirs)
     if not whole:
         return Interval(math.nan, math.nan, math.nan)
@@ -59,7 +60,7 @@ def ratio(ours: Sequence[float], theirs: Sequence[float], seed: int = 0, level: 
     if len(ours) < 2:
         return Interval(value, value, value)
     pairs = ((sum(pick(ours)), sum(pick(theirs))) for pick in _picks(len(ours), seed))
-    drawn = sorted(one / other if other else math.inf for one, other in pairs)
+    drawn = sorted(one / other for one, other in pairs if other)
     last = len(drawn) - 1
     return Interval(value, drawn[round((1 - level) / 2 * last)], drawn[round((1 + level) / 2 * last)])
 

@@ -37,7 +37,7 @@ def of_scenario(report: Report, scenario: str) -> Iterator[str]:
             yield _verdict(verdict)
     for each in report.table["break_even"]:
         if each["scenario"] == scenario:
-            yield f"  {pays(each)}"
+            yield from wrapped(f"  {pays(each)}", "    ")
 
 
 def _row(report: Report, scenario: str, arm: str, mark: str) -> str:
@@ -61,8 +61,8 @@ def _verdict(verdict: Table) -> str:
     if "value" not in verdict:
         return f"{told}: {verdict['why']}"[:WIDTH]
     ends = f"{verdict['value']:.4g} [{verdict['lo']:.4g}, {verdict['hi']:.4g}]"
-    fragile = ", FRAGILE" if verdict["fragile"] else ""
-    return f"{told:<41} {ends}, {verdict['runs_met']}/{verdict['n']} runs{fragile}"
+    fragile = " fragile" if verdict["fragile"] else ""
+    return f"{told:<38} {ends}, {verdict['runs_met']}/{verdict['n']}{fragile}"
 
 
 def _closing(report: Report) -> Iterator[str]:

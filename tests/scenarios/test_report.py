@@ -225,10 +225,10 @@ def test_cells_of_the_grid_are_played_by_those_that_are_compared():
     for order in orders:
         by_cell.setdefault(order.cell, set()).add(order.arm)
     assert by_cell[("tool_use", 0.3),] == {"isolated", "view_capsule"}
-    assert by_cell[("n", 6),] == {"isolated", "view_capsule", "broadcast", "manager"}
+    assert by_cell[("n", 10),] == {"isolated", "view_capsule", "broadcast", "manager"}
     assert {len([o for o in orders if o.cell == cell and o.arm == "isolated"]) for cell in by_cell} == {10}
     full = list(course.planned(text, "redundant_discovery", full=True))
-    assert sum(order.cell == (("n", 6),) and order.arm == "isolated" for order in full) == 30
+    assert sum(order.cell == (("n", 10),) and order.arm == "isolated" for order in full) == 30
     assert not any(("n", 20) in order.cell and len(order.cell) == 1 for order in orders), "that is its own"
 
 

@@ -1,0 +1,276 @@
+"""report.html: one page that holds everything it needs: no script, no network, light and dark. Text in, text out.
+
+What it says stands in the report already; `pictures` decides what is drawn, `page.css` what it looks like.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+from importlib import resources
+
+from scenarios import pictures, sizes
+from scenarios.findings import Table
+from scenarios.markdown import COLUMNS
+from scenarios.meanings import meaning
+from scenarios.pictures import Picture
+from scenarios.report import LEVELS, ONLY_CHANCE, Report
+from scenarios.words import amount, figure, pays, percent
+
+HEADS = {
+    "tokens": "tokens", "net_saving": "saved", "task_success": "done right", "co_memory": "C ÷ W", "co_plan": "P ÷ W",
+    "co_task": "(C+P) ÷ W", "co_total": "(C+P) ÷ T", "co_ref": "(C+P) ÷ W iso.", "co_memory_unique": "C ÷ W, unique",
+    "usd": "dollars", "tokens_per_success": "tokens per task", "redundancy": "found twice", "needed_recall": "recall",
+    "view_recall": "recall, view", "context_reduction": "not sent", "stale_after_delivery": "stale",
+    "wake_latency": "wake",
+}  # fmt: skip
+HOW = {"L1": "brain-suite replay TRACES", "L2": "brain-suite run ID --live anthropic --max-usd 5"}
+
+
+def html(report: Report) -> str:
+    style = (resources.files("scenarios") / "page.css").read_text(encoding="utf-8")
+    drawn = list(pictures.of(report))
+    body = "\n".join(
+        part
+        for section in (_top(report), _gates(report), _charts(drawn), _pays(report), _details(report), _sizes(report),
+                        _missed(report), _levels(report), _foot(report))
+        for part in section
+    )  # fmt: skip
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        f"<title>Brain Suite: what coordination costs and saves</title>\n<style>\n{style}</style>\n</head>\n"
+        f"<body>\n{body}\n</body>\n</html>\n"
+    )
+
+
+def _top(report: Report) -> Iterator[str]:
+    run = report.table["run"]
+    yield f'<header><span class="level">{run["level"]} · {_short(LEVELS[run["level"]])}</span>'
+    yield "<h1>What coordination costs, and what it saves</h1>"
+    yield (
+        '<p class="lede">Teams of agents at the same tasks, once without a shared memory and once with each way of'
+        " sharing what is known. Every number on this page follows from the ledger that lies beside it.</p>"
+    )
+    if run["level"] == "L0":
+        yield f'<p class="note">{escape(ONLY_CHANCE)}</p>'
+    yield f'<ul class="tiles">{"".join(_tile(*each) for each in _tiles(report))}</ul></header>'
+
+
+def _short(text: str) -> str:
+    return escape(text.partition(":")[0])
+
+
+def _tiles(report: Report) -> Iterator[tuple[str, str]]:
+    judged = [each["met"] for each in report.table["verdicts"] if each["met"] is not None]
+    yield f"{sum(judged)} of {len(judged)}", "thresholds met"
+    for each in report.table["comparisons"][:]:
+        if each["arm"] == report.table["scenarios"][each["scenario"]]["gated"] and each["scenario"] in (
+            pictures.MAIN, "redundant_discovery",
+        ):  # fmt: skip
+            ends = f"[{each['saving']['lo']:.0%}, {each['saving']['hi']:.0%}]"
+            yield (
+                percent(each["saving"]["value"]),
+                f"fewer tokens, {each['scenario']}, {each['arm']} {ends}, n {each['n']}",
+            )
+    yield (
+        f"{report.table['run']['runs']:,}",
+        f"runs of {len(report.study.scenarios)} scenario{'s' * (len(report.study.scenarios) != 1)}",
+    )
+
+
+def _tile(value: str, what: str) -> str:
+    return f"<li><b>{escape(value)}</b><span>{escape(what)}</span></li>"
+
+
+# -- Verdicts ----------------------------------------------------------------------------------------------------------
+
+
+def _gates(report: Report) -> Iterator[str]:
+    verdicts = report.table["verdicts"]
+    if not verdicts:
+        return
+    yield "<h2>What was expected, and what came</h2>"
+    yield "<p class='soft'>Thresholds stand in the scenario's file, before anything is played.</p>"
+    rows, before = [], ""
+    for each in verdicts:
+        if each["scenario"] != before:
+            rows.append(f"<tr class='group'><th colspan='4'>{escape(each['scenario'])}</th></tr>")
+        before = each["scenario"]
+        rows.append(f"<tr>{_gate(each)}</tr>")
+    yield _table(("", "<threshold", "value [95 %]", "runs that meet it"), rows)
+
+
+def _gate(each: Table) -> str:
+    kind, word = {True: ("met", "✓ met"), False: ("missed", "✗ missed"), None: ("unplayed", "not played")}[each["met"]]
+    fragile = (
+        f"<small class='fragile'>fragile: flips at {escape(', '.join(each['flips']))}</small>" if each["flips"] else ""
+    )
+    if "why" in each:
+        fragile += f"<small>{escape(each['why'])}</small>"
+    value = _value(each["metric"], {each["metric"]: each}) if "value" in each else "–"
+    runs = f"{each['runs_met']} of {each['n']}" if "value" in each else "–"
+    return (
+        f"<td class='{kind}'>{escape(word)}</td><td class='words'><code>{escape(each['gate'])}</code>{fragile}</td>"
+        f"<td>{value}</td><td>{runs}</td>"
+    )
+
+
+def _table(head: Sequence[str], rows: Iterable[str]) -> str:
+    """A table that scrolls where it is too wide. What begins with `<` heads a column of words."""
+    cells = "".join(
+        f"<th scope='col'{' class=words' * each.startswith('<')}>{escape(each.lstrip('<'))}</th>" for each in head
+    )
+    return f"<div class='scroll'><table><thead><tr>{cells}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+
+
+# -- Charts ------------------------------------------------------------------------------------------------------------
+
+
+def _charts(drawn: Sequence[Picture]) -> Iterator[str]:
+    yield "<h2>The curves</h2><div class='charts'>"
+    for each in drawn:
+        if each.drawing:
+            yield _figure(each)
+    yield "</div>"
+    for each in drawn:
+        if not each.drawing:
+            how = f"<code>{escape(each.missing)}</code>"
+            yield f"<p class='soft'>Left out: {escape(each.title)}. Its scenario was not played: {how}</p>"
+
+
+def _figure(each: Picture) -> str:
+    legend = "".join(
+        f"<li><i style='background:var(--c{colour})'></i>{escape(name)}</li>" for name, colour in each.legend
+    )
+    listed = f"<ul class='legend'>{legend}</ul>" if legend else ""
+    return (
+        f"<figure><h3>{escape(each.title)}</h3>{each.drawing}{listed}"
+        f"<figcaption><p>{escape(each.told)}</p></figcaption></figure>"
+    )
+
+
+def _pays(report: Report) -> Iterator[str]:
+    found = report.table["break_even"]
+    if found:
+        yield "<h2>From where on memory pays</h2><ul class='plain'>"
+        yield from (f"<li>{escape(each['scenario'])}: {escape(pays(each))}</li>" for each in found)
+        yield "</ul>"
+
+
+# -- Scenarios ---------------------------------------------------------------------------------------------------------
+
+
+def _details(report: Report) -> Iterator[str]:
+    yield "<h2>Every scenario, every arm</h2>"
+    for number, scenario in enumerate(report.study.scenarios):
+        told = report.table["scenarios"][scenario]
+        title = f"{escape(told['title'])}<small>{escape(scenario)}</small>"
+        yield f"<details{' open' if number == 0 else ''}><summary>{title}</summary>"
+        yield f"<p>{escape(told['shows'])}</p>"
+        yield _arms(report, scenario)
+        yield _beside(report, scenario)
+        away = "; ".join(f"{arm}: {why}" for arm, why in told["missing"].items())
+        if away:
+            yield f"<p class='soft'>Not available: {escape(away)}.</p>"
+        yield "</details>"
+
+
+def _arms(report: Report, scenario: str) -> str:
+    arms, base = report.study.arms(scenario), report.study.base(scenario)
+    rows = {arm: report.table["metrics"][report.study.key(scenario, base, arm)] for arm in arms}
+    columns = [name for name in COLUMNS if any(name in row for row in rows.values())]
+    gated = report.table["scenarios"][scenario]["gated"]
+    lines = []
+    for arm, row in rows.items():
+        cells = "".join(f"<td>{_value(name, row)}</td>" for name in columns)
+        mark, n = " class='gated'" if arm == gated else "", len(report.study.of(scenario, arm))
+        lines.append(f"<tr{mark}><th scope='row'>{escape(arm)}</th><td>{n}</td>{cells}</tr>")
+    head = ("arm", "n", *(HEADS.get(name, name.replace("_", " ")) for name in columns))
+    meant = "; ".join(f"{HEADS.get(name, name.replace('_', ' '))}: {meaning(name)}" for name in columns)
+    return f"{_table(head, lines)}<p class='soft'><small>{escape(meant)}.</small></p>"
+
+
+def _value(name: str, row: Table) -> str:
+    if name not in row:
+        return "–"
+    told = row[name]
+    lo, hi = amount(name, told["lo"]), amount(name, told["hi"])
+    ends = f"<small>{escape(lo)} – {escape(hi)}</small>" if lo != hi else ""
+    return f"{escape(amount(name, told['value']))}{ends}"
+
+
+def _beside(report: Report, scenario: str) -> str:
+    rows = [_pair(each) for each in report.table["comparisons"] if each["scenario"] == scenario]
+    if not rows:
+        return ""
+    head = ("beside isolated", "n", "saved [95 %]", "p, Holm", "success", "no worse by 2 points", "fragile")
+    return _table(head, rows)
+
+
+def _pair(each: Table) -> str:
+    worse = "<span class='met'>yes</span>" if each["no_worse"] else "<span class='missed'>no</span>"
+    fragile = f"<span class='fragile'>{escape(', '.join(each['flips']))}</span>" if each["flips"] else "no"
+    p = "&lt; 0.001" if each["p_holm"] < 0.001 else f"{each['p_holm']:.3f}"
+    saved = figure("net_saving", each["saving"])
+    return (
+        f"<tr><th scope='row'>{escape(each['arm'])}</th><td>{each['n']}</td><td>{saved}</td><td>{p}</td>"
+        f"<td>{each['success_difference'] * 100:+.1f} points</td><td>{worse}</td><td>{fragile}</td></tr>"
+    )
+
+
+# -- What else a reader has to know ------------------------------------------------------------------------------------
+
+
+def _sizes(report: Report) -> Iterator[str]:
+    if not any(each["metric"].startswith("co_") for each in report.table["verdicts"]):
+        return
+    yield "<h2>Sizes of task at which 5 % cannot be kept</h2>"
+    yield f"<p>{escape(sizes.TOLD)}</p>"
+    rows = [
+        f"<tr><th scope='row'>{growth:,} tokens a turn</th>{''.join(map(_share, shares))}</tr>"
+        for growth, shares in sizes.table().items()
+    ]
+    yield _table(("", *(f"{turns} turns" if turns > 1 else "1 turn" for turns in sizes.TURNS)), rows)
+
+
+def _share(share: float) -> str:
+    return f"<td class='{'missed' if share > sizes.SHARE else 'met'}'>{share:.1%}</td>"
+
+
+def _missed(report: Report) -> Iterator[str]:
+    missed = [each for each in report.table["verdicts"] if each["met"] is False]
+    if not missed and not report.table["warnings"]:
+        return
+    yield "<h2>What was not reached, and what to know before believing this</h2><ul class='plain'>"
+    for each in missed:
+        came = f"came to {figure(each['metric'], each)}" if "value" in each else each["why"]
+        held = f"; {each['runs_met']} of {each['n']} runs meet it" if "value" in each else ""
+        told = f"{each['scenario']}, {each['arm']}: {each['gate']} {came}{held}"
+        yield f"<li class='missed'>{escape(told)}</li>"
+    yield from (f"<li>{escape(each)}</li>" for each in report.table["warnings"])
+    yield "</ul>"
+
+
+def _levels(report: Report) -> Iterator[str]:
+    yield "<h2>Three levels of evidence</h2>"
+    here = report.table["run"]["level"]
+    rows = []
+    for level, what in LEVELS.items():
+        state = (
+            "<td class='met'>in this report</td>" if level == here else "<td class='unplayed'>not in this report</td>"
+        )
+        how = f"<code>{escape(HOW[level])}</code>" if level in HOW and level != here else ""
+        row = f"<th scope='row'>{level}</th><td class='words'>{escape(what)}</td>{state}<td class='words'>{how}</td>"
+        rows.append(f"<tr>{row}</tr>")
+    yield _table(("level", "<what it is", "", "<how to have it"), rows)
+
+
+def _foot(report: Report) -> Iterator[str]:
+    run = report.table["run"]
+    commit = f"commit <code>{escape(str(run.get('git') or 'unknown'))}</code>"
+    yield f"<footer><p>Version {escape(run['version'])}, {commit}. Tokens in {escape(run['tokenizer'])}"
+    yield f"({escape(run['counting'])}). Ledger <code>{run['ledger']}</code>, configuration"
+    yield f"<code>{run['config']}</code>.</p><p>To check: <code>brain-suite verify DIR/report.json</code> makes every"
+    yield "number again from the ledger. The same seeds give the same ledger, to the byte, on any machine.</p></footer>"

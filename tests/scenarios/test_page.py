@@ -1,0 +1,184 @@
+"""The page: whole, by itself, with what there is to draw and a word about what there is not."""
+
+import re
+import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import pytest
+
+from scenarios import charts, markdown, page, pictures, report, table, words
+from scenarios.charts import Bar, Frame, Point, Series
+from scenarios.findings import Threshold
+from scenarios.samples import Sample
+
+VOID = {"meta", "br", "link"}
+SVG = re.compile(r"<svg.*?</svg>", re.DOTALL)
+
+
+class Checked(HTMLParser):
+    """Reads a page; whether every element that is opened is closed, in turn."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.wrong = [], []
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        pass
+
+    def handle_endtag(self, tag):
+        if not self.open or self.open.pop() != tag:
+            self.wrong.append((tag, self.getpos()))
+
+
+def sample(
+    arm, seed, tokens, cell=(), *, team=6, gated=False, scenario="redundant_discovery", waits=(), days=(), **more
+):
+    tally = {f"{part}{how}": float(tokens) for part in ("work", "memory", "planning", "tokens")
+             for how in ("", "_unique", "_discounted")}  # fmt: skip
+    figures = {"tokens": float(tokens), "tokens.system": tokens / 2, "tokens.view": tokens / 2, "task_success": 1.0,
+               "usd": tokens / 1e6, "success": 1.0, "wake_delivery": 1.0, **more}  # fmt: skip
+    return Sample(
+        scenario, "d", arm, tuple(cell), seed, gated, "o200k_base", "exact", team, 3, figures, tally, waits, days
+    )
+
+
+def everything():
+    """Runs of which every chart can be drawn."""
+    for seed in range(4):
+        for n in (3, 6, 20):
+            for overlap in (0.0, 0.75):
+                cell = (("n", n), ("overlap", overlap))
+                cell = tuple(pair for pair in cell if pair not in (("n", 20), ("overlap", 0.75)))
+                yield sample("isolated", seed, 1_000 * n + seed, cell, team=n)
+                yield sample("broadcast", seed, 1_300 * n, cell, team=n)
+                yield sample("view", seed, 1_000 * n - 200 * n * (overlap - 0.1), cell, team=n, gated=True)
+        for arm in ("isolated", "manager", "view"):
+            about = {"context_reduction": 0.8, "needed_recall": 0.97} | {
+                f"fidelity.{hop}": 1 / hop for hop in range(1, 9)
+            }
+            yield sample(arm, seed, 900, scenario="telephone", gated=arm == "view", waits=(1.0, 2.5),
+                         days=((1, 100.0), (2, 150.0)), **about)  # fmt: skip
+
+
+def reported(samples, thresholds=()):
+    samples = sorted(samples, key=lambda each: (each.scenario, len(each.cell)))
+    told = {"title": "A <b>title</b>", "shows": "what & why", "digest": "d", "gated": "view",
+            "params": {"n": 20, "overlap": 0.75}, "arms": {},
+            "missing": {"native_store": "langgraph is not installed"}}  # fmt: skip
+    names = dict.fromkeys(each.scenario for each in samples)
+    run = {"level": "L0", "version": "0", "git": None}
+    return report.made(samples, dict.fromkeys(names, told), thresholds, "0" * 64, run)
+
+
+@pytest.fixture(scope="module")
+def whole():
+    gates = [
+        Threshold("redundant_discovery", "net_saving >= 0.9", "net_saving", "view", ">=", 0.9),
+        Threshold("telephone", "asr_act == 0", "asr_act", "view", "==", 0),
+        Threshold("telephone", "task_success == 1", "task_success", "view", "==", 1),
+    ]
+    return reported(everything(), gates)
+
+
+def test_every_chart_is_drawn(whole):
+    drawn = list(pictures.of(whole))
+    assert [each.title for each in drawn if not each.drawing] == []
+    assert len(drawn) == 8
+    for each in drawn:
+        for svg in SVG.findall(each.drawing):
+            ET.fromstring(svg)
+
+
+def test_the_page_is_whole_and_needs_nothing_else(whole):
+    text = page.html(whole)
+    checked = Checked()
+    checked.feed(text)
+    assert (checked.wrong, checked.open) == ([], [])
+    assert not re.search(r"<script|<link|<img|@import|url\(|https?://", text)
+    assert "prefers-color-scheme: dark" in text
+    assert "<b>title</b>" not in text
+    assert report.ONLY_CHANCE in text
+    for level in ("L0", "L1", "L2"):
+        assert level in text
+
+
+def test_what_was_missed_is_told_with_its_reason(whole):
+    text = page.html(whole)
+    assert "redundant_discovery, view: net_saving &gt;= 0.9 came to" in text
+    assert "asr_act == 0 nothing was measured" in text
+    assert "langgraph is not installed" in text
+
+
+def test_what_was_not_played_is_left_out_and_said_so():
+    text = page.html(
+        reported(sample(arm, seed, 900, scenario="other") for arm in ("isolated", "view") for seed in (1, 2))
+    )
+    for title in (
+        "Net saving against the size of the team",
+        "Thirty days of a memory",
+        "What is left after so many hops",
+    ):
+        assert f"Left out: {title}" in text
+    assert "brain-suite run telephone" in text
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 1), (-0.3, 0.62), (3, 30), (0, 0), (1e5, 9e5), (0.9, 1.0)])
+def test_ticks_are_round_and_reach_over_everything(low, high):
+    found = charts.ticks(low, high)
+    assert found[0] <= low
+    assert found[-1] >= high
+    assert 2 <= len(found) <= 8
+
+
+def test_labels_keep_apart():
+    series = [Series(f"arm{n}", [Point(1, 0.5), Point(2, 0.5 + n / 1_000)], n) for n in range(8)]
+    svg = charts.lines("close", Frame("x", "y", charts.plain, charts.percent), series)
+    places = sorted(float(y) for y in re.findall(r'class="name" x="[\d.]+" y="([\d.]+)"', svg))
+    assert len(places) == 8
+    assert min(b - a for a, b in pairwise(places)) >= charts.LINE - 0.2
+
+
+def test_marks_say_their_values():
+    frame = Frame("n", "saved", charts.plain, charts.percent)
+    svg = charts.lines("it", frame, [Series("a&b", [Point(3, 0.5, 0.4, 0.6, 30), Point(6, 0.7)], 1)])
+    assert "<title>a&amp;b: 50 % [40 %, 60 %] at 3, n = 30</title>" in svg
+    svg = charts.stacked(
+        "it", [Bar("view", [("work", 750.0), ("memory", 250.0)])], {"work": 1, "memory": 2}, charts.thousands
+    )
+    assert "<title>view: memory 250</title>" in svg
+    assert ">1 k<" in svg
+
+
+def test_figures_in_words():
+    assert words.figure("net_saving", {"value": 0.4567, "lo": 0.4, "hi": 0.5}) == "45.7% [40.0%, 50%]"
+    assert words.figure("tokens", {"value": 12345.6, "lo": 12345.6, "hi": 12345.6}) == "12,346"
+    assert words.figure("usd", None) == "–"
+    one = {"arm": "view", "where": {"overlap": 0.0, "n": 3}, "teams": [3, 6], "team": None}
+    assert words.pays(one) == "view at overlap 0.0: it does not pay at any size that was played (3, 6)"
+    assert words.pays(one | {"where": {}, "team": 6}) == "view: it pays from 6 agents on (of 3, 6)"
+
+
+def test_the_table_fits_the_terminal(whole):
+    lines = list(table.lines(whole))
+    assert max(map(len, lines)) <= 80
+    assert any(line.startswith("*view") for line in lines)
+    assert any("MISSED" in line and "net_saving >= 0.9" in line for line in lines)
+    assert any("it pays from" in line for line in lines)
+
+
+def test_markdown_has_whole_tables(whole):
+    told = [line for line in markdown.lines(whole) if line.startswith("|")]
+    assert any("**missed**" in line for line in told)
+    blocks = "\n".join(markdown.lines(whole)).split("\n\n")
+    for block in (block for block in blocks if block.startswith("|")):
+        assert len({line.count("|") for line in block.splitlines()}) == 1
+
+
+def test_parts_of_a_prompt_add_up_where_some_runs_lack_one():
+    some = [sample("view", seed, 100, **({"tokens.capsule": 40.0} if seed else {})) for seed in range(4)]
+    assert reported(some).study.figures("redundant_discovery", "view")["tokens.capsule"].value == 30
