@@ -75,7 +75,6 @@ class UnifiedBrain:
         """Send a message to an agent, a team, several of them, or to everybody (`all`, or None); its id. It begins a
         thread unless one is named, or a message that it answers. What its tags name (`@remember`, `@decision`,
         `@insight`, `@atom`) is kept as knowledge."""
-        _check_tags(body)
         names = _names(to)
         self._met(name for name in names if not name.startswith("team:"))
         if parent_id is not None:
@@ -88,7 +87,6 @@ class UnifiedBrain:
             sent = self.mail.send(
                 names or "all", body, subject=subject, thread=thread_id, priority=priority, metadata=metadata
             )
-        knowledge.harvest(self.me, sent.entry)
         self.tables.sync()
         return sent.id
 
@@ -270,13 +268,6 @@ def _names(to: str | Iterable[str] | None) -> list[str]:
     given = [to] if isinstance(to, str) else list(to or ())
     names = [part.strip() for name in given for part in name.split(",") if part.strip()]
     return [] if {"all", "*"} & {*names} else names
-
-
-def _check_tags(body: str) -> None:
-    """Refuse a message whose tags cannot be taken, before it is sent."""
-    for tag, text in knowledge.tagged(body):
-        if tag == "@atom" and len(text.split("|")) not in (3, 4):
-            raise InvalidEntry("write @atom subject | action | outcome | consequences", line=f"@atom {text}")
 
 
 def _kinds(types: Iterable[str] | None) -> tuple[str, ...]:

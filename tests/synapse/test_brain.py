@@ -181,10 +181,9 @@ def test_tags_become_knowledge(at):
     helios, nova = at(), at("nova")
     sent = helios.send("nova", "review", "@decision fees stay\n@atom fees | rise | margin falls | we lose\n@insight x")
     assert {each["source_message_id"] for each in helios.recent(types=["stm", "atom"])} == {sent}
-    before = nova.poll()
-    with pytest.raises(InvalidEntry):
-        helios.send("nova", "review", "@atom too | few")
-    assert nova.poll() == before, "what cannot be taken is not sent"
+    helios.send("nova", "review", "@atom too | few")
+    assert nova.poll() == 2
+    assert len(helios.recent(types=["stm", "atom"])) == 2, "half an atom is only text"
 
 
 def test_recent_is_what_the_agent_may_see(at):
