@@ -12,7 +12,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 
-from bench import comparing, mailing, nights, prompting, reading, spawning, upkeep, writing
+from bench import comparing, mailing, nights, prompting, questions, reading, spawning, upkeep, writing
 from bench.figures import COLUMNS, Row, as_json, cells, duration, line
 from bench.ground import Ground
 from synapse import clock
@@ -23,6 +23,7 @@ Operation = Callable[[Ground], Iterator[Row]]
 OPERATIONS: dict[str, Operation] = {
     "page": reading.pages,
     "search": reading.search,
+    "question": questions.asking,
     "view": reading.view,
     "open": upkeep.opening,
     "rss": upkeep.memory,

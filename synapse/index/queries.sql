@@ -265,7 +265,8 @@ select e.seq, e.rec, e.rev, e.aid, e.at, e.prio, coalesce(l.words, 0) from entri
 where e.seq in ({seqs}) and e.seq > :floor and e.seq <= :ceiling and {wanted} and {seen}
 
 -- name: word_count
-select count(*), min(rowid) from (select rowid from words where words match :word order by rowid desc limit :limit)
+select count(*), min(rowid) from (
+  select rowid from words where words match :word and rowid <= :last order by rowid desc limit :limit)
 
 -- name: around
 select

@@ -65,6 +65,7 @@ class Query:
         self.covered: dict[tuple[str, ...], tuple[int, ...]] = {}
         self.declared = Declared(())
         self.authors: dict[str, frozenset[int]] = {}
+        self.common: dict[tuple[int, str], int] = {}  # by size of the store, how many entries hold a common word
         self.version: object = None
 
     def refresh(self, version: object) -> None:

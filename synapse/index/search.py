@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 from synapse import kinds
 from synapse import namespace as ns
@@ -25,7 +26,11 @@ from synapse.workspace import Agent
 RANKED = 200  # of the entries with a word that is looked for alone, so many of the newest
 LOOKED_UP = 1_000  # of those with any word of a question, so many for all its words together
 COUNTED = 10_000  # how far a word is counted; beyond, it is taken to be as common as among the newest
+SETTLED = 40  # of those of one rank, so many are put in order by authority
 SEEDS = 64  # of the entries found, those that are scored, with their neighbours in the thread
+COMMON = 1_000  # a word in so many entries is common, and is not counted again
+STEP = 4_096  # until so many have come
+KEPT = 8_192  # words whose counts are kept
 BATCH = 20_000
 EXCERPT = 160  # characters
 
@@ -50,6 +55,8 @@ class Found(NamedTuple):
 
 # What an entry is weighed by: seq, rec, rev, the author's number, when it came, priority, length in words.
 Row = tuple[int, int, int, int, int, int, int]
+# Score, negated, priority, seq, negated, and row: sorted, the best come first.
+Ranked = tuple[float, int, int, Row]
 
 
 def fill(db: Database, floor: int, limit: int = BATCH) -> int:
@@ -112,17 +119,37 @@ class Search:
         found = terms.sought(text)
         if len(found) == 1:  # there is nothing to compare it with
             return [Word(found[0], 1)]
-        last = self.size()
-        return sorted((Word(word, self._count(word, last)) for word in found), key=lambda word: word.entries)
+        return sorted((Word(word, self._count(word)) for word in found), key=lambda word: word.entries)
 
+    @cached_property
     def size(self) -> int:
         row = self.db.run("last_entry").fetchone()
         return row[0] or 0
 
-    def _count(self, word: str, last: int) -> int:
-        rows: list[tuple[int, int]] = self._asked("word_count", {"word": f'"{word}"', "limit": COUNTED})
-        count, oldest = rows[0] if rows else (0, 0)
-        return count if count < COUNTED else count * last // (last - oldest + 1)
+    def _count(self, word: str) -> int:
+        """How many entries hold a word. Of a common one that is as it was when the store last had a round size, the
+        same for whoever asks: it hardly changes, and is counted once."""
+        end = self.size - self.size % STEP
+        common = self.query.common
+        if (end, word) in common:
+            return common[end, word]
+        few = self._counted(word, self.size, COMMON)[0]
+        if few < COMMON:
+            return few
+        count, oldest = self._counted(word, end, COUNTED)
+        if count < COMMON:
+            return self._counted(word, self.size, COUNTED)[0]
+        if count == COUNTED:
+            count = count * end // (end - oldest + 1)
+        if len(common) >= KEPT:
+            common.clear()
+        common[end, word] = count
+        return count
+
+    def _counted(self, word: str, last: int, limit: int) -> tuple[int, int]:
+        """How many of the entries up to one hold a word, counted so far, and the oldest of those."""
+        rows = self._asked("word_count", {"word": f'"{word}"', "limit": limit, "last": last})
+        return rows[0] if rows else (0, 0)
 
     def look_up(self, words: Sequence[Word], limit: int) -> Found:
         """Who says the words: the newest of each, the rarest words first, until there are enough."""
@@ -179,15 +206,15 @@ def search(query: Query, agent: Agent | None, text: str, wanted: Filter, now: in
         return Hits(())
     found = asked.look_up(words, max(LOOKED_UP if len(words) > 1 else RANKED, 2 * limit))
     ranked = _ranked(asked, found, max(SEEDS, 2 * limit))
-    best = _settled(asked, ranked[: max(2 * limit, 40)])[:limit]
+    best = _settled(asked, _contenders(ranked, limit))[:limit]
     plain = frozenset(word.text for word in words)
     hits = (Hit(entry, score, *excerpt(entry.body, plain)) for score, entry in best)
     return Hits(tuple(hits), found.partial, len(ranked) if len(words) == 1 else len(found.wanted))
 
 
-def _ranked(asked: Search, found: Found, limit: int) -> list[tuple[float, int, int, Row]]:
-    """Score, negated, priority, seq, negated, and row of each: sorted, the best come first."""
-    words, size = [word.text for word in found.words], asked.size() if len(found.words) > 1 else 1
+def _ranked(asked: Search, found: Found, limit: int) -> list[Ranked]:
+    """All that may be seen of what the words led to and what stands beside it, the best first."""
+    words, size = [word.text for word in found.words], asked.size if len(found.words) > 1 else 1
     rarities = [rarity(word.entries, size) for word in found.words]
     authors, days = named(words, _authors(asked.query)), Days(words, asked.now)
     chosen = seeds(found.wanted, found.prios, rarities, limit)
@@ -205,13 +232,22 @@ def _ranked(asked: Search, found: Found, limit: int) -> list[tuple[float, int, i
     return ranked
 
 
+def _contenders(ranked: Sequence[Ranked], limit: int) -> Sequence[Ranked]:
+    """Those that can be among the best once authority is known: beside the first, who has the rank of the last of
+    them. Reading an entry is most of the work, so none is read in vain."""
+    end = min(limit, len(ranked))
+    while end < min(max(2 * limit, SETTLED), len(ranked)) and ranked[end][:2] == ranked[limit - 1][:2]:
+        end += 1
+    return ranked[:end]
+
+
 def _authors(query: Query) -> dict[str, frozenset[int]]:
     if not query.authors:
         query.authors = by_piece(query.db.run("authors"))
     return query.authors
 
 
-def _settled(asked: Search, ranked: Sequence[tuple[float, int, int, Row]]) -> list[tuple[float, Any]]:
+def _settled(asked: Search, ranked: Sequence[Ranked]) -> list[tuple[float, Any]]:
     """Scores and entries; where scores and priorities are equal, by authority, then by age."""
     rows = [row[:3] for *_, row in ranked]
     entries = asked.query.load(rows, asked.now, asked.reach)

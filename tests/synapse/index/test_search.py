@@ -12,6 +12,7 @@ from synapse import kinds
 from synapse.entry import Draft
 from synapse.errors import InvalidEntry, InvalidQuery
 from synapse.index import search as full_text
+from synapse.index.query import Filter, Query
 from synapse.testing.tools import FrozenClock
 
 START = "2026-02-03T09:00:00Z"
@@ -249,3 +250,35 @@ def test_words_follow_in_batches_to_the_same_end(mem, monkeypatch):
     mem.rebuild()
     monkeypatch.setattr(full_text, "BATCH", 7)
     assert [(hit.id, hit.score) for hit in me.search("gateway vault key", limit=40)] == before
+
+
+def test_a_common_word_counts_the_same_for_whoever_asks_and_when(mem, monkeypatch):
+    monkeypatch.setattr(full_text, "COMMON", 10)
+    monkeypatch.setattr(full_text, "STEP", 16)
+    me = mem.as_agent("ana")
+    for place in range(40):
+        me.append(f"alpha {'rare' if place > 36 else 'beta'}", "api/x")
+        me.search("alpha rare")
+        index = mem.store.index
+        size = index.db.run("last_entry").fetchone()[0]
+        kept = full_text.Search(index.query, None, Filter(), 0).words("alpha rare")
+        anew = full_text.Search(Query(index.db), None, Filter(), 0).words("alpha rare")
+        assert kept == anew
+        counts = {word.text: word.entries for word in kept}
+        assert counts["rare"] == max(0, place - 36)
+        assert place + 1 - size % 16 <= counts["alpha"] <= place + 1
+    assert counts["alpha"] < 40, "the count was to be an older one"
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 3)), max_size=90),
+    st.integers(1, 50),
+)
+def test_what_is_not_read_could_not_have_been_among_the_best(ranks, limit):
+    ranked = sorted((-score, prio, -seq, authority) for seq, (score, prio, authority) in enumerate(ranks))
+
+    def best(rows):
+        return sorted(rows, key=lambda row: (*row[:2], -row[3], row[2]))[:limit]
+
+    kept = full_text._contenders(ranked, limit)
+    assert best(kept) == best(ranked[: max(2 * limit, full_text.SETTLED)])
