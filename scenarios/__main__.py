@@ -11,19 +11,23 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TextIO
 
-from scenarios import compare, ledger, replay, report, retrieval, running, verify
+from scenarios import compare, harness, ledger, replay, report, retrieval, running, verify
+from scenarios.cassette import MODES as CASSETTES
+from scenarios.cassette import BrokenCassette, Cassette
 from scenarios.lint import example, problems
+from scenarios.live import MODELS, Broken, Live, Offer, missing
 from scenarios.reading import BrokenScenario, library, load
-from scenarios.running import BROKEN, GOOD, MISSED, Wanted
+from scenarios.report import Report
+from scenarios.running import BROKEN, GOOD, MISSED, SKIPPED, Wanted
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     args = _arguments().parse_args(argv)
     try:
         code: int = args.act(args)
-    except (BrokenScenario, ledger.BrokenLedger, report.BrokenReport, OSError) as error:
+    except (BrokenScenario, BrokenCassette, Broken, ledger.BrokenLedger, report.BrokenReport, OSError) as error:
         print(f"brain-suite: {error}", file=sys.stderr)
         return BROKEN
     except KeyboardInterrupt:
@@ -63,11 +67,38 @@ def _run(args: argparse.Namespace) -> int:
     arms = args.arms.split(",") if args.arms else None
     cell = dict(_pair(text) for text in args.set)
     wanted = Wanted(names, arms, args.runs, args.seed, cell, args.grid, args.full)
+    if args.live and (why := _not_live(args)):
+        print(f"brain-suite: skipped: {why}", file=sys.stderr)
+        return SKIPPED
     with open(os.devnull, "w") as nowhere:
-        made = running.play(wanted, args.out, args.jobs, nowhere if args.quiet else sys.stderr)
+        out = nowhere if args.quiet else sys.stderr
+        made = _live(wanted, args, out) if args.live else running.play(wanted, args.out, args.jobs, out)
     for line in running.shown(made, args.out):
         print(line)
     return running.code_of(made.table)
+
+
+def _not_live(args: argparse.Namespace) -> str | None:
+    """Why no model can be asked; from a cassette alone none has to be."""
+    return None if args.cassette_mode == "replay" else missing(args.live, os.environ)
+
+
+def _live(wanted: Wanted, args: argparse.Namespace, out: TextIO) -> Report:
+    cassette = Cassette(args.cassette, args.cassette_mode, os.environ)
+    offer = Offer(args.live, args.model, args.max_usd, _two(args.price) if args.price else None)
+    live = Live(offer, cassette, harness.counter())
+    try:
+        return running.play_live(wanted, live, args.out, out)
+    finally:
+        live.end()
+
+
+def _two(text: str) -> tuple[float, float]:
+    try:
+        one, other = map(float, text.split(","))
+    except ValueError as error:
+        raise Broken(f"--price {text}: is not IN,OUT, in dollars per million tokens") from error
+    return one, other
 
 
 def _report(args: argparse.Namespace) -> int:
@@ -148,6 +179,9 @@ def _arguments() -> argparse.ArgumentParser:
     both.add_argument("before", metavar="A")
     both.add_argument("after", metavar="B")
     both.add_argument("--tolerance", type=float, default=compare.TOLERANCE, metavar="X", help="default: %(default)s")
+    record = verb("record", _run, "play a scenario with a real model, and keep every call on a cassette (L2)")
+    _running(record)
+    record.set_defaults(live="anthropic", cassette="cassette.jsonl")
     traces = verb("replay", _replay, "what a context policy would have cost and shown in recorded runs (L1)")
     traces.add_argument("traces", metavar="TRACES", help="a folder of recorded runs: JSON objects with a `history`")
     traces.add_argument("--json", action="store_true", help="everything, as JSON")
@@ -164,6 +198,14 @@ def _running(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="another value of a parameter")
     verb.add_argument("--no-grid", dest="grid", action="store_false", help="the scenario's own parameters alone")
     verb.add_argument("--full", action="store_true", help="as many runs in the cells of the grid")
+    verb.add_argument("--live", metavar="ENGINE", help="a real model plays (L2): anthropic, openai, openai-chat")
+    usual = ", ".join(f"{model} ({engine})" for engine, model in MODELS.items())
+    verb.add_argument("--model", metavar="NAME", help=f"which; else {usual}")
+    verb.add_argument("--max-usd", type=float, default=1.0, metavar="X", help="never spend more; default: %(default)s")
+    verb.add_argument("--price", metavar="IN,OUT", help="dollars per million tokens, of a model without a list price")
+    verb.add_argument("--cassette", metavar="FILE", help="keep every call there, and play what is there")
+    about = "replay: ask nobody; new: ask for what is not there; once: there must be none yet; all: ask anew"
+    verb.add_argument("--cassette-mode", choices=CASSETTES, default="new", help=about)
     verb.add_argument("--quiet", action="store_true", help="do not tell how far it has got")
     verb.add_argument("--out", default="brain-suite", metavar="DIR", help="where to; default: %(default)s")
     _jobs(verb)

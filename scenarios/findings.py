@@ -99,9 +99,13 @@ class Study:
         )
 
     def pairs(self, scenario: str, arm: str, other: str, cell: str | None = None) -> list[tuple[Sample, Sample]]:
-        """The runs of both arms that have the same seed."""
-        others = {each.seed: each for each in self.of(scenario, other, cell)}
-        return [(each, others[each.seed]) for each in self.of(scenario, arm, cell) if each.seed in others]
+        """The runs of both arms that have the same seed, and took any tokens."""
+        others = {each.seed: each for each in self.of(scenario, other, cell) if each.tally["tokens"]}
+        return [
+            (each, others[each.seed])
+            for each in self.of(scenario, arm, cell)
+            if each.seed in others and each.tally["tokens"]
+        ]
 
     def figures(self, scenario: str, arm: str, cell: str | None = None) -> dict[str, Interval]:
         """Every figure of an arm in a cell, with its interval."""

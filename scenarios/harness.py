@@ -17,7 +17,7 @@ import synapse
 from orchestrator import Supervisor
 from orchestrator import ledger as token_ledger
 from orchestrator.budget import Plan
-from orchestrator.engine import Request, Turn
+from orchestrator.engine import Engine, Request, Turn
 from orchestrator.engines.scripted import Scripted
 from orchestrator.limits import Limits
 from orchestrator.opening import Context
@@ -27,6 +27,7 @@ from orchestrator.testing.virtual import VirtualTime
 from scenarios import ledger
 from scenarios.arms import ARMS, Ground, Setting
 from scenarios.cast import Player, Policy, read_task
+from scenarios.live import Live
 from scenarios.recorder import PRICES, Recorder, declared
 from scenarios.schema import PLAYS, Fact, Happening, Job, Scenario, drawn_needs, matching
 from scenarios.world import Truth, Witness, World, brief, drawn, noise, steps_of, texts
@@ -58,9 +59,9 @@ def counter() -> Any:
     return lambda text: (short if len(text) <= SHORT else long)(text)
 
 
-def play(scenario: Scenario, arm: str, seed: int, count: Any = None) -> list[str]:
-    """The lines of the ledger of one run."""
-    return Play(scenario, arm, seed, count or counter()).lines()
+def play(scenario: Scenario, arm: str, seed: int, count: Any = None, live: Live | None = None) -> list[str]:
+    """The lines of the ledger of one run; by the cast, or by a real model."""
+    return Play(scenario, arm, seed, count or counter(), live).lines()
 
 
 class Keeper:
@@ -70,7 +71,7 @@ class Keeper:
     interrupt = "now"
     takes_tools = True
 
-    def __init__(self, engine: Scripted, recorder: Recorder, ground: Ground) -> None:
+    def __init__(self, engine: Engine, recorder: Recorder, ground: Ground) -> None:
         self._engine, self._recorder, self._ground = engine, recorder, ground
 
     async def step(self, request: Request, interrupt: asyncio.Event) -> Turn:
@@ -89,9 +90,9 @@ class Keeper:
 class Play:
     """A run while it is being played."""
 
-    def __init__(self, scenario: Scenario, arm: str, seed: int, count: Any) -> None:
+    def __init__(self, scenario: Scenario, arm: str, seed: int, count: Any, live: Live | None = None) -> None:
         self.scenario = scenario = drawn_needs(scenario, seed)
-        self.arm, self.seed, self.count = arm, seed, count
+        self.arm, self.seed, self.count, self.live = arm, seed, count, live
         self.time = VirtualTime(scenario.start)
         self.memory = synapse.open("memory:", clock=self.time)
         self.truth = Truth(scenario, seed)
@@ -125,7 +126,8 @@ class Play:
         self.note("begin", at=0, format=ledger.FORMAT, scenario=scenario.id, digest=scenario.digest, arm=self.arm,
                   seed=self.seed, cell=dict(scenario.cell), encoding=DEFAULT, counting="exact",
                   gated=self.arm == scenario.gated, roster=roster, tasks=tasks,
-                  facts=[fact.id for fact in scenario.facts], prices=PRICES)  # fmt: skip
+                  facts=[fact.id for fact in scenario.facts], prices=PRICES,
+                  **({"engine": self.live.title} if self.live else {}))  # fmt: skip
         for fact in scenario.facts:
             self.note("fact", at=0, fact=fact.id, version=self.truth.version(fact.id), value=self.truth.now(fact.id),
                       known=fact.known is not None)  # fmt: skip
@@ -175,6 +177,8 @@ class Play:
         )
 
     def _engine(self, plays: str) -> Keeper:
+        if self.live is not None:
+            return Keeper(self.live, self.recorder, self.ground)
         params, sizes = self.scenario.params, self.scenario.sizes
         policy = Policy(plays, params["p_read"], params["tool_use"], params["claims"], params["window"],
                         params["slip"], sizes.output, sizes.thinks)  # fmt: skip
@@ -256,6 +260,8 @@ class Play:
         """How every run ended, what it was billed, and whether the tasks were done right."""
         runs = sorted(boss.books.runs.all(), key=lambda run: run.seq)
         self.recorder.bill({run.id: _billed(boss, run) for run in runs})
+        if self.live is not None:
+            self.live.settle(self.recorder.events)
         for run in runs:
             self.note("end", run=run.id, agent=run.agent, status=run.status, turns=int(run.fields.get("turns") or 0))
         self._poisoned()

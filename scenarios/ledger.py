@@ -16,7 +16,8 @@ orchestrator.engine.LABELS); `first` is 1 where these tokens are sent for the fi
 begin    format, scenario, digest (of the scenario's file), arm, seed, cell (the parameters that were set: a mapping),
          encoding, counting (exact, bound, estimate), gated (whether this arm is the one that has to pass),
          roster [{id, role, plays}], tasks [{id, agent, needs: [fact], acts, makes, hop}],
-         facts [fact]; prices {input, cached, output}: dollars per million tokens. `hop` is a task's place in a chain
+         facts [fact]; engine (of a real model's runs alone); prices {input, cached, output}: dollars per million
+         tokens. `hop` is a task's place in a chain
 fact     fact, version, value, known: a value becomes true; `known`: the memory held it before the run began
 spawn    run, agent, role, parent (a run or null), task (of the scenario, or null), tools [name], budget (tokens that
          were planned for the view), view_tokens (of the view and its frame), ids [entries shown],
@@ -27,7 +28,8 @@ prompt   run, agent, step, segments; ids [entries told of for the first time], s
          has no line; else each prompt is followed by its completion, of the same run and step
 completion  run, agent, step, segments [[label, tokens]], stop, calls [{call, tool}], interrupted (the prompt's work
          was thrown away, because news came: all of its tokens count as spent on waking), cost in dollars by `prices`
-         and cached (the tokens of the prompt that stood at the beginning of the run's prompt before)
+         and cached (the tokens of the prompt that stood at the beginning of the run's prompt before); of a real
+         model: cost and usage as its provider reports them, and model
 tool_call    run, agent, call, tool
 tool_result  run, agent, call, tool, label, tokens, failed
 write    id, agent, run (or null), namespace, priority, topic, supersedes [id], tokens (of its natural form),

@@ -59,13 +59,13 @@ def compared(run: Run, isolated: Run | None, broadcast: Run | None = None) -> Fi
 def beside(own: Figures, isolated: Figures | None, broadcast: Figures | None = None) -> Figures:
     """The same, from what each was tallied to."""
     found: Figures = {}
-    if isolated is not None:
+    if isolated is not None and own["tokens"] and isolated["tokens"]:
         found["net_saving"] = 1 - own["tokens"] / isolated["tokens"]
         for suffix in ("", "_unique"):
             if isolated[f"work{suffix}"]:
                 spent = own[f"memory{suffix}"] + own[f"planning{suffix}"]
                 found[f"co_ref{suffix}"] = spent / isolated[f"work{suffix}"]
-    if broadcast is not None:
+    if broadcast is not None and own["tokens"] and broadcast["tokens"]:
         found["saving_vs_broadcast"] = 1 - own["tokens"] / broadcast["tokens"]
     return found
 

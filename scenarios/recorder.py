@@ -59,7 +59,7 @@ class Recorder:
         self._runs: dict[str, tuple[str, str]] = {}  # run -> agent and task
 
     def now(self) -> int:
-        return int((self.time.elapsed - self.zero) * 1_000)
+        return self._at(self.time())  # by the clock of the memory, so that neither is rounded past the other
 
     def note(self, kind: str, *, at: int | None = None, **fields: Any) -> dict[str, Any]:
         """A line of the ledger, behind all that the log holds so far."""

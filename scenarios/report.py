@@ -77,7 +77,7 @@ def made(
         "scenarios": dict(scenarios),
         "thresholds": [each._asdict() for each in thresholds],
         **parts._asdict(),
-        "warnings": warnings(study, scenarios, parts),
+        "warnings": [*([run["stopped"]] if "stopped" in run else []), *warnings(study, scenarios, parts)],
     }
     return Report(table, study)
 
@@ -89,7 +89,10 @@ def what_ran(study: Study, digest: str) -> Table:
     seeds = {
         scenario: sorted({each.seed for each in samples if each.scenario == scenario}) for scenario in study.scenarios
     }
+    engines = sorted({each.engine for each in samples if each.engine})
     return {
+        "level": "L2" if engines else "L0",
+        "engines": engines,
         "ledger": digest,
         "runs": len(samples),
         "config": sha256(json.dumps(config).encode()).hexdigest(),

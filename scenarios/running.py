@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from importlib.metadata import version
 from itertools import chain
+from random import Random
 from time import monotonic
 from typing import Any, NamedTuple, TextIO
 
-from scenarios import ledger, markdown, page, report, samples, table
+from scenarios import harness, ledger, markdown, page, report, samples, table
 from scenarios.batch import Order, played
-from scenarios.course import planned
+from scenarios.course import available, planned
+from scenarios.harness import counter
+from scenarios.live import Broken, Live, TooDear
 from scenarios.progress import Progress
-from scenarios.reading import find, load
+from scenarios.reading import BrokenScenario, find, load
 from scenarios.report import Report
 from scenarios.samples import Sample
+from scenarios.schema import Scenario
 
 GOOD, MISSED, BROKEN, SKIPPED = 0, 1, 2, 77
+LIVE_RUNS = 10  # of an arm, where nobody says how many
 UNFINISHED = "unfinished.jsonl.gz"
 
 
@@ -46,28 +51,76 @@ def play(wanted: Wanted, folder: str, jobs: int, out: TextIO) -> Report:
             text, name, wanted.arms, wanted.runs, wanted.seed, wanted.cell, grid=wanted.grid, full=wanted.full
         )
     ]
-    os.makedirs(folder, exist_ok=True)
-    found, digest = _written(orders, folder, jobs, out)
-    scenarios = {each.id: report.told_of(each, wanted.arms or each.arms) for each in known.values()}
-    thresholds = list(chain.from_iterable(report.thresholds_of(each) for each in known.values()))
-    made = report.made(found, scenarios, thresholds, digest, about())
+    found, digest = _written(orders, played(orders, jobs), folder, out)
+    return _reported(list(known.values()), wanted, found, digest, about(), folder)
+
+
+def play_live(wanted: Wanted, live: Live, folder: str, out: TextIO) -> Report:
+    """The same with a real model: one run after another, the arms of a seed in an order that is drawn. Broken where
+    nothing could be played."""
+    known = {name: load(find(name), wanted.cell) for name in wanted.names}
+    for each in known.values():
+        if "L2" not in each.levels or each.kind != "team":
+            raise BrokenScenario(f"{each.id}: is not for real models: its levels are {', '.join(each.levels)}")
+    orders = [order for name, each in known.items() for order in _in_blocks(each, name, wanted)]
+    found, digest = _written(orders, _asked(orders, known, live), folder, out)
+    stopped = f"stopped after {len(found)} of {len(orders)} runs: {live.broken}" if live.broken else ""
+    if not found:
+        raise Broken(stopped)
+    cassette = {"played": live.cassette.hits, "asked": live.cassette.asked}
+    run = about() | {"cassette": cassette} | ({"stopped": stopped} if stopped else {})
+    return _reported(list(known.values()), wanted, found, digest, run, folder)
+
+
+def _in_blocks(scenario: Scenario, name: str, wanted: Wanted) -> Iterator[Order]:
+    first = scenario.seed if wanted.seed is None else wanted.seed
+    for seed in range(first, first + (wanted.runs or LIVE_RUNS)):
+        arms = available(scenario, wanted.arms)
+        Random(f"{scenario.id} {seed}").shuffle(arms)
+        yield from (Order(name, arm, seed, tuple(wanted.cell.items())) for arm in arms)
+
+
+def _asked(orders: Sequence[Order], known: Mapping[str, Scenario], live: Live) -> Iterator[list[str]]:
+    """Run after run, until the money is spent."""
+    count = counter()
+    for order in orders:
+        made = harness.play(known[order.scenario], order.arm, order.seed, count, live)
+        if isinstance(live.broken, TooDear):
+            return
+        if live.broken is not None:
+            raise Broken(str(live.broken)) from live.broken
+        yield made
+
+
+def _reported(
+    known: Sequence[Scenario],
+    wanted: Wanted,
+    found: Sequence[Sample],
+    digest: str,
+    run: Mapping[str, Any],
+    folder: str,
+) -> Report:
+    scenarios = {each.id: report.told_of(each, wanted.arms or each.arms) for each in known}
+    thresholds = list(chain.from_iterable(report.thresholds_of(each) for each in known))
+    made = report.made(found, scenarios, thresholds, digest, run)
     leave(made, folder)
     return made
 
 
-def _written(orders: Sequence[Order], folder: str, jobs: int, out: TextIO) -> tuple[list[Sample], str]:
+def _written(orders: Sequence[Order], runs: Iterable[list[str]], folder: str, out: TextIO) -> tuple[list[Sample], str]:
     """Play, with the ledger on the disk as it goes; it gets its name when it is whole."""
     found: list[Sample] = []
     digest, progress = sha256(), Progress(out, len(orders), monotonic)
 
     def lines() -> Iterator[str]:
-        for order, made in zip(orders, played(orders, jobs), strict=True):
+        for order, made in zip(orders, runs, strict=False):  # money may end before the orders do
             found.extend(samples.of_lines(made))
             for line in made:
                 digest.update(line.encode())
             yield from made
             progress.step(f"{order.scenario} {order.arm} {ledger.cell_name(dict(order.cell))}")
 
+    os.makedirs(folder, exist_ok=True)
     unfinished = os.path.join(folder, UNFINISHED)
     try:
         ledger.write(unfinished, lines())
@@ -86,7 +139,7 @@ def leave(made: Report, folder: str) -> None:
 
 def about() -> dict[str, Any]:
     """What does not follow from a ledger: which version of the product it was."""
-    return {"level": "L0", "version": version("synapse-orchestrator"), "git": commit(os.path.dirname(__file__))}
+    return {"version": version("synapse-orchestrator"), "git": commit(os.path.dirname(__file__))}
 
 
 def commit(folder: str) -> str | None:

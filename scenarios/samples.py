@@ -18,7 +18,8 @@ FEW = 24  # runs that are looked through faster than processes are started
 
 class Sample(NamedTuple):
     """A run in figures. `team` is how many agents it has, `done` how many tasks were done right, `waits` the seconds
-    until each of those woken had read the news, `days` the tokens of all live entries after each day."""
+    until each of those woken had read the news, `days` the tokens of all live entries after each day, `engine` the real
+    model that played, if one did."""
 
     scenario: str
     digest: str
@@ -34,6 +35,7 @@ class Sample(NamedTuple):
     tally: Figures
     waits: tuple[float, ...] = ()
     days: tuple[tuple[float, float], ...] = ()
+    engine: str = ""
 
     @property
     def name(self) -> str:
@@ -49,6 +51,7 @@ def sample(run: Run) -> Sample:
         begin["scenario"], begin["digest"], begin["arm"], tuple(sorted(begin["cell"].items())), begin["seed"],
         begin["gated"], begin["encoding"], begin["counting"], len(begin["roster"]), end["ok"],
         metrics.measured(run), metrics.tally(run), waits, tuple((day["day"], day["tokens"]) for day in days),
+        begin.get("engine", ""),
     )  # fmt: skip
 
 

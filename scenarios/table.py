@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from scenarios.findings import Table
-from scenarios.report import ONLY_CHANCE, Report
+from scenarios.report import LEVELS, ONLY_CHANCE, Report
 from scenarios.words import pays
 
 WIDTH = 80
@@ -72,7 +72,10 @@ def _closing(report: Report) -> Iterator[str]:
         " the work, billed; P/W: what agents take that only coordinate. Twice: of what was found out, what the memory"
         " held. Recall: of what was needed and held, what was shown."
     )
-    yield from wrapped(ONLY_CHANCE)
+    level = report.table["run"]["level"]
+    yield from wrapped(
+        ONLY_CHANCE if level == "L0" else f"{level}: {LEVELS[level]}: {', '.join(report.table['run']['engines'])}."
+    )
     for warning in report.table["warnings"]:
         yield from wrapped(f"! {warning}")
 

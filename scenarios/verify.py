@@ -14,13 +14,14 @@ from scenarios.findings import Table
 from scenarios.reading import library, load
 from scenarios.report import Report
 
+OWN = ("version", "git", "stopped", "cassette")  # of `run`, what does not follow from the ledger
 PARTS = ("metrics", "comparisons", "verdicts", "break_even", "warnings")
 
 
 def again(path: str, jobs: int = 1) -> tuple[Table, Report]:
     """A report as it lies there, and as it follows from the ledger beside it."""
     table, beside = report.read(path), report.ledger_beside(path)
-    run = {name: value for name, value in table["run"].items() if name in ("level", "git", "version", "command")}
+    run = {name: value for name, value in table["run"].items() if name in OWN}
     digest = report.digest_of(beside)
     return table, report.made(
         samples.of_file(beside, jobs), table["scenarios"], report.thresholds_in(table), digest, run
