@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, TextIO
 
@@ -32,6 +33,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return BROKEN
     except KeyboardInterrupt:
         return 130
+    except Exception:  # a gate that was missed and a harness that fell over are told apart by the exit code
+        traceback.print_exc()
+        return BROKEN
     return code
 
 

@@ -74,11 +74,14 @@ def _named(scenario: Scenario) -> set[str | None]:
 
 
 def available(scenario: Scenario, arms: Sequence[str] | None = None) -> list[str]:
-    """Those of the arms that can run."""
+    """Those of the arms that the scenario has and that can run."""
     for arm in arms or ():
         if arm not in ARMS:
             raise BrokenScenario(f"there is no arm {arm}; there are {', '.join(ARMS)}")
-    return [arm for arm in arms or scenario.arms if arm in ARMS and ARMS[arm].missing() is None]
+    chosen = [arm for arm in scenario.arms if arms is None or arm in arms]
+    if not chosen:
+        raise BrokenScenario(f"{scenario.id}: has none of {', '.join(arms or ())}, but {', '.join(scenario.arms)}")
+    return [arm for arm in chosen if ARMS[arm].missing() is None]
 
 
 def missing(arms: Iterable[str]) -> dict[str, str]:

@@ -232,6 +232,23 @@ def test_cells_of_the_grid_are_played_by_those_that_are_compared():
     assert not any(("n", 20) in order.cell and len(order.cell) == 1 for order in orders), "that is its own"
 
 
+def test_an_error_of_the_harness_is_no_missed_gate(monkeypatch, capsys):
+    def broken(*_):
+        raise KeyError("nobody thought of this")
+
+    monkeypatch.setattr(running, "play", broken)
+    assert shell.main(["run", "landing_pages"]) == 2
+    assert "nobody thought of this" in capsys.readouterr().err
+
+
+def test_a_scenario_plays_its_own_arms_alone(capsys):
+    text = reading.find("landing_pages")
+    orders = course.planned(text, "landing_pages", ["view", "nightly"], 1, grid=False)
+    assert [order.arm for order in orders] == ["view"]
+    assert shell.main(["run", "landing_pages", "--arms", "nightly"]) == 2
+    assert "has none of nightly" in capsys.readouterr().err
+
+
 def test_an_arm_that_there_is_not_is_an_error(capsys):
     assert shell.main(["run", "landing_pages", "--arms", "telepathy"]) == 2
     assert "there is no arm telepathy" in capsys.readouterr().err
