@@ -7,13 +7,15 @@ from collections.abc import Iterator, Sequence
 
 from scenarios.findings import Table
 from scenarios.report import LEVELS, ONLY_CHANCE, Report
-from scenarios.words import pays
+from scenarios.words import figure, pays
 
 WIDTH = 80
 HEAD = (
     f" {'arm':<12}{'n':>3}{'tokens':>10}{'saved [95 %]':>16}{'done':>5}"
     f"{'C/W':>6}{'P/W':>7}{'sum':>7}{'twice':>6}{'recall':>7}"
 )
+MEMORY = ("fact_retention", "growth")
+MEMORY_HEAD = f" {'arm':<12}{'n':>3} {'still found':>24}{'tokens a day':>24}"
 MARKS = {True: "met", False: "MISSED", None: "not played"}
 
 
@@ -26,9 +28,10 @@ def lines(report: Report) -> Iterator[str]:
 def of_scenario(report: Report, scenario: str) -> Iterator[str]:
     told = report.table["scenarios"][scenario]
     yield from ("", f"{scenario}: {told['title']}"[:WIDTH], "")
-    yield HEAD
+    spent = any(each.tally["tokens"] for arm in report.study.arms(scenario) for each in report.study.of(scenario, arm))
+    yield HEAD if spent else MEMORY_HEAD
     for arm in report.study.arms(scenario):
-        yield _row(report, scenario, arm, "*" if arm == told["gated"] else " ")
+        yield (_row if spent else _memory_row)(report, scenario, arm, "*" if arm == told["gated"] else " ")
     for arm, why in told["missing"].items():
         yield f" {arm:<12}  –  {why}"
     yield ""
@@ -54,6 +57,13 @@ def _row(report: Report, scenario: str, arm: str, mark: str) -> str:
         f"{share('co_memory', 1):>6}{share('co_plan', 1):>7}{share('co_task', 1):>7}{share('redundancy'):>6}"
         f"{share('needed_recall'):>7}"
     )
+
+
+def _memory_row(report: Report, scenario: str, arm: str, mark: str) -> str:
+    """Of a memory in which nobody works, only nights."""
+    figures = report.table["metrics"][report.study.key(scenario, report.study.base(scenario), arm)]
+    found = "".join(f"{figure(name, figures.get(name)):>24}" for name in MEMORY)
+    return f"{mark}{arm:<12}{len(report.study.of(scenario, arm)):>3} {found}"[:WIDTH]
 
 
 def _verdict(verdict: Table) -> str:
