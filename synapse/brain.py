@@ -210,6 +210,17 @@ class UnifiedBrain:
         self.tables.sync()
         return done
 
+    @staticmethod
+    def migrate(synapse_json: str | None, cortex_stm_dir: str | None, db_path: str = DB_PATH) -> dict[str, Any]:
+        """Take over a `synapse.json` and a Cortex folder, whole or not at all; of each kind how many were read, repeat
+        others, were written, were there."""
+        from synapse.migrate import migrate
+
+        with UnifiedBrain(db_path, OPERATOR) as brain:
+            told = migrate(brain.memory, synapse_json, cortex_stm_dir, agent=HELIOS)
+            brain.tables.sync()
+            return {each.kind: each._asdict() for each in told.counts}
+
     def check(self) -> list[Problem]:
         """What of the tables does not follow from the log: above all, what was written past it."""
         return self.tables.check()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from synapse import kinds
+from synapse import kinds, post
 from synapse.entry import Draft, Entry, words
 from synapse.errors import Conflict, Forbidden, InvalidEntry, NotFound
 from synapse.index import mailbox
@@ -101,6 +101,7 @@ class Mail:
         told = self._told(found)
         if mark and found:
             self.seat.pen.act("receipt", ids=[entry.id for entry in found])
+            self._acted()
         return told
 
     def read(self, ids: Names) -> list[str]:
@@ -115,6 +116,7 @@ class Mail:
         ]
         if new:
             self.seat.pen.act("receipt", ids=new)
+            self._acted()
         return new
 
     def ack(self, id: str, body: str | None = None, *, once: str | None = None) -> Message:
@@ -127,6 +129,7 @@ class Mail:
         states = {found["state"] for found in self.store.index.query.deliveries(agent=self.seat.id, entry=id)}
         if states and "acked" not in states:
             self.seat.pen.delivery("acked", [id], "said so")
+        self._acted()
         return self.get(id)
 
     def react(self, id: str, reaction: str, *, remove: bool = False) -> Message:
@@ -214,6 +217,7 @@ class Mail:
             from synapse import knowledge
 
             knowledge.harvest(self.seat, entry)
+        self._acted()
         return Message(entry, entry.at, None) if not entry.replaces else self._told([entry])[0]
 
     def _query(self) -> Query:
@@ -292,18 +296,14 @@ class Mail:
 
     def _told(self, entries: Sequence[Entry]) -> list[Message]:
         """The entries as messages, with their marks."""
-        if not entries:
-            return []
-        self.store.index.catch_up()
-        marks = mailbox.marks(self.store.index.query, [entry.seq for entry in entries])
-        each = [[marks[name].get(entry.seq, ()) for name in ("receipts", "acks", "reactions")] for entry in entries]
-        return [Message(entry, *self._times(entry), *found) for entry, found in zip(entries, each, strict=True)]
+        return post.told(self.store, entries)
 
-    def _times(self, entry: Entry) -> tuple[int, int | None]:
-        first, now = entry, self.store.clock()
-        while first.replaces and (older := self.store.index.entry(first.replaces[0], now)) is not None:
-            first = older
-        return said_at(first), None if first is entry else entry.at
+    def _acted(self) -> None:
+        """Where the settings want the old file of all mail kept current, it is written anew."""
+        if any(name == "mirror" for name, _ in self.store.settings.other):
+            from synapse.oldfile import refresh
+
+            refresh(self.store)
 
 
 def _own(

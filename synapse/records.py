@@ -42,6 +42,8 @@ KINDS = frozenset(
         "acked",  # an agent acknowledged a message, with an answer or without
         "react",  # an agent reacted to a message, or took that back
         "thread",  # a thread was closed, reopened, tagged or renamed
+        "vector",  # the vector of an item, made by a model that is not here: it was taken over
+        "migrated",  # what there was before was taken over; fields hold the counts
         "refused",  # an incarnation of a run that is no longer the current one wanted to write
     )
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from array import array
+from base64 import b64decode
 from collections.abc import Iterable
 from struct import unpack
 
@@ -17,9 +18,12 @@ from synapse.index.db import Database
 from synapse.index.links import links, uses
 from synapse.index.vectors import unit
 from synapse.message import ACTIVE, ARCHIVED, CLOSED, Message, ack_rows, columns, receipt_rows, said_at
+from synapse.post import first_of, told
 from synapse.records import Record, filings
 from synapse.store import Store
 from synapse.typed import Any, NamedTuple
+
+_TYPE = {kinds.MESSAGE: "message", kinds.FACT: "stm", kinds.ATOM: "atom"}
 
 
 class Stray(NamedTuple):
@@ -41,6 +45,7 @@ class Touched:
         self.threads: dict[str, None] = {}
         self.agents: dict[str, None] = {}
         self.links: dict[str, None] = {}
+        self.vectors: dict[str, None] = {}
         self.new: set[str] = set()  # items of which there are no rows yet
         self.anew = False
 
@@ -56,6 +61,8 @@ class Touched:
             self.agents[fields["agent"]["id"]] = None
         elif record.kind == "used":
             self.items(fields["counts"])
+        elif record.kind == "vector":
+            self.vectors[fields["entry"]] = None
         elif record.kind == "void":
             self.anew = True
         else:
@@ -74,6 +81,7 @@ class Touched:
             self.agents[first] = None
         elif stray.table == "embeddings":
             self.items((second,))
+            self.vectors[second] = None
         elif stray.table == "atom_links":
             self.links.update({first: None, second: None})
         else:
@@ -106,6 +114,8 @@ class Rows:
         self._gone(entries, touched)
         for id in touched.links:
             self._links(id)
+        for id in touched.vectors:
+            self._kept_vectors(id)
         for id in touched.threads:
             self._thread(id)
         self._agents(touched.agents)
@@ -134,16 +144,11 @@ class Rows:
                     touched.threads[old.more["thread"]] = None
 
     def _messages(self, entries: list[Entry], touched: Touched) -> None:
-        seqs = [entry.seq for entry in entries]
-        marks = mailbox.marks(self.store.index.query, seqs) if seqs else {}
-        for entry in entries:
-            first = self._first(entry)
-            updated = None if first is entry else entry.at
-            reads, acks = (marks[name].get(entry.seq, ()) for name in ("receipts", "acks"))
-            self._message(Message(entry, said_at(first), updated, reads, acks))
-            touched.threads[entry.more["thread"]] = None
-            for old in entry.replaces:
-                self._follow(old, entry.id)
+        for message in told(self.store, entries):
+            self._message(message)
+            touched.threads[message.thread] = None
+            for old in message.entry.replaces:
+                self._follow(old, message.id)
 
     def _message(self, message: Message) -> None:
         row = columns(message)
@@ -163,24 +168,13 @@ class Rows:
         row = self.db.run("version_of", {"old": id}).fetchone() if id else None
         return row[0] if row else id
 
-    def _first(self, entry: Entry) -> Entry:
-        """The first version of an item."""
-        query, seen = self.store.index.query, {entry.id}
-        while entry.replaces and entry.replaces[0] not in seen:
-            older = query.entry(entry.replaces[0], 0)
-            if older is None:
-                break
-            seen.add(older.id)
-            entry = older
-        return entry
-
     def _source(self, entry: Entry) -> str | None:
         """The message that an item came from, if any."""
         found = (id for id in entry.derived_from if kinds.kind_of(id) == kinds.MESSAGE)
         return self._now(next(found, None))
 
     def _fact(self, entry: Entry) -> dict[str, Any]:
-        first, more = self._first(entry), entry.more
+        first, more = first_of(self.store, entry), entry.more
         return {
             "id": entry.id,
             "content": entry.body,
@@ -259,6 +253,17 @@ class Rows:
                 type, id, created_at = item
                 self.db.run("put_embedding", _embedding(type, id, created_at, name, mean))
         return last
+
+    def _kept_vectors(self, id: str) -> None:
+        """The vectors that the log holds: those that were taken over, and that nobody could make again."""
+        for record in self.store.index.query.acts(None, id, 0, None):
+            entry = self.store.index.query.entry(id, 0)
+            if record.kind == "vector" and entry is not None and entry.kind in _TYPE:
+                fields = record.fields
+                type = _TYPE[entry.kind] + (f".{fields['part']}" if fields["part"] else "")
+                vector = array("f", b64decode(fields["values"]))
+                row = _embedding(type, id, iso(said_at(entry)), fields["model"], vector)
+                self.db.run("keep_embedding", row | {"id": f"log{row['id'][3:]}"})
 
     def _agents(self, ids: Iterable[str]) -> None:
         query = self.store.index.query

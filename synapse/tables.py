@@ -36,7 +36,7 @@ KEYS = {
     "stm": ("id",),
     "atoms": ("id",),
     "atom_links": ("from_atom_id", "to_atom_id"),
-    "embeddings": ("source_id", "model"),
+    "embeddings": ("source_type", "source_id", "model"),
 }
 
 
@@ -180,6 +180,12 @@ class Tables:
         names = [each[0] for each in cursor.description]
         places = [names.index(name) for name in KEYS[table]]
         return {tuple(row[place] for place in places): row for row in cursor}
+
+
+def path_of(store: Store) -> str | None:
+    """Where the tables of a workspace belong: a brain's workspace is `{path}.log`. None where it is no brain's."""
+    root = store.root or ""
+    return root.removesuffix(".log") if root.endswith(".log") else None
 
 
 def _differences(

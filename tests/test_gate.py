@@ -649,6 +649,7 @@ BRAIN = {
     **dict.fromkeys("check connect strays".split(), "of the tables, which are the operator's"),
     "embed_pending": NONE,
     "close": NONE,
+    "migrate": WHOLE,
 }
 VALUE, ERROR = "a value; reads nothing", "an error; what it says is compared by `refusals`"
 PUBLIC = {
@@ -1044,7 +1045,8 @@ SHELL = {
     "what-did": ("--agent {me} --json --limit 0 eng-a", "--agent {me} --since 24h eng-a"),
     "timeline": ("--agent {me} --json --limit 0 x", "--agent {me} --since 24h x"),
     "write": ("--from {me} --json --namespace api/endpoints --supersedes {id} text",),
-    **dict.fromkeys("audit backup defrag embed export import init register repair reputation tell undo".split(), WHOLE),
+    **dict.fromkeys("audit backup defrag embed export import init migrate register".split(), WHOLE),
+    **dict.fromkeys("repair reputation tell undo".split(), WHOLE),
     **dict.fromkeys(("agents", "completion", "doctor", "rebuild", "stats", "verify"), NONE),
 }
 REVIEWING = ("approve", "log", "read")

@@ -76,7 +76,7 @@ def _run(words: Sequence[str], prog: str | None, program: Program) -> int:
         return _without_verb(rest, program)
     verb = parse.verb_named(name, program)
     try:
-        args = parse.arguments(verb, rest, prog)
+        args = parse.arguments(verb, rest, prog or f"{program.name} {name}")
     except SystemExit as done:
         return int(done.code or 0)
     from synapse.cli.call import Call

@@ -42,7 +42,27 @@ class Call:
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
         if self._memory is not None:
-            self._memory.close()
+            try:
+                if self.root.endswith(".log"):
+                    self._keep_tables(self._memory)
+            finally:
+                self._memory.close()
+
+    def _keep_tables(self, memory: Memory) -> None:
+        """The tables of a brain follow every command. An act is durable without them: they wait for the next one."""
+        from synapse.errors import SynapseError
+        from synapse.tables import Tables, path_of
+
+        path = path_of(memory.store)
+        if path is not None and os.path.exists(path):
+            try:
+                tables = Tables(memory.store, path)
+                try:
+                    tables.sync()
+                finally:
+                    tables.close()
+            except SynapseError as problem:
+                self.note(f"{path} is behind: {problem}")
 
     @property
     def run(self) -> str | None:

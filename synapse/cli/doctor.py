@@ -76,11 +76,30 @@ def file_system(root: str) -> Iterator[Finding]:
 
 
 def workspace(root: str, memory: Memory) -> Iterator[Finding]:
-    for check in (_integrity, _journal, _declarations, _authors, _namespaces, _nights, _set_aside):
+    for check in (_integrity, _journal, _declarations, _authors, _namespaces, _nights, _set_aside, _older):
         try:
             yield from check(root, memory)
         except (SynapseError, OSError) as error:
             yield Finding(check.__name__.strip("_"), "fail", str(error))
+
+
+def _older(root: str, memory: Memory) -> Iterator[Finding]:
+    """What is kept for those who still read it: the old file of mail, a brain's tables."""
+    from synapse import oldfile
+    from synapse.tables import Tables, path_of
+
+    if problem := oldfile.stale(memory.store):
+        yield Finding("mirror", "warn", problem)
+    path = path_of(memory.store)
+    if path is not None and os.path.exists(path):
+        tables = Tables(memory.store, path)
+        try:
+            problems = [f"{each.where}: {each.what}" for each in tables.check()]
+        finally:
+            tables.close()
+        yield from _some("tables", "warn", problems, "`brain check` names all")
+        if not problems:
+            yield Finding("tables", "ok", f"{path} is what the log says")
 
 
 def conforming(directory: str) -> list[Finding]:

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TextIO
 
 from synapse.cli.call import Call
-from synapse.cli.options import Options
+from synapse.cli.options import Options, Usage
 from synapse.cli.parse import number
 from synapse.cli.show import clean, fields
 from synapse.errors import Conflict, InvalidEntry
@@ -24,15 +24,42 @@ def export_options(parser: Options) -> None:
         help="the entries alone, for other readers: A and B as a new directory of files (or lines of path and"
         " text on standard output), C as lines of JSON objects",
     )
+    add(
+        "--format",
+        choices=("jsonl", "synapse-json"),
+        default="jsonl",
+        help="the log's own lines, or the old file of mail",
+    )
+    add("--thread", metavar="ID", help="of the old file, only this thread")
 
 
 def export(call: Call) -> None:
     generation, place = call.args.as_generation, call.args.file
+    if call.args.format == "synapse-json":
+        return _old_file(call, place)
+    if call.args.thread:
+        raise Usage("--thread goes with --format synapse-json")
     if place == "-":
         sys.stdout.writelines(call.memory.export(generation))
     else:
         count = _tree(call, place) if generation in ("A", "B") else _file(call, place)
-        call.show({"written": count, "file": place}, clean(f"{count} written to {place}"))
+        return call.show({"written": count, "file": place}, clean(f"{count} written to {place}"))
+    return None
+
+
+def _old_file(call: Call, place: str) -> None:
+    """All mail as the old file has it, on standard output or in a new file."""
+    from synapse import oldfile
+
+    text = oldfile.text(call.memory.store, call.args.thread)
+    if place == "-":
+        sys.stdout.write(text)
+        return
+    if os.path.lexists(place):
+        raise Conflict(f"{place} is there already; name another file, or remove it", file=place)
+    with open(place, "x", encoding="utf-8", newline="\n") as file:
+        file.write(text)
+    call.show(lambda: {"file": place}, lambda: clean(f"the mail written to {place}"))
 
 
 def import_options(parser: Options) -> None:

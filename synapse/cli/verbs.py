@@ -331,6 +331,13 @@ _TABLE = (
         "synapse --root ./copy import backup.jsonl",
     ),
     Verb(
+        "migrate",
+        "keep",
+        "migrating",
+        "take over a synapse.json and a Cortex folder",
+        "synapse migrate --synapse-json synapse.json --cortex ./cortex --dry-run",
+    ),
+    Verb(
         "backup",
         "keep",
         "moving",
@@ -341,7 +348,9 @@ _TABLE = (
 VERBS = {verb.name: verb for verb in _TABLE}
 
 # What a spawned run may not do: these act on the whole workspace, or show all of it, in the operator's name.
-OPERATORS = frozenset("init register import repair export backup audit tell defrag undo embed reputation".split())
+OPERATORS = frozenset(
+    "init register import repair export backup audit tell defrag undo embed reputation migrate".split()
+)
 
 ALIASES = {
     "synapse-write": "write",

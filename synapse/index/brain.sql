@@ -16,7 +16,7 @@ update writing set open = 1
 update writing set open = 0
 
 -- name: clear_embeddings
-delete from embeddings
+delete from embeddings where id like 'emb%'
 
 -- name: drop_message
 delete from messages where id = :id
@@ -79,6 +79,10 @@ insert or replace into agents values(:id, :display_name, :last_seen_at, :capabil
 
 -- name: put_embedding
 insert or replace into embeddings(id, source_type, source_id, embedding, model, created_at, dimension)
+values(:id, :source_type, :source_id, :embedding, :model, :created_at, :dimension)
+
+-- name: keep_embedding
+insert or ignore into embeddings(id, source_type, source_id, embedding, model, created_at, dimension)
 values(:id, :source_type, :source_id, :embedding, :model, :created_at, :dimension)
 
 -- name: put_version

@@ -1,0 +1,106 @@
+"""The console script `brain`: the verbs of mail and knowledge, on the workspace of a brain.
+
+The workspace is --root, else $SYNAPSE_ROOT, else that of the brain at $SYNAPSE_BRAIN (the path of its `brain.db`), else
+that of the document's own brain where there is one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from synapse import cli as shell
+from synapse.brain import DB_PATH
+from synapse.cli import knowing
+from synapse.cli.call import Call
+from synapse.cli.options import Options
+from synapse.cli.process import end
+from synapse.cli.show import clean, fields
+from synapse.cli.verbs import OPERATORS, VERBS, Program, Verb, listed
+from synapse.errors import NotFound
+from synapse.typed import NoReturn
+
+GROUPS = {"mail": "Mail", "know": "Know", "find": "Find", "keep": "Look after it"}
+_OURS = {
+    "mail": "send inbox poll ack threads thread",
+    "know": "remember atom link forget why provenance",
+    "find": "search recent",
+    "keep": "init register agents migrate export embed check",
+}
+_MORE = {
+    "provenance": Verb(
+        "provenance", "know", "brain", "the same as why: the conversation behind an item",
+        "brain provenance fact_0123456789ab",
+    ),
+    "check": Verb(
+        "check", "keep", "brain", "what of brain.db does not follow from the log, and undo it", "brain check --rebuild"
+    ),
+}  # fmt: skip
+
+
+def _verb(name: str, group: str) -> Verb:
+    found = _MORE.get(name) or VERBS[name]
+    return found._replace(group=group, example=found.example.replace("synapse ", "brain ", 1))
+
+
+_VERBS = {name: _verb(name, group) for group, names in _OURS.items() for name in names.split()}
+
+
+def overview() -> str:
+    """What `brain --help` says."""
+    lines = ["usage: brain [--root DIR] [--json] VERB ...", "", "One brain: what agents said, and what they know.", ""]
+    return "\n".join([*lines, *listed(GROUPS, _VERBS.values()), *_FOOT])
+
+
+_FOOT = (
+    "Everywhere, before or after the verb:",
+    "  --root DIR  the workspace; else $SYNAPSE_ROOT, else the log of the brain at",
+    "              $SYNAPSE_BRAIN or, where it is there, of the one at",
+    f"              {DB_PATH}",
+    "  --json      print JSON, errors too",
+    "  --debug     show the traceback of an error",
+    "",
+    "Who acts is --from, who reads is --agent; else $SYNAPSE_AGENT. `brain VERB --help`",
+    "has an example each; `synapse` has all other verbs.",
+    "",
+)
+PROGRAM = Program("brain", _VERBS, (OPERATORS & _VERBS.keys()) | {"check"}, overview)
+
+
+def main(argv: Sequence[str] | None = None, *, prog: str | None = None) -> int:
+    """Run one command line, by default the process's own; the exit code. Prints every error, raises none."""
+    named = os.environ.get("SYNAPSE_BRAIN")
+    log = f"{os.path.expanduser(named or DB_PATH)}.log"
+    if not os.environ.get("SYNAPSE_ROOT") and (named or os.path.isdir(log)):
+        os.environ["SYNAPSE_ROOT"] = log
+    return shell.main(argv, prog=prog, program=PROGRAM)
+
+
+def process() -> NoReturn:
+    end(main)
+
+
+provenance_options, provenance = knowing.why_options, knowing.why
+
+
+def check_options(parser: Options) -> None:
+    parser.add_argument("--rebuild", action="store_true", help="derive every row anew before")
+
+
+def check(call: Call) -> int:
+    from synapse.tables import Tables, path_of
+
+    store = call.memory.store
+    path = path_of(store)
+    if path is None:
+        raise NotFound(f"{store.root} is not the log of a brain: its name would end with .log", root=store.root)
+    tables = Tables(store, path)
+    try:
+        if call.args.rebuild:
+            tables.rebuild()
+        found = tables.check()
+    finally:
+        tables.close()
+    told = "\n".join(f"{each.where}: {each.what}" for each in found) or f"{path} is what the log says"
+    call.show(lambda: {"ok": not found, "problems": [fields(each) for each in found]}, lambda: clean(told))
+    return 6 if found else 0
