@@ -114,9 +114,9 @@ class UnifiedBrain:
         """The newest messages of a thread, the oldest first, as far as this agent may see them."""
         return [columns(each) for each in self.mail.history(thread_id, limit)]
 
-    def list_threads(self, status: str | None = "active") -> list[dict[str, Any]]:
+    def list_threads(self, status: str | None = "active", limit: int = 50) -> list[dict[str, Any]]:
         """The threads of this status (None: of any), the liveliest first."""
-        return [thread_columns(each) for each in self.mail.threads(status, limit=1_000)]
+        return [thread_columns(each) for each in self.mail.threads(status, limit=limit)]
 
     # -- knowledge ---------------------------------------------------------------------------------
 

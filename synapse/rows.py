@@ -46,12 +46,13 @@ class Touched:
         self.agents: dict[str, None] = {}
         self.links: dict[str, None] = {}
         self.vectors: dict[str, None] = {}
+        self.seen: dict[str, int] = {}  # when each agent last did something
         self.new: set[str] = set()  # items of which there are no rows yet
         self.anew = False
 
     def take(self, record: Record) -> None:
         fields = record.fields
-        self.agents[record.by] = None
+        self.seen[record.by] = record.at
         if record.kind == "entry" and record.id:
             self.new.add(record.id)
             self.items((record.id, *fields.get("replaces", ())))
@@ -118,7 +119,7 @@ class Rows:
             self._kept_vectors(id)
         for id in touched.threads:
             self._thread(id)
-        self._agents(touched.agents)
+        self._seen(touched)
 
     def _standing(self, id: str, now: int) -> Entry | None:
         """The item under an id, if it counts: neither replaced nor forgotten, neither waiting nor sealed."""
@@ -264,6 +265,14 @@ class Rows:
                 vector = array("f", b64decode(fields["values"]))
                 row = _embedding(type, id, iso(said_at(entry)), fields["model"], vector)
                 self.db.run("keep_embedding", row | {"id": f"log{row['id'][3:]}"})
+
+    def _seen(self, touched: Touched) -> None:
+        """When agents last did something; the whole row of those that are new or were declared anew."""
+        for id, at in touched.seen.items():
+            if id not in touched.agents and not self.db.run("seen_agent", {"id": id, "at": iso(at)}).rowcount:
+                touched.agents[id] = None
+        if touched.agents:
+            self._agents(touched.agents)
 
     def _agents(self, ids: Iterable[str]) -> None:
         query = self.store.index.query

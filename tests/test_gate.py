@@ -898,7 +898,7 @@ def brained(tmp_path_factory):
 def brain_faults(world, brain):
     """What a brain told its agent that it had not to."""
     seen = {known.id for known in world.seen_by(brain.agent)}
-    rows = [brain.recent(hours=10_000), *(brain.thread_history(each["id"]) for each in brain.list_threads(None))]
+    rows = [brain.recent(hours=10_000), *(brain.thread_history(each["id"]) for each in brain.list_threads(None, 1_000))]
     rows += [brain.search(known.word) for known in world.known]
     if brain.agent != "operator":
         rows.append(brain.read_unread())

@@ -77,6 +77,9 @@ insert into threads values(:id, :subject, :created_by, :created_at, :last_messag
 -- name: put_agent
 insert or replace into agents values(:id, :display_name, :last_seen_at, :capabilities)
 
+-- name: seen_agent
+update agents set last_seen_at = :at where id = :id
+
 -- name: put_embedding
 insert or replace into embeddings(id, source_type, source_id, embedding, model, created_at, dimension)
 values(:id, :source_type, :source_id, :embedding, :model, :created_at, :dimension)
