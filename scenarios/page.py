@@ -134,10 +134,11 @@ def _charts(drawn: Sequence[Picture]) -> Iterator[str]:
         if each.drawing:
             yield _figure(each)
     yield "</div>"
-    for each in drawn:
-        if not each.drawing:
-            how = f"<code>{escape(each.missing)}</code>"
-            yield f"<p class='soft'>Left out: {escape(each.title)}. Its scenario was not played: {how}</p>"
+    absent = [each for each in drawn if not each.drawing]
+    if absent:
+        yield "<p class='soft'>Left out, because their scenarios were not played:</p><ul class='plain soft'>"
+        yield from (f"<li>{escape(each.title)}: <code>{escape(each.missing)}</code></li>" for each in absent)
+        yield "</ul>"
 
 
 def _figure(each: Picture) -> str:

@@ -54,12 +54,11 @@ def different(where: str, told: Any, is_so: Any) -> Iterator[str]:
 
 def _other_thresholds(table: Table, made: Report) -> Iterator[str]:
     """Thresholds that are not those of the scenario that was played."""
-    played = {(group[0].scenario, group[0].digest) for group in made.study.cells.values()}
-    known = {scenario.id: scenario for scenario in map(load, library().values())}
-    for name, digest in sorted(played):
-        if name not in table["scenarios"] or table["scenarios"][name]["digest"] != digest:
+    known = {scenario.id: text for text in library().values() for scenario in [load(text)]}
+    for name in made.study.scenarios:
+        played = made.study.of(name, made.study.arms(name)[0])[0]
+        if name not in table["scenarios"] or table["scenarios"][name]["digest"] != played.digest:
             yield f"scenarios.{name}: is not the scenario that was played"
-        elif name in known and known[name].digest == digest:
-            own = [each._asdict() for each in report.thresholds_of(known[name])]
+        elif name in known and (own := load(known[name], dict(played.cell))).digest == played.digest:
             told = [each for each in table["thresholds"] if each["scenario"] == name]
-            yield from different(f"thresholds of {name}", told, own)
+            yield from different(f"thresholds of {name}", told, [each._asdict() for each in report.thresholds_of(own)])

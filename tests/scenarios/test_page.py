@@ -123,7 +123,7 @@ def test_what_was_not_played_is_left_out_and_said_so():
         "Thirty days of a memory",
         "What is left after so many hops",
     ):
-        assert f"Left out: {title}" in text
+        assert f"<li>{title}: <code>brain-suite run" in text
     assert "brain-suite run telephone" in text
 
 
