@@ -82,7 +82,7 @@ class Store:
         takes long, because much is being written, the next comes later."""
         start = time.monotonic()
         due = force or start - self.looked >= self.pause
-        if due and self._alone(self._look):
+        if due and self._alone(lambda log: self._look(log, whole=force)):
             self.looked = self.glanced = self.tidied = time.monotonic()
             self.pause = min(max(LOOK_EVERY, 5 * (self.looked - start)), LOOK_AT_LEAST_EVERY)
 
@@ -110,10 +110,10 @@ class Store:
             self.mutex.release()
         return True
 
-    def _look(self, log: FilesLog) -> None:
+    def _look(self, log: FilesLog, *, whole: bool) -> None:
         self.notice()
         log.finish(None if self.looked < 0 else FINISHED_IN_A_LOOK)
-        log.look(self.admit_drop)
+        log.look(self.admit_drop, whole=whole)
 
     def notice(self) -> None:
         """Journal what changed in the operator's files since they were last read."""

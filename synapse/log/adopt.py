@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Generator, Iterator
+from itertools import islice
 
 from synapse import kinds
 from synapse import namespace as ns
@@ -22,7 +23,9 @@ from synapse.typed import NamedTuple
 SETTLED = 0.2
 FRESH = 2.0
 ROOTS = ("entries", "messages", "knowledge")
-THREADS = 1_000  # folders of threads that one look takes in
+THREADS = 300  # folders of quiet threads that one look takes in
+LIVELY = 100  # those that changed last, which every look takes in
+SAVED_EVERY = 5.0  # seconds
 _LIMIT = MAX_BODY + (64 << 10)
 _SEEN = ".index/seen"
 
@@ -64,11 +67,16 @@ class Scanner:
         self.real = os.path.realpath(root)
         self.owner = os.stat(root).st_uid
         self.seen = self._load()
+        self.turns = dict.fromkeys(filter(_is_thread, self.seen))  # of the threads, the next one first
+        self.places = dict.fromkeys(folder for folder in self.seen if not _is_thread(folder))
+        self.lively = dict.fromkeys(sorted(self.turns, key=self.seen.__getitem__)[-LIVELY:])  # the last one last
+        self.begun = False
+        self.saved, self.unsaved = 0.0, False
 
-    def look(self, known: Known, now: float) -> Iterator[Drop | Rejected]:
-        """Every finished file that the log does not know. A folder with an unfinished one is looked at again."""
-        before = dict(self.seen)
-        waiting = list(dict.fromkeys(ROOTS) | self._due(before, now))
+    def look(self, known: Known, now: float, *, whole: bool = False) -> Iterator[Drop | Rejected]:
+        """Every finished file that the log does not know, in the folders that are due or in all of them. A folder with
+        an unfinished one is looked at again."""
+        waiting = list(dict.fromkeys((*ROOTS, *self.seen) if whole else self._due(now)))
         while waiting:
             folder = waiting.pop()
             changed = self._changed(folder)
@@ -77,24 +85,61 @@ class Scanner:
             below, names = self._strangers(folder, known if _is_place(folder) else None)
             for found in below:
                 if found not in self.seen:
-                    self.seen[found] = 0  # or a new folder with an unfinished file would be forgotten
+                    self._add(found)
                     waiting.append(found)
+            self._rouse(folder)
             if (yield from self._files(folder, names, None, now)) and now - changed / 1e9 > 0.05:
                 self.seen[folder] = changed
+                self.unsaved = True
         for inbox in self._inboxes():
             if self._changed(folder := f"inbox/{inbox}/new") is not None:
                 yield from self._files(folder, self._strangers(folder)[1], inbox, now)
-        if self.seen != before:
+        if self.unsaved and not 0 <= now - self.saved < SAVED_EVERY:
+            self.saved, self.unsaved = now, False
             self._save()
 
-    def _due(self, seen: dict[str, int], now: float) -> dict[str, int]:
-        """The folders to look at. Of thousands of threads a part: each has its turn within seconds."""
-        threads = [folder for folder in seen if folder.startswith("messages/")]
-        if len(threads) <= THREADS:
-            return seen
-        start = int(now / SETTLED) * THREADS % len(threads)
-        skipped = {*threads} - {*(threads + threads)[start : start + THREADS]}
-        return {folder: changed for folder, changed in seen.items() if folder not in skipped}
+    def _due(self, now: float) -> list[str]:
+        """The folders to look at: all but those of threads, the threads that changed last, and of the others a part.
+        Each has its turn within seconds, also where every look is by a new process."""
+        if not self.begun:
+            self.begun = True
+            self._turn(int(now / SETTLED) * THREADS % max(1, len(self.turns)))
+        part = self._turn(THREADS)
+        return [*ROOTS, *self.places, *self.lively, *part]
+
+    def _turn(self, count: int) -> list[str]:
+        """The next of the threads, which then are the last."""
+        part = list(islice(self.turns, count))
+        for folder in part:
+            del self.turns[folder]
+        self.turns |= dict.fromkeys(part)
+        return part
+
+    def _add(self, folder: str) -> None:
+        """A folder that nobody knew: not seen yet, so that one with an unfinished file is not forgotten."""
+        self.seen[folder] = 0
+        if _is_thread(folder):
+            self.turns[folder] = None
+        else:
+            self.places[folder] = None
+
+    def _rouse(self, folder: str) -> None:
+        """A thread that changed is the last to be quiet again."""
+        if _is_thread(folder):
+            self.lively.pop(folder, None)
+            self.lively[folder] = None
+            if len(self.lively) > LIVELY:
+                del self.lively[next(iter(self.lively))]
+
+    def _gone(self, folder: str) -> None:
+        """No folder any more. What stands there instead is for the one above to find, which may seem unchanged."""
+        if self.seen.pop(folder, None) is not None:
+            for kept in (self.places, self.lively, self.turns):
+                kept.pop(folder, None)
+            above = os.path.dirname(folder)
+            if above in self.seen:
+                self.seen[above] = 0
+            self.unsaved = True
 
     def _strangers(self, folder: str, known: Known | None = None) -> tuple[list[str], list[str]]:
         """The folders below, and the names of the entry files that the log does not know.
@@ -109,6 +154,7 @@ class Scanner:
         if known and any(name.endswith(".md") for name in names):
             old = known(folder)
             names = [name for name in names if name not in old]
+        names = [name for name in names if f"{folder}/{name}" not in self.seen]
         below = {name for name in names if _is_folder(os.path.join(full, name))}
         files = (name for name in names if name.endswith(".md") and not name.startswith("."))
         return [f"{folder}/{name}" for name in below], sorted(name for name in files if name not in below)
@@ -179,11 +225,14 @@ class Scanner:
 
     def _changed(self, folder: str) -> int | None:
         try:
-            status = os.lstat(os.path.join(self.root, folder))
+            status = os.lstat(f"{self.root}/{folder}")
         except OSError:
-            self.seen.pop(folder, None)
+            self._gone(folder)
             return None
-        return status.st_mtime_ns if stat.S_ISDIR(status.st_mode) else None
+        if not stat.S_ISDIR(status.st_mode):
+            self._gone(folder)
+            return None
+        return status.st_mtime_ns
 
     def _load(self) -> dict[str, int]:
         try:
@@ -221,6 +270,11 @@ def threaded(draft: Draft, thread: str | None, text: str) -> Draft:
 def _is_place(folder: str) -> bool:
     """Whether entries belong there. The name of any other folder is text that somebody else wrote."""
     return kinds.is_folder(folder)
+
+
+def _is_thread(folder: str) -> bool:
+    """Whether a folder is one of thousands."""
+    return folder.startswith("messages/")
 
 
 def _is_folder(path: str) -> bool:

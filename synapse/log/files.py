@@ -55,6 +55,7 @@ class FilesLog:
         prepare(pending)
         record, written = self.journal.append((make,))[0]
         if written:
+            self.taken.wrote((record,))
             self._follow((record,))
         return record
 
@@ -73,7 +74,9 @@ class FilesLog:
         for pending in batch.values():
             prepare(pending)
         made = self.journal.append([partial(make, once, pending) for once, pending in batch.items()])
-        self._follow([record for record, written in made if written])
+        written = [record for record, new in made if new]
+        self.taken.wrote(written)
+        self._follow(written)
         return [record for record, _ in made]
 
     def get(self, id: str) -> Record:
@@ -190,10 +193,11 @@ class FilesLog:
 
     # -- adoption and finishing --------------------------------------------------------------------
 
-    def look(self, admit: Admit) -> int:
-        """Adopt what was dropped since the last look, oldest first; how many records that made."""
+    def look(self, admit: Admit, *, whole: bool = False) -> int:
+        """Adopt what was dropped since the last look, oldest first; how many records that made. Of thousands of quiet
+        threads a part, unless the whole tree is to be looked at."""
         try:
-            found = list(self.scanner.look(self._known, time.time()))
+            found = list(self.scanner.look(self._known, time.time(), whole=whole))
         except OSError:
             return 0  # a folder vanished or cannot be listed: the next look sees it
         made = sum(self._quarantine(drop) for drop in found if isinstance(drop, Rejected))

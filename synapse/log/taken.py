@@ -1,12 +1,14 @@
 """Which ids are taken, asked under the log's lock: without waiting for the index, by reading on from where one was.
 
-The index knows what it took in; what came since is read from the journal, each line once. Also how an id is claimed for
+The index knows what it took in; what came since is read from the journal, each line once, unless this process wrote it.
+Also how an id is claimed for
 what is no plain entry.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
 from contextlib import closing
 
 from synapse import kinds
@@ -17,6 +19,7 @@ from synapse.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from synapse.ports import State
+    from synapse.records import Record
 
 AHEAD = 200  # lines that may be read at once to save the index the catching up
 KEPT = 10_000
@@ -29,6 +32,11 @@ class Taken:
         self.journal = journal
         self.floor = self.read = 0
         self.ids: set[str] = set()
+        self.own: deque[tuple[int, tuple[str, ...]]] = deque(maxlen=AHEAD)
+
+    def wrote(self, records: Iterable[Record]) -> None:
+        """Lines of this process, noted outside the lock: the next one who asks takes them in."""
+        self.own.extend((record.seq, _names(record)) for record in records)
 
     def holds(self, state: State, tail: Tail, id: str) -> bool:
         """Whether the id is somebody's, be it as another name of an entry."""
@@ -42,12 +50,22 @@ class Taken:
         return id in self.ids or state.holder(id) is not None
 
     def _read_on(self, end: int) -> None:
+        while self.own and self.own[0][0] <= self.read + 1:
+            seq, names = self.own.popleft()
+            if seq == self.read + 1:
+                self.ids.update(names)
+                self.read = seq
         if self.read >= end:
             return
         with closing(self.journal.since(self.read, texts=False)) as records:  # type: ignore[type-var]
             for record in records:
-                self.ids.update(name for name in (record.id, record.fields.get("alias")) if name)
+                self.ids.update(_names(record))
         self.read = end
+
+
+def _names(record: Record) -> tuple[str, ...]:
+    """What nothing else may be called because of this record."""
+    return tuple(name for name in (record.id, record.fields.get("alias")) if name)
 
 
 def claim(kind: str, wanted: str, seed: str, dropped: bool, held: Callable[[str], bool]) -> str:

@@ -372,14 +372,74 @@ def test_what_cannot_be_taken_is_put_aside_with_the_reason(tree, monkeypatch, wh
     assert tree.verify().ok
 
 
+def test_an_id_is_taken_whoever_wrote_it_and_is_not_read_again(tree):
+    with synapse.open(tree.store.root, clock=tree.store.clock) as other:
+        both = [each.as_agent("eng-a") for each in (tree, other)]
+        read = []
+        for each in (tree, other):
+            since = each.store.log.journal.since
+            each.store.log.journal.since = lambda seq, since=since, **how: read.append(seq) or since(seq, **how)
+        for n, turn in enumerate((0, 0, 1, 0, 1, 1, 0, 1, 1, 1)):
+            both[turn].write(message(n))
+            for me in both:
+                for old in range(n + 1):
+                    with pytest.raises(Conflict, match="taken"):
+                        me.write(message(old))
+        assert read, "the other's lines are read"
+        read.clear()
+        for n in range(20, 30):
+            both[1].write(message(n))
+        assert not read, "one's own are not"
+
+
 def test_of_very_many_threads_each_has_its_turn(tree, monkeypatch):
     from synapse.log import adopt
 
     monkeypatch.setattr(adopt, "THREADS", 3)
-    seen = {f"messages/t{n}": n for n in range(10)} | {"entries": 1}
-    looks = [tree.store.log.scanner._due(seen, turn * adopt.SETTLED) for turn in range(40)]
-    assert all(len(look) == 4 and look["entries"] == 1 for look in looks)
-    assert {folder for look in looks for folder in look} == {*seen}
+    monkeypatch.setattr(adopt, "LIVELY", 2)
+    threads = [f"messages/{kinds.new_thread(bytes([n]) * 16)}" for n in range(10)]
+    for folder in threads:
+        os.makedirs(path(tree, folder))
+    settle(tree, monkeypatch)
+    scanner = tree.store.log.scanner
+    looks = [{*scanner._due(turn * adopt.SETTLED)} & {*threads} for turn in range(40)]
+    assert all(3 <= len(look) <= 5 for look in looks)
+    for start in range(36):
+        assert set().union(*looks[start : start + 4]) == {*threads}, "four looks are a whole turn"
+    scanner._rouse(threads[5])
+    assert all(threads[5] in scanner._due(turn * adopt.SETTLED) for turn in range(8))
+    scanner._save()
+    cold = [{*adopt.Scanner(tree.store.log.root)._due(turn * adopt.SETTLED)} & {*threads} for turn in range(10)]
+    assert set().union(*cold) == {*threads}, "each look by a new process"
+
+
+def test_a_drop_in_a_quiet_thread_among_many_is_taken(tree, monkeypatch):
+    from synapse.log import adopt
+
+    monkeypatch.setattr(adopt, "THREADS", 3)
+    monkeypatch.setattr(adopt, "LIVELY", 2)
+    threads = [f"messages/{kinds.new_thread(bytes([n]) * 16)}" for n in range(10)]
+    for folder in threads:
+        os.makedirs(path(tree, folder))
+    settle(tree, monkeypatch)
+    dropped(tree, f"{threads[4]}/x.md", front("message"))
+    for _ in range(4):  # a whole turn
+        tree.store.log.look(tree.store.admit_drop)
+    assert len(tree.as_agent("eng-b").read(namespace="mail")) == 1
+    dropped(tree, f"{threads[8]}/x.md", front("message"))
+    tree.store.fresh(force=True)  # one look at the whole tree
+    assert len(tree.as_agent("eng-b").read(namespace="mail")) == 2
+
+
+def test_a_file_in_place_of_a_folder_is_found(tree, monkeypatch):
+    folder = "entries/api/x.md"
+    os.makedirs(path(tree, folder))
+    settle(tree, monkeypatch)
+    os.rmdir(path(tree, folder))
+    dropped(tree, folder, front("entry"))
+    for _ in range(2):  # it is no folder; it is a file
+        settle(tree, monkeypatch)
+    assert [entry.body for entry in tree.as_agent("lead").read()] == ["Dropped."]
 
 
 def test_no_night_merges_mail_or_knowledge_or_makes_room_of_it(tree):
