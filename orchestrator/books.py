@@ -335,7 +335,10 @@ class Books:
     # -- ending ------------------------------------------------------------------------------------
 
     def failed(self, run: Run, error: Exception) -> Outcome:
-        """The outcome of an error that no session expects. One that is nobody's word for it is kept whole."""
+        """The outcome of an error that no session expects. One that is nobody's word for it is kept whole. A lock that
+        somebody has for too long is no outcome, and is raised again."""
+        if isinstance(error, StoreBusy):
+            raise error
         if isinstance(error, SynapseError):
             return Outcome("failed", "", str(error))
         self.folder(run).make().write(ERROR, "".join(format_exception(error)))

@@ -15,12 +15,12 @@ import socket
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 from orchestrator.schedule import Alarm
 from orchestrator.supervisor import Supervisor
-from synapse.errors import Conflict, NotFound, StoreError
+from synapse.errors import Conflict, NotFound, StoreBusy, StoreError
 
 LOOK_EVERY = 0.5  # seconds: a run whose supervisor died is gone on with within two
 LONGEST_PATH = 100  # bytes that the path of a socket may have everywhere
@@ -46,7 +46,8 @@ class Daemon:
         try:
             async with server, self.supervisor, self.alarm or nullcontext():
                 while not self.down.is_set():
-                    self.taken += [run.id for run in await self.supervisor.resume()]
+                    with suppress(StoreBusy):  # who has the lock may let go: the next look finds the same
+                        self.taken += [run.id for run in await self.supervisor.resume()]
                     await _either(self.down, LOOK_EVERY)
                 await self.supervisor.leave()
         finally:

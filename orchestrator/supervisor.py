@@ -31,6 +31,7 @@ from orchestrator.tools import UserTool, tool_of
 from orchestrator.upkeep import Upkeep
 from orchestrator.wake import LOOK_EVERY, Listener, News, soon
 from synapse.core import Memory
+from synapse.errors import StoreBusy
 from synapse.workspace import Agent
 
 
@@ -73,12 +74,10 @@ class Supervisor:
         self.default_model = model
         self.server_tools: list[UserTool] = []
         self.user_tools = [each if isinstance(each, UserTool) else tool_of(each) for each in tools]
-        self.mcp = list(mcp)
-        self.seed = seed
+        self.mcp, self.seed = list(mcp), seed
         self.sessions: dict[str, Session] = {}
         self._lives: dict[str, asyncio.Task[Result]] = {}
-        self._begun = 0
-        self._open = 0
+        self._begun = self._open = 0
         self._ending: str | None = None  # why whatever begins now is to end
         self._hearing: asyncio.Task[None] | None = None
         self._background: list[asyncio.Task[None]] = []
@@ -252,19 +251,25 @@ class Supervisor:
         life.add_done_callback(lambda _: self._lives.pop(run.id, None))
 
     async def _live(self, run: Run) -> Result:
-        """A run from its prompt, or from where another process left it, to its result: whatever goes wrong."""
-        session = None
+        """A run from its prompt, or its last step, to its result, whatever goes wrong; a lock held long ends none."""
         try:
-            try:
-                session = self.sessions[run.id] = await self._session(run)
-                outcome = await self._lived(session)
-            except Exception as error:
-                outcome = await self.desk(self.books.failed, run, error)
-            result: Result = await self.desk(self.books.close_run, run, outcome, session)
+            while True:
+                with contextlib.suppress(StoreBusy):
+                    return await self._ended(run)
+                await asyncio.sleep(LOOK_EVERY)
         finally:
             self.sessions.pop(run.id, None)
             for other in self.sessions.values():
                 other.ended.set()
+
+    async def _ended(self, run: Run) -> Result:
+        session = None
+        try:
+            session = self.sessions[run.id] = await self._session(run)
+            outcome = await self._lived(session)
+        except Exception as error:
+            outcome = await self.desk(self.books.failed, run, error)
+        result: Result = await self.desk(self.books.close_run, run, outcome, session)
         return result
 
     async def _lived(self, session: Session) -> Outcome:

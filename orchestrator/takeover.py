@@ -9,29 +9,37 @@ from orchestrator import steps, writeback
 from orchestrator.books import Books
 from orchestrator.folder import LEDGER, STEPS, Folder
 from orchestrator.runs import Run
-from synapse.errors import Conflict
+from synapse.errors import Conflict, StoreBusy
 
 
 def take_over(books: Books, root: str | None = None) -> list[Run]:
     """Every run whose holder is gone, or those of one tree, from now on this supervisor's; one that died too often
-    ends."""
-    taken = []
-    for run in reversed(books.runs.all(state="running", root=root)):
-        if run.holder and books.holder.lives(run.holder):
-            continue
-        try:
-            mine = books.runs.take(run, books.holder.name, _progress(books, run))
-        except Conflict:
-            continue  # another supervisor was faster, or it has ended
-        books.costs.take_over(mine)
-        _mend(books.folder(mine))
-        if mine.attempts > books.attempts:
-            _bury(books, mine)
-        else:
-            taken.append(mine)
-    books.costs.forget_the_dead()
-    books.holder.sweep()
+    ends. StoreBusy where somebody's lock lets none be taken: what was taken is given back, nobody else would begin it.
+    """
+    taken: list[Run] = []
+    try:
+        for run in reversed(books.runs.all(state="running", root=root)):
+            if not (run.holder and books.holder.lives(run.holder)):
+                _take(books, run, taken)
+        books.costs.forget_the_dead()
+        books.holder.sweep()
+    except StoreBusy:
+        if not taken:
+            raise
     return taken
+
+
+def _take(books: Books, run: Run, taken: list[Run]) -> None:
+    try:
+        mine = books.runs.take(run, books.holder.name, _progress(books, run))
+    except Conflict:
+        return  # another supervisor was faster, or it has ended
+    taken.append(mine)
+    books.costs.take_over(mine)
+    _mend(books.folder(mine))
+    if mine.attempts > books.attempts:
+        _bury(books, mine)
+        taken.remove(mine)
 
 
 def _progress(books: Books, run: Run) -> int:

@@ -2,7 +2,8 @@
 
 `--die LABEL N` ends it without a word at the Nth time that it is about to do something durable, or has just done it:
 `before result 3`, `after run 1`, `any 17`. `--wrong WAY` makes it a supervisor that gets something wrong. `--watch`
-is one that begins nothing: it takes over what it finds abandoned, as the daemon does.
+is one that begins nothing: it takes over what it finds abandoned, as the daemon does, and notes each look. `--hang
+NAME` stops it in the middle, with the lock of this name in its hand.
 """
 
 import argparse
@@ -10,6 +11,7 @@ import asyncio
 import json
 import os
 import signal
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -20,6 +22,8 @@ from orchestrator.folder import LEDGER, STEPS, Folder
 from orchestrator.runs import Runs
 from orchestrator.session import Session
 from orchestrator.tools import tool_of
+from synapse.errors import StoreBusy
+from synapse.lock import Lock
 from synapse.pen import Pen
 
 ROOT_RUN = "lead-0000000000"
@@ -100,6 +104,34 @@ def wrong(way):
         Runs.over = lambda self, run, **known: None
 
 
+def hangs(name, log):
+    """Stops with this lock in its hand, once the user's tool has been called."""
+    run = Lock.run
+
+    def runs(lock, section):
+        def held():
+            if os.path.basename(lock.path) == name and Path(log).exists():
+                os.kill(os.getpid(), signal.SIGSTOP)
+            return section()
+
+        return run(lock, held)
+
+    Lock.run = runs
+
+
+async def looked(boss, log):
+    """What a look for the abandoned found; noted with when it began and ended. A lock that is held for too long is no
+    reason to give up."""
+    began, taken = time.time(), []
+    try:
+        taken = await boss.resume()
+    except StoreBusy as busy:
+        print(f"busy: {busy.pid}", flush=True)
+    with Path(f"{log}.looks").open("a") as file:
+        file.write(f"{began} {time.time()} {len(taken)}\n")
+    return taken
+
+
 def main(root, log):
     def work(step: int, idempotency_key: str) -> str:
         """Do something that must not happen twice."""
@@ -110,7 +142,7 @@ def main(root, log):
     async def live(memory, boss):
         async with boss:
             print("begun", flush=True)
-            while args.watch and not await boss.resume():
+            while args.watch and not await looked(boss, log):
                 await asyncio.sleep(0.5)
             await boss.resume()
             if boss.books.runs.get(ROOT_RUN) is None:
@@ -131,6 +163,7 @@ if __name__ == "__main__":
     parser.add_argument("paths", nargs=2)
     parser.add_argument("--die", nargs="+", default=["never", "0"])
     parser.add_argument("--wrong")
+    parser.add_argument("--hang")
     parser.add_argument("--watch", action="store_true")
     parser.add_argument("--pace", type=float, default=0.005)
     parser.add_argument("--lease", type=float, default=15.0)
@@ -138,4 +171,6 @@ if __name__ == "__main__":
     *label, n = args.die
     death = Death(" ".join(label), int(n))
     wrong(args.wrong)
+    if args.hang:
+        hangs(args.hang, args.paths[1])
     main(*args.paths)

@@ -11,6 +11,7 @@ from orchestrator import Supervisor, Task, receipt, steps
 from orchestrator.engines.scripted import Move, Scripted
 from orchestrator.folder import LEDGER, STEPS, Folder
 from orchestrator.limits import Limits
+from orchestrator.takeover import take_over
 from synapse.errors import StoreBusy, StoreError
 
 
@@ -281,6 +282,54 @@ def test_only_the_files_of_the_dead_are_swept_away(tmp_path, dead):
     assert sorted(tmp_path.glob("runs/.holders/*"))[0].name == ("other" if dead else "one")
     one.close()
     other.close()
+
+
+# -- a lock that somebody has for too long ----------------------------------------------------------
+
+
+def busy_once(monkeypatch, where, act, at=1):
+    """Has the act fail at its first call, or a later one; how often it was called."""
+    done, calls = getattr(where, act), []
+
+    def acts(*args, **more):
+        calls.append(args)
+        if len(calls) == at:
+            raise StoreBusy("process 1 has held the lock for too long")
+        return done(*args, **more)
+
+    monkeypatch.setattr(where, act, acts)
+    return calls
+
+
+@pytest.mark.parametrize("act", ["furnish", "missed", "reserve", "heard", "close_run"])
+def test_a_lock_that_is_held_too_long_ends_no_run(world, monkeypatch, act):
+    """The run goes on from its steps, in the same incarnation, and ends once."""
+    here = world(in_two_steps)
+    calls = busy_once(monkeypatch, here.boss.books, act, at=2 if act == "heard" else 1)
+    result = here.spawn("Work", "eng-a", project="web")
+    assert (result.status, here.run(result).epoch, len(calls) > 1) == ("done", 1, True)
+    ends = [each for each in here.mem.store.log.since(0) if each.kind == "run" and each.fields["state"] == "ended"]
+    turns = [text for text in here.folder(result.run).lines(STEPS) if '"kind":"turn"' in text]
+    assert (len(ends), len(turns), len(list(here.folder(result.run).lines(LEDGER)))) == (1, 2, 2)
+
+
+def test_what_was_taken_over_is_begun_though_the_next_cannot_be(world, cast, monkeypatch):
+    """Its holder lives from then on, so nobody else would ever begin it."""
+
+    def lead(seen):
+        if seen.turn == 0:
+            return Move("", (("spawn_agent", {"agent": "eng-a", "task": "A part"}),))
+        return Move("", (("wait", {}),)) if seen.turn == 1 else "All done."
+
+    here = world(cast(lead=lead, eng_a=for_ever))
+    here.dies("All of it", "lead", after=10)
+    with Supervisor(here.mem, engine=Scripted(in_two_steps), seed=8, inline=True) as other:
+        busy_once(monkeypatch, other.books.runs, "take", at=2)
+        taken = [[run.agent for run in take_over(other.books)] for _ in range(3)]
+        assert taken == [["lead"], ["eng-a"], []]
+        busy_once(monkeypatch, other.books.runs, "all")
+        with pytest.raises(StoreBusy):
+            take_over(other.books)
 
 
 # -- what a prompt showed --------------------------------------------------------------------------------------
