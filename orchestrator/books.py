@@ -161,7 +161,9 @@ class Books:
                 return earlier, True
             try:
                 return self._begun(id, task, agent, parent, _still(key, len(begun)), more | {"intent": key}), False
-            except Conflict:
+            except Conflict as error:
+                if error.details.get("key") != key:
+                    raise
                 self.store.index.catch_up()  # somebody else began it in this moment: look again
 
     def _begun(

@@ -78,7 +78,8 @@ class Runs:
     def begin(
         self, id: str, task: Task, agent: Agent, holder: str, parent: Run | None, unless: Guard | None, **more: Any
     ) -> Run:
-        """Start a run. Asked again under the same id, the run that was started then."""
+        """Start a run. Asked again under the same id, the run that was started then. Where its parent's incarnation is
+        stale it is refused, on record."""
         fields = {
             "run": id,
             "epoch": 1,
@@ -97,7 +98,10 @@ class Runs:
             "grants": [f"status/{task.project}", f"blockers/{task.project}"],
             **more,
         }
-        record = self.store.log.append(Pending("run", agent.id, fields, key=_key(id)), once=f"run:{id}", unless=unless)
+        pen = Pen(self.store, agent.id)
+        if parent is not None:
+            pen = Pen(self.store, agent.id, parent.id, parent.epoch, ended=True)  # a team goes on below its first run
+        record = pen.write(Pending("run", agent.id, fields, key=_key(id)), once=f"run:{id}", unless=unless)
         return run_of({**record.fields, "at": record.at, "seq": record.seq})
 
     def take(self, run: Run, holder: str, progress: int) -> Run:

@@ -16,14 +16,15 @@ from synapse.typed import Any
 
 
 class Pen:
-    """Writes as one agent; with a run, as its incarnation `epoch`."""
+    """Writes as one agent; with a run, as its incarnation `epoch`, as long as that is current and, unless it may have
+    `ended`, at work."""
 
-    def __init__(self, store: Store, id: str, run: str | None = None, epoch: int = 0) -> None:
+    def __init__(self, store: Store, id: str, run: str | None = None, epoch: int = 0, *, ended: bool = False) -> None:
         self.store = store
         self.id = id
         self.run = run
         self.epoch = epoch
-        self.fence = None if run is None else fence(run, epoch)
+        self.fence = None if run is None else fence(run, epoch, ended=ended)
 
     def write(self, pending: Pending, *, once: str | None = None, unless: Guard | None = None) -> Record:
         what = pending.kind if pending.entry is None else f"entry in {pending.entry.namespace}"

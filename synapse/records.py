@@ -142,15 +142,15 @@ def epoch_is(run: str, number: int) -> Guard:
     return Guard(run, f"epoch_is({number})", holds)
 
 
-def fence(run: str, epoch: int) -> Guard:
-    """This incarnation of the run is the current one: nobody took the run over, and it has not ended."""
+def fence(run: str, epoch: int, *, ended: bool = False) -> Guard:
+    """This incarnation of the run is the current one: nobody took the run over, and it has not ended, unless it may."""
 
     def holds(records: Iterable[Record]) -> bool:
-        newest, ended = 0, False
+        newest, over = 0, False
         for record in records:
             newest = max(newest, int(record.fields.get("epoch", 0)))
-            ended = ended or record.fields.get("state") == "ended"
-        return newest == epoch and not ended
+            over = over or record.fields.get("state") == "ended"
+        return newest == epoch and (ended or not over)
 
     return Guard(f"run:{run}", f"fence({epoch})", holds)
 

@@ -157,6 +157,24 @@ def test_who_hangs_at_a_call_does_not_make_it_as_well(world, monkeypatch, moment
     assert ("it was not repeated" in told) == (moment == "after")
 
 
+def test_who_was_taken_over_begins_nothing_below_its_run(world, cast):
+    """A reply that came while it hung asks for a child; the one that goes on with the run knows nothing of it."""
+
+    def lead(seen):
+        if seen.turn == 0:
+            here.boss.books.runs.take(here.boss.books.runs.all(agent="lead")[0], "another", 1)
+            return Move("", (("spawn_agent", {"agent": "eng-a", "task": "A part"}),))
+        return "All done."
+
+    here = world(cast(lead=lead))
+    result = here.spawn("All of it", "lead")
+    assert (result.status, [run.agent for run in here.boss.books.runs.all()]) == ("stopped", ["lead"])
+    refused = [record.fields for record in here.mem.store.log.since(0) if record.kind == "refused"]
+    assert {(each["what"], each["epoch"], each["current"]) for each in refused} >= {("run", 1, 2)}
+    assert "this is epoch 1: nothing was written (run)" in here.folder(result.run).read(STEPS)
+    assert here.boss.books.costs.budget.standing(f"tree:{result.run}").runs == 1
+
+
 def test_a_takeover_is_heard_of_though_the_first_look_fails(world, monkeypatch):
     """A lock that somebody holds too long is no reason to go on with what another has."""
     here = world(for_ever)
