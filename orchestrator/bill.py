@@ -17,6 +17,8 @@ TOOL_LABELS = {
     "memory_search": "capsule",
     "claim": "capsule",
     "append": "writeback",
+    "memory_remember": "writeback",
+    "memory_forget": "writeback",
     "report_blocker": "writeback",
     "ack": "wake",
     "spawn_agent": "plan",

@@ -24,7 +24,7 @@ from orchestrator.folder import ERROR, LEDGER, OUTPUT, RECEIPT, STEPS, TRANSCRIP
 from orchestrator.holder import LEASE, Holder
 from orchestrator.intent import ALIKE, intent_of, similar
 from orchestrator.limits import Limits
-from orchestrator.opening import Means, Policy, by_default, histories, left_over, opened, registered
+from orchestrator.opening import Means, Policy, by_default, histories, left_over, opened, registered, taught
 from orchestrator.prompt import Report
 from orchestrator.runs import ATTEMPTS, Run, Runs
 from orchestrator.session import Session, Terms
@@ -202,7 +202,7 @@ class Books:
             step = steps.Step(0, run.epoch, "prompt", self._opened(run, engine, folder))
         folder.record(STEPS, steps.dump(step), sync=False)
         first = (recorded or [step])[0].fields
-        tools = [tool for tool in memory_tools.TOOLS if tool.name in first["tools"]]
+        tools = taught((tool for tool in memory_tools.TOOLS if tool.name in first["tools"]), self.templates)
         return Furniture(self.seat(run), tools, self._terms(run, engine, folder), folder, [*recorded, step])
 
     def _terms(self, run: Run, engine: Engine, folder: Folder) -> Terms:

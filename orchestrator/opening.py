@@ -5,7 +5,7 @@ On the memory's thread. What is decided here is recorded before any engine sees 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from orchestrator.bill import COORDINATORS
@@ -26,6 +26,7 @@ from synapse.tools import Tool
 from synapse.view import View
 from synapse.workspace import Agent
 
+RECALL = "memory_search"
 HISTORY = 200  # ended runs that are looked at for what a role takes
 
 
@@ -41,9 +42,26 @@ class Context(NamedTuple):
 Policy = Callable[[Agent, Task, Seat, Plan], Context]
 
 
-def by_default(agent: Agent, task: Task, seat: Seat, plan: Plan) -> Context:
-    """The view within the budget; the role's tools where they pay."""
-    return Context(memory_tools.offered(task.role or agent.role) if plan.tools else ())
+# From the agent, its task and the plan: when an agent may recall. What, is for its tools to find.
+ShouldRecall = Callable[[Agent, Task, Plan], bool]
+
+
+def where_it_pays(agent: Agent, task: Task, plan: Plan) -> bool:
+    """Where such tasks are long enough to pay, at every turn, for being told of the tools."""
+    return plan.tools
+
+
+def view_capsule(should_recall: ShouldRecall = where_it_pays) -> Policy:
+    """A small view, within the budget; and the role's tools, by which the agent recalls the rest as capsules, where it
+    should."""
+
+    def policy(agent: Agent, task: Task, seat: Seat, plan: Plan) -> Context:
+        return Context(memory_tools.offered(task.role or agent.role) if should_recall(agent, task, plan) else ())
+
+    return policy
+
+
+by_default = view_capsule()
 
 
 class Means(NamedTuple):
@@ -66,14 +84,14 @@ def opened(
     fixed = schema_tokens((SPAWN, WAIT), count) if role in COORDINATORS and not shell else 0
     planned = plan(
         expected(role, means.past),
-        schema_tokens(map(_told, memory_tools.offered(role)), count),
+        schema_tokens(map(_told, taught(memory_tools.offered(role), means.templates)), count),
         fixed=fixed,
         tools="never" if shell else task.memory_tools or means.memory_tools,
         view=task.view_budget,
         spare=means.spare,
     )
     context = means.policy(agent, task, seat, planned)
-    tools = () if shell else context.tools
+    tools = () if shell else taught(context.tools, means.templates)
     order = Order(
         run.id,
         run.epoch,
@@ -90,6 +108,19 @@ def opened(
     except OverBudget as error:
         without = order._replace(budget=0, why=f"no view: {error}")
         return fit(seat, without, means.secret, means.templates, means.counter)
+
+
+def taught(tools: Iterable[Tool], templates: Templates) -> list[Tool]:
+    """The tools, with the one that searches teaching when to ask. It stands in what is told of the tool, so that it
+    costs nothing where the tool is not offered, and is billed with it."""
+    found = list(tools)
+    values = {"tools": tuple(tool.name for tool in found)}
+    return [
+        tool._replace(description=f"{tool.description}. {templates.render('_recall', values).strip()}")
+        if tool.name == RECALL
+        else tool
+        for tool in found
+    ]
 
 
 def registered(store: Store, id: str) -> Agent:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from synapse.message import Message, Thread
     from synapse.page import Event, Fate, Hit, Hits, Page, Problem, Rebuilt, Report
     from synapse.seat import Seat
+    from synapse.shared import SharedMemoryStore
     from synapse.view import View
     from synapse.workspace import Agent, Settings, Skill
 
@@ -68,6 +69,7 @@ __all__ = [
     "SealError",
     "Seat",
     "Settings",
+    "SharedMemoryStore",
     "Skill",
     "StoreBusy",
     "StoreCorrupt",
@@ -87,6 +89,7 @@ _HOMES = {
     "message": ("Message", "Thread"),
     "page": ("Event", "Fate", "Hit", "Hits", "Page", "Problem", "Rebuilt", "Report"),
     "seat": ("Seat",),
+    "shared": ("SharedMemoryStore",),
     "view": ("View",),
     "workspace": ("Agent", "Settings", "Skill"),
 }

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 
 import synapse
-from synapse import cli, clock, kinds, recall, reference, semantic
+from synapse import cli, clock, kinds, recall, reference, semantic, shared
 from synapse.authority import may_rule, visible
 from synapse.brain import UnifiedBrain
 from synapse.capsule import short, short_id
@@ -27,6 +27,7 @@ from synapse.index import query
 from synapse.index.db import Database, load_sql
 from synapse.records import Pending
 from synapse.seat import Seat
+from synapse.shared import SharedMemoryStore
 from synapse.testing import FrozenClock
 from synapse.workspace import Agent, Semantic, settled
 
@@ -501,6 +502,38 @@ RECALL = {
 }
 
 
+def walk_store(me, world):
+    """The store and its functions say what recall says, and nothing else."""
+    store = SharedMemoryStore(world.mem, me.id)
+    search, _, forget = store.tools()
+    recall.search(me, "common")  # notes in the log, at most once an hour, what is used
+    for scope in recall.SCOPES:
+        found = recall.search(me, "common", scope, top_k=1_000)
+        told = [store.search("common", scope, top_k=1_000), search("common", scope, 1_000)]
+        yield scope, told, told == [found, found.text], False
+    missing = refusal(lambda: store.version(GHOST))
+    for known in world.hidden_from(me.id):
+        yield known, None, refusal(lambda id=known.id: store.version(id)) == missing.replace(GHOST, known.id), False
+        for told in (forget(known.id), search(known.id)):
+            yield known, told.replace(known.id, ""), "Error" in told or known.word not in told, False
+    if me.id != "operator":
+        yield from acts(lambda me, id: store.forget(id))(me, world)
+        yield from acts(lambda me, id: store.remember("text", "agent", supersedes=id))(me, world)
+
+
+SHARED = {
+    **dict.fromkeys("search remember forget version tools".split(), walk_store),
+    "seat": "gives a Seat",
+    "close": "tells of no entry",
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_every_read_of_the_shared_store_passes_the_gate(world, reader):
+    for asked, told, right, reviewing in walk_store(world.mem.as_agent(reader), world):
+        assert (right, world.leaks(reader, repr(told), reviewing)) == (True, []), asked
+
+
 def walk_inbox(mail, world):
     me = mail.seat
     if me.id == "operator":
@@ -656,6 +689,7 @@ PUBLIC = {
     "Memory": "its methods have rows in MEMORY",
     "Seat": "its methods have rows in SEAT",
     "Mail": "its methods have rows in MAILED",
+    "SharedMemoryStore": "its methods have rows in SHARED",
     "init": "gives a Memory",
     "open": "gives a Memory",
     **dict.fromkeys(
@@ -791,6 +825,8 @@ def test_every_public_reader_has_a_row():
     assert unlisted(public(synapse.Memory), MEMORY) == set()
     assert unlisted(public(UnifiedBrain), BRAIN) == set()
     assert unlisted(own(recall), [name for name in RECALL if name != "cites"]) == set()
+    assert unlisted(public(SharedMemoryStore), SHARED) == set()
+    assert unlisted(own(shared), ["recall_tools", "always"]) == set()
     assert unlisted(synapse.__all__, PUBLIC) == set()
     assert unlisted(VERBS, SHELL) == set()
     assert unwalked(Seat) == set()
