@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 LEAST, MOST = 256, 1 << 16  # bytes that a capsule may be asked to keep to
 QUOTED = 320  # characters of one item
 DIGITS = 8  # of an id's twelve
-HASH = 6
+HASH = 5
 
 
 class Capsule(NamedTuple):
@@ -48,7 +48,7 @@ def capsule(hits: Sequence[Hit], found: int, query: str, limit: int, version: in
     if not hits:
         return Capsule(f"Nothing that you may see here matches these words (version {version}).\n", version=version)
     common, words = _common(hits), frozenset(sought(query))
-    head = f"(version {version}; {', '.join(common.where)}; {common.year}, UTC)\n"
+    head = f"(version {version}; {', '.join(common.where)}; {common.year} UTC)\n"
     texts = [_item(hit.entry, common, _quote(hit, words)) for hit in hits]
     room, foot = limit - len(head.encode()), _foot(len(hits), found)
     kept = _kept(texts, room)
@@ -94,7 +94,7 @@ def _common(hits: Sequence[Hit]) -> Common:
 def _where(entry: Entry) -> tuple[str, ...]:
     confidence = entry.more.get("confidence", 1)
     return (f"[{entry.namespace}]", f"authority {entry.authority}", f"confidence {confidence:g}",
-            f"trust {entry.trust}")  # fmt: skip
+            entry.trust)  # fmt: skip
 
 
 def _item(entry: Entry, common: Common, quote: str) -> str:
@@ -126,4 +126,4 @@ def _cut(text: str, room: int) -> str:
 
 
 def _foot(shown: int, found: int) -> str:
-    return f"({shown} of {found} shown; top_k for more, `read` an id for the whole text)\n"
+    return f"({shown} of {found} shown; raise top_k, or `read` an id)\n"

@@ -1,6 +1,6 @@
 """References: the short forms of ids that capsules show, and which item one means.
 
-`fact_3f2a1c9d@b2c4d1` is the fact whose id begins so and whose text's sha256 begins with b2c4d1. A short form means
+`fact_3f2a1c9d@b2c4d` is the fact whose id begins so and whose text's sha256 begins with b2c4d. A short form means
 something only among what its reader may see: whatever else begins alike is not there.
 """
 
@@ -14,7 +14,7 @@ from synapse.errors import Conflict, NotFound
 from synapse.index.links import alike
 from synapse.seat import Seat
 
-_FORM = re.compile(r"((?:syn|fact|atom)_[0-9a-f]{6,12}|syn-[A-Za-z0-9_-]{1,76})(?:@([0-9a-f]{6,64}))?")
+_FORM = re.compile(r"((?:syn|fact|atom)_[0-9a-f]{6,12}|syn-[A-Za-z0-9_-]{1,76})(?:@([0-9a-f]{5,64}))?")
 
 
 def resolved(me: Seat, text: str) -> Entry:

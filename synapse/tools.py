@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from synapse import block, recall
 from synapse.capsule import short
 from synapse.clock import seconds
-from synapse.entry import PRIORITIES, Entry
+from synapse.entry import PRIORITIES, Entry, words
 from synapse.errors import InvalidEntry, SynapseError
 from synapse.reference import resolved
 from synapse.seat import Seat
@@ -104,6 +104,8 @@ def _kind(schema: Mapping[str, Any]) -> str:
 
 def _append(seat: Seat, given: Arguments, once: str | None) -> str:
     fields = {name: value for name, value in given.items() if name not in ("namespace", "body")}
+    if "supersedes" in fields:
+        fields["supersedes"] = [resolved(seat, id).id for id in words(fields["supersedes"])]
     return _stored(seat.append(given["body"], given["namespace"], once=once, **fields))
 
 
@@ -183,7 +185,8 @@ def _claim(seat: Seat, given: Arguments, once: str | None) -> str:
 
 
 def _ack(seat: Seat, given: Arguments, once: str | None) -> str:
-    return f"Acknowledged {', '.join(seat.ack(given['ids'], once=once))}."
+    ids = [resolved(seat, id).id for id in words(given["ids"])]
+    return f"Acknowledged {', '.join(seat.ack(ids, once=once))}."
 
 
 def _object(required: Iterable[str] = (), **properties: Any) -> dict[str, Any]:

@@ -506,7 +506,8 @@ def walk_store(me, world):
     """The store and its functions say what recall says, and nothing else."""
     store = SharedMemoryStore(world.mem, me.id)
     search, _, forget = store.tools()
-    recall.search(me, "common")  # notes in the log, at most once an hour, what is used
+    for scope in recall.SCOPES:
+        recall.search(me, "common", scope, 1_000, 1 << 16)  # notes in the log, at most once an hour, what is used
     for scope in recall.SCOPES:
         found = recall.search(me, "common", scope, top_k=1_000)
         told = [store.search("common", scope, top_k=1_000), search("common", scope, 1_000)]

@@ -26,24 +26,25 @@ def test_what_is_shared_is_said_once():
     third = item(3, "older", at=AT - 86_400_000_000 * 40, authority=80)
     entry = item(4, "kept", id="syn-2026-02-01-004", kind="entry", more=More())
     assert told(one, other, third, entry).text == (
-        "(version 7; [groups/backend], authority 60, confidence 1, trust local; 2026, UTC)\n"
-        f"- fact_00000001@{digest(one.entry)[:6]} eng-backend 02-01T09:00\n  > the gate is red\n"
-        f"- fact_00000002@{digest(other.entry)[:6]} eng-backend 02-01T09:00 (confidence 0.5, trust unverified)\n"
+        "(version 7; [groups/backend], authority 60, confidence 1, local; 2026 UTC)\n"
+        f"- fact_00000001@{digest(one.entry)[:5]} eng-backend 02-01T09:00\n  > the gate is red\n"
+        f"- fact_00000002@{digest(other.entry)[:5]} eng-backend 02-01T09:00 (confidence 0.5, unverified)\n"
         "  > so is the door\n"
-        f"- fact_00000003@{digest(third.entry)[:6]} eng-backend 2025-12-23T09:00 (authority 80)\n  > older\n"
-        f"- syn-2026-02-01-004@{digest(entry.entry)[:6]} eng-backend 09:00\n  > kept\n"
+        f"- fact_00000003@{digest(third.entry)[:5]} eng-backend 2025-12-23T09:00 (authority 80)\n  > older\n"
+        f"- syn-2026-02-01-004@{digest(entry.entry)[:5]} eng-backend 09:00\n  > kept\n"
     )
-    assert short(one.entry) == f"fact_00000001@{digest(one.entry)[:6]}"
+    assert short(one.entry) == f"fact_00000001@{digest(one.entry)[:5]}"
 
 
 def test_provenance_costs_at_most_55_bytes_a_fact():
-    """Of everything that a fact adds beside its own words; the head, which is said once, comes to 90 more."""
-    for made in (item, lambda n, body: item(n, body, id=f"syn-2026-02-01-{n:03}", kind="entry")):
-        hits = [made(n, f"fact number {n}") for n in range(1, 13)]
-        text = told(*hits).text
-        head, _, facts = text.partition("\n")
-        assert len(head) <= 90
-        assert (len(facts.encode()) - sum(len(hit.body.encode()) for hit in hits)) / len(hits) <= 55
+    """All that a fact takes beside its own words, whoever has said it; of names as people have them, the head too."""
+    for author, with_head in (("eng-backend", False), ("caroline", True)):
+        for kind in ("fact", "entry"):
+            ids = {n: {"id": f"syn-2026-02-01-{n:03}"} if kind == "entry" else {} for n in range(1, 13)}
+            hits = [item(n, f"fact number {n}", author, kind=kind, **ids[n]) for n in ids]
+            text = told(*hits).text
+            spent = len(text.encode()) - sum(len(hit.body.encode()) for hit in hits)
+            assert spent - (0 if with_head else text.index("\n") + 1) <= 55 * len(hits)
 
 
 def test_nothing_found_says_as_of_when():
@@ -52,7 +53,7 @@ def test_nothing_found_says_as_of_when():
 
 def test_what_is_missing_is_counted():
     made = told(*(item(n, "word " * 40) for n in range(12)), found=31, limit=700)
-    assert made.text.endswith(f"({len(made.shown)} of 31 shown; top_k for more, `read` an id for the whole text)\n")
+    assert made.text.endswith(f"({len(made.shown)} of 31 shown; raise top_k, or `read` an id)\n")
     assert 0 < len(made.shown) < 12
 
 
