@@ -208,9 +208,9 @@ select seq from once where by = :by and key = :key
 select seq, fields from keyed where key = :key order by seq
 
 -- name: touched
-select a.seq, '{}' from refs r join acts a on a.seq = r.seq
+select a.seq, json_object() from refs r join acts a on a.seq = r.seq
 where r.id = :id and a.kind in ('approve', 'vouch', 'resolve', 'archive', 'restore', 'undo')
-union select h.seq, '{}' from heirs h join ids i on i.seq = h.old where i.id = :id
+union select h.seq, json_object() from heirs h join ids i on i.seq = h.old where i.id = :id
 order by 1
 
 -- name: acts
