@@ -1,8 +1,8 @@
 """What is played of a scenario: which arms, in which cells, under which seeds. Plays nothing.
 
 The scenario's own parameters are played by every arm; so often as the scenario says by the arm that is gated, the
-isolated one, those that a gate names and those that a team's size is looked at for, the others less often. Each cell of
-its grid is played by the gated, the isolated and the named ones, and where the team's size differs by the latter too.
+isolated one, those that a gate names and broadcast, the others less often. Each cell of its grid is played by the
+gated, the isolated and the named ones, and where the team's size differs by broadcast and the manager too.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from scenarios.batch import Order
 from scenarios.reading import BrokenScenario, load
 from scenarios.schema import Scenario
 
-BASE = "isolated"
-COMPARED = ("broadcast", "manager")  # how these grow with a team is what the others are held against
+BASE, BROADCAST = "isolated", "broadcast"
+COMPARED = (BROADCAST, "manager")  # how these grow with a team is what the others are held against
 LESS = 10  # runs in a cell of the grid, and of the other arms, where there is no --full
 
 
@@ -53,7 +53,7 @@ def planned(
     chosen = available(scenario, arms)
     first, most = scenario.seed if seed is None else seed, runs or scenario.runs
     for arm in chosen:
-        times = most if full or arm in _named(scenario) or arm in COMPARED else min(most, LESS)
+        times = most if full or arm in _named(scenario) or arm == BROADCAST else min(most, LESS)
         yield from (Order(name, arm, first + n, tuple(own.items())) for n in range(times))
     for each in cells(scenario) if grid else ():
         there = own | each

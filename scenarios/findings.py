@@ -10,7 +10,7 @@ several scenarios with the scenario before it, `telephone/view`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from scenarios import metrics, statistics
@@ -213,16 +213,27 @@ def _verdict(study: Study, threshold: Threshold) -> Table:
     scenario, arm, metric = threshold.scenario, threshold.arm, threshold.metric
     table: Table = {"scenario": scenario, "gate": threshold.text, "arm": arm, "metric": metric}
     if not study.of(scenario, arm):
-        return table | {"met": None, "why": f"{arm} was not played", "fragile": False, "flips": []}
+        return table | {"met": None, "why": f"{arm} was not played", "fragile": False, "flips": [], "cells": {}}
     value = study.figures(scenario, arm).get(metric)
     if value is None:
-        return table | {"met": False, "why": "nothing was measured", "fragile": False, "flips": []}
+        return table | {"met": False, "why": "nothing was measured", "fragile": False, "flips": [], "cells": {}}
     met = threshold.met(value.value)
     rows = [row[metric] for row in study.rows(scenario, arm) if metric in row]
     flips = _flips(study, scenario, arm, metric, lambda there: threshold.met(there.value) != met)
     return table | _told(value) | {
         "n": len(rows), "runs_met": sum(map(threshold.met, rows)), "met": met, "fragile": bool(flips), "flips": flips,
+        "cells": dict(_in_cells(study, threshold)),
     }  # fmt: skip
+
+
+def _in_cells(study: Study, threshold: Threshold) -> Iterator[tuple[str, Table]]:
+    """What it comes to in each other cell in which it was measured."""
+    scenario, arm, metric = threshold.scenario, threshold.arm, threshold.metric
+    for cell in study.names(scenario):
+        value = None if cell == study.base(scenario) else study.figures(scenario, arm, cell).get(metric)
+        if value is not None:
+            n = sum(metric in row for row in study.rows(scenario, arm, cell))
+            yield cell, {**_told(value), "n": n, "met": threshold.met(value.value)}
 
 
 def sensitivity(study: Study, scenario: str) -> list[str]:

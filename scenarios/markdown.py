@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from scenarios.findings import Table
 from scenarios.meanings import meaning
 from scenarios.report import LEVELS, ONLY_CHANCE, Report
-from scenarios.words import figure, gate, pays, percent
+from scenarios.words import cells, figure, gate, pays, percent
 
 # What stands in the table of arms, in this order, where any arm has it.
 COLUMNS = (
@@ -34,6 +34,8 @@ def lines(report: Report) -> Iterator[str]:
 def _scenario(report: Report, scenario: str) -> Iterator[str]:
     told = report.table["scenarios"][scenario]
     yield from (f"## {told['title']}", "", f"`{scenario}`. {told['shows']}", "")
+    if told["headline"]:
+        yield from (f"Judged in this cell: {told['headline']}", "")
     yield from grid(("gate", "arm", "value [95 %]", "runs that meet it", "verdict"), _gates(report, scenario))
     arms = report.study.arms(scenario)
     base = report.study.base(scenario)
@@ -43,6 +45,7 @@ def _scenario(report: Report, scenario: str) -> Iterator[str]:
                     *(figure(name, row.get(name)) for name in columns)) for arm, row in rows.items()))  # fmt: skip
     yield from (f"* {name}: {meaning(name)}" for name in columns)
     yield ""
+    yield from _cells([each for each in report.table["verdicts"] if each["scenario"] == scenario])
     yield from _beside(report, scenario)
 
 
@@ -50,6 +53,17 @@ def _gates(report: Report, scenario: str) -> Iterator[Sequence[str]]:
     for each in report.table["verdicts"]:
         if each["scenario"] == scenario:
             yield gate(each)
+
+
+def _cells(verdicts: Sequence[Table]) -> Iterator[str]:
+    rows = [
+        (name, str(n), *(f"{figure(each['metric'], found)}{'' if found is None or found['met'] else ' **!**'}"
+                         for each, found in told))
+        for name, n, told in cells(verdicts)
+    ]  # fmt: skip
+    if rows:
+        yield from ("The other cells, in which nothing is judged (**!**: beyond the gate's limit):", "")
+        yield from grid(("cell", "n", *(each["gate"] for each in verdicts)), rows)
 
 
 def _beside(report: Report, scenario: str) -> Iterator[str]:

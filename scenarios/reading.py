@@ -74,8 +74,8 @@ def load(text: str, cell: Mapping[str, Any] | None = None) -> Scenario:
 # -- Reading -----------------------------------------------------------------------------------------------------------
 
 _TOP = (
-    "schema", "id", "title", "shows", "seed", "runs", "project", "start", "levels", "arms", "gated", "kind", "facts",
-    "agents", "tasks", "events", "background", "sizes", "gates", "grid", "params",
+    "schema", "id", "title", "shows", "headline", "seed", "runs", "project", "start", "levels", "arms", "gated", "kind",
+    "facts", "agents", "tasks", "events", "background", "sizes", "gates", "grid", "params",
 )  # fmt: skip
 _GATE = re.compile(r"([a-z_0-9.]+)(?:\[([a-z_]+)\])? *(==|>=|<=|>|<) *(-?[0-9.]+)")
 
@@ -115,6 +115,7 @@ class _Reader:
             str(fields.get("id", "")),
             str(fields.get("title", "")),
             " ".join(str(fields.get("shows", "")).split()),
+            " ".join(str(fields.get("headline", "")).split()),
             int(fields.get("seed", 7)),
             int(fields.get("runs", 30)),
             str(fields.get("project", "suite")),

@@ -190,7 +190,7 @@ class Recorder:
         return heard and matches_any(tuple(self._reads[member.id]), entry.namespace)
 
     def _at(self, at: int) -> int:
-        return max((at - self._start) // 1_000 - int(self.zero * 1_000), 0)
+        return max((at - self._start - round(self.zero * 1_000_000)) // 1_000, 0)
 
     # -- the end --
 

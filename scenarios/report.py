@@ -54,9 +54,9 @@ def thresholds_of(scenario: Scenario) -> list[Threshold]:
 def told_of(scenario: Scenario, arms: Sequence[str]) -> Table:
     """What a report says of a scenario, so that it can be read without its file."""
     return {
-        "title": scenario.title, "shows": scenario.shows, "digest": scenario.digest, "gated": scenario.gated,
-        "params": dict(scenario.params), "arms": {arm: ARMS[arm].what for arm in arms if arm in ARMS},
-        "missing": course.missing(arms),
+        "title": scenario.title, "shows": scenario.shows, "headline": scenario.headline, "digest": scenario.digest,
+        "gated": scenario.gated, "params": dict(scenario.params),
+        "arms": {arm: ARMS[arm].what for arm in arms if arm in ARMS}, "missing": course.missing(arms),
     }  # fmt: skip
 
 

@@ -158,11 +158,12 @@ class Sizes(NamedTuple):
 
 
 class Scenario(NamedTuple):
-    """A scenario with all of its parameters put in."""
+    """A scenario with all of its parameters put in. `headline` says why it is judged with these and no others."""
 
     id: str
     title: str
     shows: str
+    headline: str
     seed: int
     runs: int
     project: str

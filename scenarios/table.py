@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from scenarios.findings import Table
 from scenarios.report import LEVELS, ONLY_CHANCE, Report
-from scenarios.words import figure, pays
+from scenarios.words import cells, figure, pays
 
 WIDTH = 80
 HEAD = (
@@ -28,6 +28,8 @@ def lines(report: Report) -> Iterator[str]:
 def of_scenario(report: Report, scenario: str) -> Iterator[str]:
     told = report.table["scenarios"][scenario]
     yield from ("", f"{scenario}: {told['title']}"[:WIDTH], "")
+    if told["headline"]:
+        yield from (*wrapped(f"  {told['headline']}", "  "), "")
     spent = any(each.tally["tokens"] for arm in report.study.arms(scenario) for each in report.study.of(scenario, arm))
     yield HEAD if spent else MEMORY_HEAD
     for arm in report.study.arms(scenario):
@@ -38,6 +40,8 @@ def of_scenario(report: Report, scenario: str) -> Iterator[str]:
     for verdict in report.table["verdicts"]:
         if verdict["scenario"] == scenario:
             yield _verdict(verdict)
+    if told["headline"]:
+        yield from _cells([each for each in report.table["verdicts"] if each["scenario"] == scenario])
     for each in report.table["break_even"]:
         if each["scenario"] == scenario:
             yield from wrapped(f"  {pays(each)}", "    ")
@@ -73,6 +77,19 @@ def _verdict(verdict: Table) -> str:
     ends = f"{verdict['value']:.4g} [{verdict['lo']:.4g}, {verdict['hi']:.4g}]"
     fragile = " fragile" if verdict["fragile"] else ""
     return f"{told:<38} {ends}, {verdict['runs_met']}/{verdict['n']}{fragile}"
+
+
+def _cells(verdicts: Sequence[Table]) -> Iterator[str]:
+    """Every other cell of the grid, where which of them is judged had to be chosen."""
+    rows = list(cells(verdicts))
+    if rows:
+        heads = "".join(f"{each['metric'][:13]:>14}" for each in verdicts)
+        yield from ("", f"  {'the other cells':<26}{'n':>3}{heads}")
+    for name, n, told in rows:
+        values = (f"{found['value']:.1%}{' ' if found['met'] else '!'}" if found else "– " for _, found in told)
+        yield f"  {name:<26}{n:>3}{''.join(f'{value:>14}' for value in values)}".rstrip()
+    if rows:
+        yield from ("  ! beyond the gate's limit", "")
 
 
 def _closing(report: Report) -> Iterator[str]:

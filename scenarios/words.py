@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from scenarios.findings import Table
@@ -47,6 +47,14 @@ def gate(verdict: Table) -> Sequence[str]:
         return verdict["gate"], verdict["arm"], "–", "–", f"{mark}: {verdict['why']}"
     runs = f"{verdict['runs_met']} of {verdict['n']}"
     return verdict["gate"], verdict["arm"], figure(verdict["metric"], verdict), runs, mark
+
+
+def cells(verdicts: Iterable[Table]) -> Iterator[tuple[str, int, list[tuple[Table, Table | None]]]]:
+    """Each other cell of a scenario's grid: its name, how many runs, and what each gate's figure comes to in it."""
+    listed = list(verdicts)
+    for cell in dict.fromkeys(cell for each in listed for cell in each["cells"]):
+        told = [(each, each["cells"].get(cell)) for each in listed]
+        yield cell, max(found["n"] for _, found in told if found), told
 
 
 def pays(each: Mapping[str, Any]) -> str:

@@ -1,5 +1,6 @@
 """A run of a scenario: what it is made of, and that it is the same every time."""
 
+import json
 import os
 import subprocess
 import sys
@@ -57,6 +58,15 @@ def test_the_same_seed_gives_the_same_bytes_in_another_process(played, tmp_path)
 
 def test_another_seed_gives_another_run(played, landing, count):
     assert play(landing, "view", 8, count) != played.lines.get("view", 7)
+
+
+def test_a_line_is_never_later_than_the_last(count):
+    """Also where the past that the memory was given adds up to a hair less than its days."""
+    small = reading.load(reading.find("context_explosion"), {"n": 3, "entries": 17})
+    for seed in range(2):
+        lines = list(play(small, "isolated", seed, count))
+        assert max(json.loads(line)["t"] for line in lines) == json.loads(lines[-1])["t"]
+        assert len(list(ledger.runs(lines))) == 1
 
 
 def test_a_ledger_comes_back_from_its_file(played, tmp_path):

@@ -67,7 +67,7 @@ def everything():
 
 def reported(samples, thresholds=()):
     samples = sorted(samples, key=lambda each: (each.scenario, len(each.cell)))
-    told = {"title": "A <b>title</b>", "shows": "what & why", "digest": "d", "gated": "view",
+    told = {"title": "A <b>title</b>", "shows": "what & why", "headline": "", "digest": "d", "gated": "view",
             "params": {"n": 20, "overlap": 0.75}, "arms": {},
             "missing": {"native_store": "langgraph is not installed"}}  # fmt: skip
     names = dict.fromkeys(each.scenario for each in samples)

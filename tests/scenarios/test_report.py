@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 from scenarios import __main__ as shell
-from scenarios import course, findings, ledger, reading, report, running, samples, verify
+from scenarios import course, findings, ledger, reading, report, running, samples, verify, words
 from scenarios.findings import Study, Threshold
 from scenarios.samples import Sample
 from scenarios.statistics import Interval
@@ -173,6 +173,18 @@ def test_what_flips_within_the_grid_is_fragile():
     parts = findings.found(study, [Threshold("trial", "net_saving >= 0.05", "net_saving", "view", ">=", 0.05)])
     assert parts.verdicts[0]["met"]
     assert parts.verdicts[0]["flips"] == parts.comparisons[0]["flips"] == ["p_read=0.7"]
+
+
+def test_every_cell_is_told_beside_the_one_that_is_judged():
+    cells = {("n", 3): -0.2, ("n", 30): 0.6}
+    study = Study([*pairs(0.4), *(each for cell, saving in cells.items() for each in pairs(saving, (cell,)))])
+    gate = Threshold("trial", "net_saving >= 0.5", "net_saving", "view", ">=", 0.5)
+    (verdict,) = findings.found(study, [gate]).verdicts
+    assert verdict["met"] is False, "as measured where it is judged, whatever another cell says"
+    told = {cell: (round(each["value"], 3), each["met"]) for cell, each in verdict["cells"].items()}
+    assert told == {"n=3": (-0.2, False), "n=30": (0.6, True)}
+    rows = [(name, [found and found["met"] for _, found in told]) for name, _, told in words.cells([verdict])]
+    assert rows == [("n=3", [False]), ("n=30", [True])]
 
 
 def test_what_differs_with_the_team_is_no_fragility():
