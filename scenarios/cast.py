@@ -10,6 +10,7 @@ in, and how often it thinks of its tools, are chances that the policy sets.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import chain
@@ -340,12 +341,35 @@ def statements(text: str, subject: str) -> tuple[tuple[int, str, str], ...]:
     place = re.escape(subject)
     pattern = rf"(?i:\b{place}(?: is(?: now)?|:) {_VALUE})|(?i:\buse {_VALUE}[^.\n]{{0,12}}? for {place}\b)"
     found = []
-    for match in re.finditer(pattern, text):
-        heads = list(_HEAD.finditer(text, 0, match.start()))
-        head = heads[-1] if heads else None
+    for match in _matches(re.compile(pattern), text, subject.lower()):
+        heads = _heads(text)
+        before = bisect_right(heads, match.start(), key=lambda head: head.end())
+        head = heads[before - 1] if before else None
         rank = 0 if head is None or head["trust"] == "unverified" else int(head[1])
         found.append((rank, (head["at"] or "") if head else "", match[1] or match[2]))
     return tuple(found)
+
+
+def _matches(pattern: re.Pattern[str], text: str, subject: str) -> Iterator[re.Match[str]]:
+    """Where it matches: on lines that name the subject, for the texts may be long and few of their lines do."""
+    lowered, end = _lowered(text), -1
+    while (place := lowered.find(subject, end + 1)) >= 0:
+        begin, end = text.rfind("\n", 0, place) + 1, text.find("\n", place)
+        end = len(text) if end < 0 else end
+        yield from pattern.finditer(text, begin, end)
+
+
+@lru_cache(64)
+def _heads(text: str) -> list[re.Match[str]]:
+    """The heads of all entries in a text."""
+    return list(_HEAD.finditer(text))
+
+
+@lru_cache(64)
+def _lowered(text: str) -> str:
+    """In small letters, each in its place: the few that become two letters stay as they are."""
+    lowered = text.lower()
+    return lowered if len(lowered) == len(text) else "".join(low if len(low := c.lower()) == 1 else c for c in text)
 
 
 def _done(messages: Iterable[Message]) -> Iterator[Done]:

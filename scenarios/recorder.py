@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
+from itertools import chain
 from itertools import count as counting
 from typing import Any
 
@@ -258,4 +260,10 @@ def declared(member: Member, hears: tuple[str, ...] | None = None) -> Agent:
 
 
 def _ids(text: str) -> list[str]:
-    return list(dict.fromkeys(_ID.findall(text)))
+    return list(dict.fromkeys(chain.from_iterable(map(_ids_of, text.splitlines()))))
+
+
+@lru_cache(16_384)
+def _ids_of(line: str) -> tuple[str, ...]:
+    """The ids in a line; many long texts share their lines."""
+    return tuple(_ID.findall(line))

@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from random import Random
 from typing import Any, NamedTuple
 
@@ -131,7 +132,9 @@ class Truth:
 
 def _candidates(text: str) -> tuple[str, ...]:
     """What could be a value: every value has a digit as its first or second character."""
-    return _short_candidates(text) if len(text) <= SHORT else tuple(_CANDIDATE.findall(text))
+    if len(text) <= SHORT:
+        return _short_candidates(text)
+    return tuple(chain.from_iterable(map(_short_candidates, text.splitlines())))  # many long texts share their lines
 
 
 @lru_cache(8_192)
