@@ -217,7 +217,7 @@ def test_a_segment_that_ends_while_it_is_read_is_read_to_its_end(tmp_path):
 
     def write():
         for _ in range(3):
-            written.append(lambda tail, at: Line("note", "eng", {"n": tail.seq}))
+            written.append([lambda tail, at: Line("note", "eng", {"n": tail.seq})])
 
     write()
     cursor, seen = 0, []
