@@ -61,7 +61,7 @@ class Query:
         self.entries: dict[tuple[int, int], Entry] = {}
         self.names: dict[str, int] = {}
         self.reaches: dict[Agent | None, Reach] = {}
-        self.counts: dict[tuple[int, int], int] = {}
+        self.weights: dict[tuple[Reach, tuple[int, ...]], tuple[int, int, int]] = {}
         self.covered: dict[tuple[str, ...], tuple[int, ...]] = {}
         self.declared = Declared(())
         self.authors: dict[str, frozenset[int]] = {}
@@ -75,7 +75,7 @@ class Query:
             self.declared = Declared(self.db.run("agents").fetchall())
             self.names = names
             # New ones, after the names: another thread may be filling the old ones with what it knew.
-            self.reaches, self.counts, self.covered, self.authors = {}, {}, {}, {}
+            self.reaches, self.weights, self.covered, self.authors = {}, {}, {}, {}
             self.version = version
 
     # -- pages -------------------------------------------------------------------------------------
@@ -355,11 +355,14 @@ class Query:
     def _weights(self, reach: Reach, prios: tuple[int, ...]) -> tuple[int, int, int]:
         """How many entries there are of these priorities, and in the agent's namespaces, mail left out; and how many
         messages."""
-        counts = self.counts = self.counts or {(nid, prio): n for nid, prio, n in self.db.run("lane_counts")}
-        nids, wanted, mail = set(reach.nids), set(prios), self.names.get(MAIL)
-        rows = [(nid, n) for (nid, prio), n in counts.items() if prio in wanted]
-        mine = sum(n for nid, n in rows if nid in nids and nid != mail)
-        return sum(n for nid, n in rows if nid != mail), mine, sum(n for nid, n in rows if nid == mail)
+        known = self.weights.get((reach, prios))
+        if known is None:
+            nids, wanted, mail = set(reach.nids), set(prios), self.names.get(MAIL)
+            rows = [(nid, n) for nid, prio, n in self.db.run("lane_counts") if prio in wanted]
+            mine = sum(n for nid, n in rows if nid in nids and nid != mail)
+            known = sum(n for nid, n in rows if nid != mail), mine, sum(n for nid, n in rows if nid == mail)
+            self.weights[reach, prios] = known
+        return known
 
     def floor(self, since: int | None) -> int:
         """The seq after which everything was received since this microsecond."""
