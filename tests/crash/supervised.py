@@ -11,6 +11,7 @@ import asyncio
 import json
 import os
 import signal
+import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -111,7 +112,7 @@ def hangs(name, log):
     def runs(lock, section):
         def held():
             if os.path.basename(lock.path) == name and Path(log).exists():
-                os.kill(os.getpid(), signal.SIGSTOP)
+                signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)  # this thread, before it goes on
             return section()
 
         return run(lock, held)
