@@ -7,12 +7,13 @@ writes is taken. Nothing here knows when a night is due.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from synapse.clock import seconds
 from synapse.consolidate import leader, metrics, pages
+from synapse.consolidate.acts import Act
 from synapse.consolidate.carry import Done, carry
-from synapse.consolidate.plan import PHASES, plan
+from synapse.consolidate.plan import PHASES, plan, unended
 from synapse.consolidate.room import TOLD
 from synapse.consolidate.room import remarks as remarked
 from synapse.consolidate.standing import review
@@ -159,9 +160,10 @@ def _run(
                 todo = plan(crowded(store, now, floor), now, store.settings, (phase,))
                 remarks = todo.remarks
             acts = todo.phase(phase)
-            for number, each in enumerate(carry(store, acts, name, right.fence), 1):
-                done.append(each)
-                on_act(number, len(acts))
+            done += _carried(store, acts, name, right, on_act)
+            while unended(acts):
+                acts = plan(outworn(store, now, floor), now, store.settings, (phase,)).phase(phase)
+                done += _carried(store, acts, name, right, on_act)
         if phase == "changelog" and phase in phases and (written or done or resumed):
             pages.write(mem, right.date, name, floor, now, right.fence)
     told: dict[str, object] = {"acts": len(done)}
@@ -176,6 +178,12 @@ def _run(
         told |= metrics.measured(before, after, done, written, disputed)
     finish(mem, right, **told)
     return Night(name, True, tuple(done))
+
+
+def _carried(store: Store, acts: Sequence[Act], night: str, right: Claim, on_act: OnAct) -> Iterator[Done]:
+    for number, each in enumerate(carry(store, acts, night, right.fence), 1):
+        yield each
+        on_act(number, len(acts))
 
 
 def looked_until(store: Store) -> int:

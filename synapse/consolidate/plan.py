@@ -6,11 +6,12 @@ Nothing here may read the log, ask the time, or write. Every act is one that can
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 
 from synapse.authority import MERGED, SEALED, is_merged, visible
 from synapse.clock import seconds
 from synapse.consolidate.acts import Act, Made, filing, without
+from synapse.consolidate.head import fitting, portions, room_beside
 from synapse.consolidate.likeness import gist, similarity
 from synapse.consolidate.room import Room, enforce, remarks
 from synapse.digest import sha256
@@ -87,10 +88,17 @@ def _merge(state: State, now: int) -> Iterator[Act]:
     half = {id: entry for entry in begun for id in entry.derived_from if id not in state.filed}
     yield from filing("merge", ALIKE, [(id, entry.id) for id, entry in half.items()])
     busy = {*half, *(entry.id for entry in half.values())}
-    for alike in near_duplicates(entry for entry in state.live if entry.id not in busy):
-        if all((entry.id, "merge") not in state.spared for entry in alike):
-            ids = tuple(entry.id for entry in alike)
-            yield Act("merge", "merge", ids, ALIKE, made=merged(alike, now))
+    for group in near_duplicates(entry for entry in state.live if entry.id not in busy):
+        if all((entry.id, "merge") not in state.spared for entry in group):
+            for alike in portions(group):
+                if len(alike) > 1:
+                    yield Act("merge", "merge", tuple(entry.id for entry in alike), ALIKE, made=merged(alike, now))
+
+
+def unended(acts: Iterable[Act]) -> bool:
+    """Whether some of the entries that were made say the same: there were too many for one to name them all."""
+    drafts = [act.made.draft for act in acts if act.kind == "merge" and act.made is not None]
+    return len({(draft.namespace, gist(draft.body).words) for draft in drafts}) < len(drafts)
 
 
 def near_duplicates(entries: Iterable[Entry]) -> list[list[Entry]]:
@@ -116,6 +124,7 @@ def may_merge(entry: Entry) -> bool:
 def merged(alike: Sequence[Entry], now: int) -> Made:
     """One entry that says what these say, in the words of the newest, and counts for no more than the least."""
     newest, until = alike[-1], max(entry.expires for entry in alike)
+    room = room_beside(newest) // 4
     draft = Draft(
         body=newest.body,
         namespace=newest.namespace,
@@ -123,8 +132,8 @@ def merged(alike: Sequence[Entry], now: int) -> Made:
         priority=max((entry.priority for entry in alike), key=RANK.__getitem__),
         ttl="never" if until == NEVER else f"{max(-((now - until) // SECOND), 1)}s",
         addressees=newest.addressees,
-        tags=_union((MERGED,), *(entry.tags for entry in alike)),
-        related=_union(*(entry.related for entry in alike)),
+        tags=fitting(chain((MERGED,), *(entry.tags for entry in alike)), room),
+        related=fitting(chain(*(entry.related for entry in alike)), room),
         scope=newest.scope,
         derived_from=tuple(entry.id for entry in alike),
         evidence=newest.evidence,
@@ -181,15 +190,16 @@ def next_above(entry: Entry, first: Entry, agents: Sequence[Agent], settings: Se
 def escalation(entry: Entry, rung: tuple[str, ...]) -> Made:
     """The blocker, passed on. It reaches nobody who might not have seen the blocker itself, but the operator."""
     body = entry.body if len(entry.body) <= _QUOTE else f"{entry.body[:_QUOTE]} ... (`synapse read {entry.id}`)"
+    room = room_beside(entry._replace(addressees=())) // 3
     head = f"Nobody resolved this before its time was up. {entry.author} wrote it on {seconds(entry.at)} ({entry.id}):"
     draft = Draft(
         body=body if is_escalation(entry) else f"{head}\n\n{body}",
         namespace=entry.namespace,
         author=CONSOLIDATOR,
         priority=entry.priority,
-        addressees=rung,
-        tags=_union((ESCALATED,), entry.tags),
-        related=_union((entry.id,), entry.related),
+        addressees=fitting(rung, room),
+        tags=fitting((ESCALATED, *entry.tags), room),
+        related=fitting((entry.id, *entry.related), room),
         derived_from=(entry.id,),
         scope=entry.scope,
     )
@@ -205,7 +215,3 @@ def is_escalation(entry: Entry) -> bool:
 
 def _made(draft: Draft, sources: Sequence[Entry], authority: int) -> Made:
     return Made(draft, authority, min((entry.trust for entry in sources), key=TRUST.index))
-
-
-def _union(*parts: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(each for part in parts for each in part))

@@ -9,28 +9,9 @@ from synapse.consolidate.night import LEASE
 from synapse.entry import SECOND
 from synapse.errors import Conflict, InvalidQuery, NotFound
 from synapse.notify import route
-from synapse.testing import FrozenClock
 from synapse.workspace import Agent, Settings
 
 TODAY = "2026-02-03"
-
-
-@pytest.fixture(params=["memory", "files"])
-def world(request, tmp_path):
-    clock = FrozenClock()
-    if request.param == "files":
-        synapse.init(str(tmp_path / "shared"), clock=clock).close()
-    mem = synapse.open("memory:" if request.param == "memory" else str(tmp_path / "shared"), clock=clock)
-    for agent in (
-        Agent("cto", role="cto"),
-        Agent("lead", role="project-lead", read=("*",), write=("*",)),
-        Agent("a", read=("*",), write=("*",)),
-        Agent("b", read=("*",), write=("*",)),
-        Agent("deaf", role="project-lead", read=("team/*",), write=("team/*",)),
-    ):
-        mem.register(agent)
-    yield mem, clock
-    mem.close()
 
 
 def todo(mem, now):
@@ -98,6 +79,45 @@ def test_near_duplicates_become_one_that_counts_for_the_least(world):
     third = mem.as_agent("b").append("The build takes 5 min!", "api", ttl="9d", to="agent:b")
     (again,) = night(mem, "2026-02-04", clock()).acts
     assert mem.as_agent("operator").get(again.id).derived_from == (found.id, third.id)
+
+
+def test_any_number_of_equals_become_one_in_one_night(world):
+    mem, clock = world
+    sources = [mem.as_agent("a").append("The build takes 5 min", "api", tags=f"run-{n}") for n in range(700)]
+    done = night(mem, TODAY, clock()).acts
+    (last,) = live(mem).values()
+    assert (last.body, last.author) == ("The build takes 5 min", "consolidator")
+    made = {each.id: mem.as_agent("operator").get(each.id) for each in done}
+    named = [id for entry in made.values() for id in entry.derived_from]
+    assert sorted(named) == sorted({*(entry.id for entry in sources), *made} - {last.id}), "each is in one other"
+    assert mem.verify().ok
+    assert not night(mem, "2026-02-04", clock()).acts
+    undo(mem, TODAY)
+    assert {*live(mem)} == {entry.id for entry in sources}
+
+
+def test_no_head_of_an_entry_is_too_large_for_the_night(world):
+    """One may fill its head with tags, references or names; the night goes on with what it has room for."""
+    mem, clock = world
+    for n in range(300):
+        mem.register(Agent(f"chief-{n:03}-{'x' * 40}", role="project-lead", read=("*",), write=("*",)))
+    many = tuple(f"тег-{n}-{'ы' * 20}" for n in range(140))
+    blocker = mem.as_agent("a").append("prod is down", "blockers/x", priority="critical", ttl="1d", tags=many)
+    alike = [mem.as_agent("a").append("The build takes 5 min", "api", tags=many, to="agent:b") for _ in range(3)]
+    related = tuple(entry.id for entry in alike) * 80
+    alike.append(mem.as_agent("b").append("The build takes 5 min.", "api", related=related, to="agent:b"))
+    clock.advance("2d")
+    done = night(mem, TODAY, clock())
+    assert {each.act.kind for each in done.acts} == {"merge", "escalate"}
+    assert filed(mem) == {blocker.id, *(entry.id for entry in alike)}
+    merged, escalated = (mem.as_agent("operator").get(each.id) for each in done.acts)
+    assert merged.tags[0] == "merged"
+    assert {*merged.tags} < {"merged", *many}
+    assert merged.derived_from == tuple(entry.id for entry in alike)
+    assert (escalated.tags[0], escalated.derived_from) == ("escalated", (blocker.id,))
+    assert len(escalated.addressees) > 20
+    assert all(to.startswith("agent:chief-") for to in escalated.addressees)
+    assert mem.verify().ok
 
 
 def test_a_merge_wakes_nobody_again(world):

@@ -2,35 +2,15 @@
 
 import pytest
 
-import synapse
 from synapse.consolidate import night, undo
 from synapse.consolidate.proposal import Proposal, judge
 from synapse.consolidate.staging import stage, waiting, withdraw
 from synapse.entry import SECOND
 from synapse.errors import Conflict, Forbidden, NotFound, QueueFull
-from synapse.testing import FrozenClock
 from synapse.workspace import CONSOLIDATOR, Agent
 
 NIGHT = "2026-02-03T09:00:00"
 TEXT = "The build takes 5 min. It runs on web-1."
-
-
-@pytest.fixture(params=["memory", "files"])
-def world(request, tmp_path):
-    clock = FrozenClock()
-    if request.param == "files":
-        synapse.init(str(tmp_path / "shared"), clock=clock).close()
-    mem = synapse.open("memory:" if request.param == "memory" else str(tmp_path / "shared"), clock=clock)
-    for agent in (
-        Agent("cto", role="cto"),
-        Agent("lead", role="project-lead", read=("*",), write=("*",)),
-        Agent("a", read=("*",), write=("*",)),
-        Agent("b", read=("*",), write=("*",)),
-        Agent("deaf", role="project-lead", read=("team/*",), write=("*",)),
-    ):
-        mem.register(agent)
-    yield mem, clock
-    mem.close()
 
 
 def proposed(mem, *, to="all", author="a", ttls=("2d", "9d")):
