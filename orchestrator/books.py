@@ -26,17 +26,17 @@ from orchestrator.intent import ALIKE, intent_of, similar
 from orchestrator.limits import Limits
 from orchestrator.opening import Means, Policy, by_default, histories, left_over, opened, registered, taught
 from orchestrator.prompt import Report
-from orchestrator.runs import ATTEMPTS, Run, Runs
+from orchestrator.runs import ATTEMPTS, Run, Runs, still
 from orchestrator.session import Session, Terms
 from orchestrator.spending import Reservation
-from orchestrator.task import Outcome, Result, Task, result_of
+from orchestrator.task import Outcome, Result, Task, check_project, result_of
 from orchestrator.templates import Templates
 from orchestrator.wake import News
 from synapse import tools as memory_tools
 from synapse.authority import wakes
 from synapse.core import Memory
 from synapse.entry import SECOND, Entry
-from synapse.errors import Conflict, NotFound, StoreBusy, SynapseError
+from synapse.errors import Conflict, Forbidden, InvalidEntry, NotFound, QueueFull, StoreBusy, SynapseError
 from synapse.notify import Follower
 from synapse.records import Guard, Pending
 from synapse.seat import Seat
@@ -147,6 +147,7 @@ class Books:
     ) -> tuple[Run, bool]:
         """Begin a run, within the limits; or the run that does this work already, or did it a moment ago."""
         agent = self.agent(task.agent)
+        check_project(task.project)
         known = self.runs.get(id)
         if known is not None:
             return known, known.holder != self.holder.name or not known.running
@@ -160,7 +161,7 @@ class Books:
             if earlier is not None and self._answers(earlier):
                 return earlier, True
             try:
-                return self._begun(id, task, agent, parent, _still(key, len(begun)), more | {"intent": key}), False
+                return self._begun(id, task, agent, parent, still(key, len(begun)), more | {"intent": key}), False
             except Conflict as error:
                 if error.details.get("key") != key:
                     raise
@@ -366,9 +367,10 @@ class Books:
             "turns": len(session.conversation.turns) if session else 0,
         }
         if session is not None:
-            more["past"] = list(budget.past(lines, _capsules(session)))
+            more["past"] = list(budget.past(lines, steps.capsules(session.conversation, session.first["tools"])))
         try:
-            entry = self.write(run, notes) or outcome.blocker
+            entry, untold = self.told(run, notes)
+            entry, more["why"] = entry or outcome.blocker, "; ".join(filter(None, (outcome.why, untold)))
             ended = self.runs.end(run, outcome.status, entry=entry, **more)
         except Conflict as stale:
             self.costs.leave(run)
@@ -377,23 +379,14 @@ class Books:
         self.costs.leave(run)
         return result_of(run.id, ended.fields, outcome.text)
 
-    def write(self, run: Run, notes: list[writeback.Note]) -> str | None:
-        """Write the entries, each once; the id of the last."""
-        id = None
+    def told(self, run: Run, notes: list[writeback.Note]) -> tuple[str | None, str]:
+        """Write the entries, each once: the id of the last, and what kept one out. A memory that will not take an entry
+        keeps no run from ending, which else would be begun again for ever."""
+        id, seat = None, self.seat(run)
         for note in notes:
-            key = f"{run.id}/{note.key}"
-            entry = self.seat(run).append(note.body, note.namespace, priority=note.priority, tags=note.tags, once=key)
-            id = entry.id
-        return id
-
-
-def _still(key: str, seen: int) -> Guard:
-    """Nobody has added a record of this key since these were seen."""
-    return Guard(key, f"still({seen})", lambda records: len(list(records)) == seen)
-
-
-def _capsules(session: Session) -> int | None:
-    """How often a memory tool gave something back; None where there was none to ask."""
-    if not session.first["tools"]:
-        return None
-    return sum(message.label == "capsule" and message.role == "tool" for message in session.conversation.messages)
+            once = f"{run.id}/{note.key}"
+            try:
+                id = seat.append(note.body, note.namespace, priority=note.priority, tags=note.tags, once=once).id
+            except (InvalidEntry, Forbidden, QueueFull) as error:
+                return id, f"no entry says so: {error}"
+        return id, ""

@@ -155,3 +155,8 @@ class Runs:
 
 def _key(run: str) -> str:
     return f"run:{run}"
+
+
+def still(key: str, seen: int) -> Guard:
+    """Nobody has added a record of this key since these were seen."""
+    return Guard(key, f"still({seen})", lambda records: len(list(records)) == seen)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from orchestrator.engine import Call, Message, Turn, Usage
@@ -172,3 +172,8 @@ class Adding:
 def turn_of(fields: Mapping[str, Any]) -> Turn:
     calls = tuple(Call(**call) for call in fields["calls"])
     return Turn(**(dict(fields) | {"calls": calls, "usage": Usage(**fields["usage"])}))
+
+
+def capsules(conversation: Conversation, tools: Sequence[str]) -> int | None:
+    """How often a memory tool gave something back; None where there was none to ask."""
+    return sum(each.label == "capsule" and each.role == "tool" for each in conversation.messages) if tools else None

@@ -60,6 +60,7 @@ def _mend(folder: Folder) -> None:
 def _bury(books: Books, run: Run) -> None:
     """A run that died again and again: a dead letter, and a blocker that says so."""
     note = writeback.dead_letter(run.id, run.project, run.attempts - 1)
-    entry = books.write(run, [note])
-    books.runs.end(run, "failed", entry=entry, why=f"it died {run.attempts - 1} times without moving", summary="")
+    entry, untold = books.told(run, [note])
+    why = "; ".join(filter(None, (f"it died {run.attempts - 1} times without moving", untold)))
+    books.runs.end(run, "failed", entry=entry, why=why, summary="")
     books.costs.leave(run)

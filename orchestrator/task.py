@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from orchestrator.engine import Usage
 from orchestrator.ledger import Overhead
+from synapse.errors import InvalidEntry
+from synapse.namespace import is_namespace
 
 STATUSES = ("done", "blocked", "failed", "timeout", "stopped", "refused")
 
@@ -36,6 +38,16 @@ class Task(NamedTuple):
     intent: str | None = None
     folder: str | None = None
     force: bool = False
+
+
+def check_project(name: str) -> str:
+    """The project itself, or InvalidEntry: what comes of it is written in `status/PROJECT`."""
+    if is_namespace(f"status/{name}"):
+        return name
+    raise InvalidEntry(
+        f"project {name!r} is not valid: a-z, 0-9, '_' and '-', such as brain-suite, and '/' between its parts",
+        project=name,
+    )
 
 
 class Outcome(NamedTuple):
