@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from scenarios.findings import Table
 from scenarios.meanings import meaning
 from scenarios.report import LEVELS, ONLY_CHANCE, Report
-from scenarios.words import cells, figure, gate, pays, percent
+from scenarios.words import cells, figure, gate, parameters, pays, percent
 
 # What stands in the table of arms, in this order, where any arm has it.
 COLUMNS = (
@@ -35,7 +35,7 @@ def _scenario(report: Report, scenario: str) -> Iterator[str]:
     told = report.table["scenarios"][scenario]
     yield from (f"## {told['title']}", "", f"`{scenario}`. {told['shows']}", "")
     if told["headline"]:
-        yield from (f"Judged in this cell: {told['headline']}", "")
+        yield from (f"Judged at {parameters(told['params'])}. {told['headline']}", "")
     yield from grid(("gate", "arm", "value [95 %]", "runs that meet it", "verdict"), _gates(report, scenario))
     arms = report.study.arms(scenario)
     base = report.study.base(scenario)
@@ -56,14 +56,22 @@ def _gates(report: Report, scenario: str) -> Iterator[Sequence[str]]:
 
 
 def _cells(verdicts: Sequence[Table]) -> Iterator[str]:
-    rows = [
-        (name, str(n), *(f"{figure(each['metric'], found)}{'' if found is None or found['met'] else ' **!**'}"
-                         for each, found in told))
-        for name, n, told in cells(verdicts)
-    ]  # fmt: skip
+    """Every other cell, folded where Markdown is shown with HTML."""
+    rows = [(name, *(_cell(each["metric"], found) for each, found in told)) for name, _, told in cells(verdicts)]
     if rows:
-        yield from ("The other cells, in which nothing is judged (**!**: beyond the gate's limit):", "")
-        yield from grid(("cell", "n", *(each["gate"] for each in verdicts)), rows)
+        yield from (
+            f"<details><summary>The other {len(rows)} cells of the grid, in which nothing is judged</summary>",
+            "",
+        )
+        yield from ("**!**: beyond the gate's limit. n: runs.", "")
+        yield from grid(("cell", *(each["gate"] for each in verdicts)), rows)
+        yield from ("</details>", "")
+
+
+def _cell(metric: str, found: Table | None) -> str:
+    if found is None:
+        return "–"
+    return f"{figure(metric, found)}, n {found['n']}{'' if found['met'] else ' **!**'}"
 
 
 def _beside(report: Report, scenario: str) -> Iterator[str]:

@@ -15,7 +15,7 @@ from scenarios.markdown import COLUMNS
 from scenarios.meanings import meaning
 from scenarios.pictures import Picture
 from scenarios.report import LEVELS, ONLY_CHANCE, Report
-from scenarios.words import amount, figure, pays, percent
+from scenarios.words import amount, cells, figure, parameters, pays, percent
 
 HEADS = {
     "tokens": "tokens", "net_saving": "saved", "task_success": "done right", "co_memory": "C ÷ W", "co_plan": "P ÷ W",
@@ -88,18 +88,45 @@ def _tile(value: str, what: str) -> str:
 
 
 def _gates(report: Report) -> Iterator[str]:
-    verdicts = report.table["verdicts"]
-    if not verdicts:
+    if not report.table["verdicts"]:
         return
     yield "<h2>What was expected, and what came</h2>"
     yield "<p class='soft'>Thresholds stand in the scenario's file, before anything is played.</p>"
-    rows, before = [], ""
-    for each in verdicts:
-        if each["scenario"] != before:
-            rows.append(f"<tr class='group'><th colspan='4'>{escape(each['scenario'])}</th></tr>")
-        before = each["scenario"]
-        rows.append(f"<tr>{_gate(each)}</tr>")
-    yield _table(("", "<threshold", "value [95 %]", "runs that meet it"), rows)
+    for scenario in report.study.scenarios:
+        verdicts = [each for each in report.table["verdicts"] if each["scenario"] == scenario]
+        if verdicts:
+            yield from _judged(report.table["scenarios"][scenario], scenario, verdicts)
+
+
+def _judged(told: Table, scenario: str, verdicts: Sequence[Table]) -> Iterator[str]:
+    """A scenario's thresholds, why it is judged with these parameters, and what the others come to."""
+    yield f"<h3 class='group'>{escape(scenario)}</h3>"
+    if told["headline"]:
+        yield f"<p class='soft'>Judged at {escape(parameters(told['params']))}. {escape(told['headline'])}</p>"
+    yield _table(
+        ("", "<threshold", "value [95 %]", "runs that meet it"),
+        [f"<tr>{_gate(each)}</tr>" for each in verdicts],
+        "gates",
+    )
+    rows = [
+        f"<tr><th scope='row'><code>{escape(name)}</code></th>"
+        f"{''.join(_cell(each['metric'], found) for each, found in row)}</tr>"
+        for name, _, row in cells(verdicts)
+    ]
+    if rows:
+        beyond = sum(not found["met"] for each in verdicts for found in each["cells"].values())
+        yield f"<details><summary>The other {len(rows)} cells of its grid"
+        yield f"<small>{beyond} figures beyond a limit</small></summary>"
+        yield "<p class='soft'>By these nothing is judged. ✗: beyond the limit. n: runs.</p>"
+        yield _table(("cell", *(each["gate"] for each in verdicts)), rows)
+        yield "</details>"
+
+
+def _cell(metric: str, found: Table | None) -> str:
+    if found is None:
+        return "<td>–</td>"
+    value = f"{escape(amount(metric, found['value']))}{_ends(metric, found)}<small>n {found['n']}</small>"
+    return f"<td>{value}</td>" if found["met"] else f"<td class=missed>✗ {value}</td>"
 
 
 def _gate(each: Table) -> str:
@@ -117,12 +144,13 @@ def _gate(each: Table) -> str:
     )
 
 
-def _table(head: Sequence[str], rows: Iterable[str]) -> str:
+def _table(head: Sequence[str], rows: Iterable[str], kind: str = "") -> str:
     """A table that scrolls where it is too wide. What begins with `<` heads a column of words."""
     cells = "".join(
         f"<th scope='col'{' class=words' * each.startswith('<')}>{escape(each.lstrip('<'))}</th>" for each in head
     )
-    return f"<div class='scroll'><table><thead><tr>{cells}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+    table = f"<table class='{kind}'>" if kind else "<table>"
+    return f"<div class='scroll'>{table}<thead><tr>{cells}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
 
 
 # -- Charts ------------------------------------------------------------------------------------------------------------
@@ -196,10 +224,12 @@ def _arms(report: Report, scenario: str) -> str:
 def _value(name: str, row: Table) -> str:
     if name not in row:
         return "–"
-    told = row[name]
+    return f"{escape(amount(name, row[name]['value']))}{_ends(name, row[name])}"
+
+
+def _ends(name: str, told: Table) -> str:
     lo, hi = amount(name, told["lo"]), amount(name, told["hi"])
-    ends = f"<small>{escape(lo)} – {escape(hi)}</small>" if lo != hi else ""
-    return f"{escape(amount(name, told['value']))}{ends}"
+    return f"<small>{escape(lo)} – {escape(hi)}</small>" if lo != hi else ""
 
 
 def _beside(report: Report, scenario: str) -> str:

@@ -57,6 +57,10 @@ def cells(verdicts: Iterable[Table]) -> Iterator[tuple[str, int, list[tuple[Tabl
         yield cell, max(found["n"] for _, found in told if found), told
 
 
+def parameters(params: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in params.items())
+
+
 def pays(each: Mapping[str, Any]) -> str:
     """From where on memory pays."""
     where = ", ".join(f"{name} {value}" for name, value in each["where"].items() if name != "n")

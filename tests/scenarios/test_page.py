@@ -107,6 +107,37 @@ def test_the_page_is_whole_and_needs_nothing_else(whole):
         assert level in text
 
 
+def test_why_it_is_judged_there_and_what_all_other_cells_come_to(whole):
+    headline = 'For <20> & "more" agents, as first written.'
+    told = {name: each | {"headline": headline} for name, each in whole.table["scenarios"].items()}
+    shown = whole._replace(table=whole.table | {"scenarios": told})
+    text, written = page.html(shown), "\n".join(markdown.lines(shown))
+    assert "Judged at n 20, overlap 0.75. For &lt;20&gt; &amp; &quot;more&quot; agents" in text
+    assert f"Judged at n 20, overlap 0.75. {headline}" in written
+    cells = whole.table["verdicts"][0]["cells"]
+    assert len(cells) == 5
+    assert len({each["met"] for each in cells.values()}) == 1, "all miss it: each has to bear the mark"
+    for cell, figures in cells.items():
+        value = words.amount("net_saving", figures["value"])
+        (row,) = re.findall(rf"<tr><th scope='row'><code>{cell}</code></th>(.*?)</tr>", text)
+        assert row.startswith(f"<td class=missed>✗ {value}<")
+        assert row.endswith("<small>n 4</small></td>")
+        (row,) = [line for line in written.splitlines() if line.startswith(f"| {cell} |")]
+        assert f" {value}" in row
+        assert row.endswith(", n 4 **!** |")
+    for form in (text, written):
+        assert form.count("<details") == form.count("</details>")
+        assert "<summary>The other 5 cells of" in form
+
+
+def test_a_cell_within_the_limit_bears_no_mark(whole):
+    (verdict,) = [each for each in whole.table["verdicts"] if each["scenario"] == "redundant_discovery"]
+    met = verdict | {"cells": {cell: each | {"met": True} for cell, each in verdict["cells"].items()}}
+    shown = whole._replace(table=whole.table | {"verdicts": [met]})
+    assert "**!** |" not in "\n".join(markdown.lines(shown))
+    assert "<td class=missed>" not in page.html(shown)
+
+
 def test_what_was_missed_is_told_with_its_reason(whole):
     text = page.html(whole)
     assert "redundant_discovery, view: net_saving &gt;= 0.9 came to" in text
