@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable
 
 from orchestrator.counting import schema_text
-from orchestrator.engine import Call, Message, Request, Turn
+from orchestrator.engine import Call, Message, Request, Tool, Turn
 from orchestrator.ledger import Segment
 
 Count = Callable[[str], int]
@@ -37,15 +37,41 @@ def tool_label(name: str) -> str:
     return TOOL_LABELS.get(name, "work_obs")
 
 
+class Sheet:
+    """What each prompt of a conversation is billed as. Messages only come to it, and each is counted once."""
+
+    def __init__(self, count: Count) -> None:
+        self._count = count
+        self._tools: tuple[tuple[Tool, ...], list[Segment]] = ((), [])
+        self._messages: list[tuple[Message, list[Segment], list[Segment]]] = []  # what it is as new, and later
+
+    def sent(self, request: Request, known: int) -> tuple[Segment, ...]:
+        """The segments of a prompt; the first `known` messages, and with them the system text and the tools, were sent
+        before. Without any known, everything is new."""
+        again = known > 0
+        head = [Segment("system", self._count(request.system)), *self._schemas(request.tools)]
+        segments = [segment._replace(first=False) for segment in head] if again else head
+        for place, message in enumerate(request.messages):
+            _, new, later = self._counted(place, message)
+            segments += new if place >= known else later
+        return tuple(_merged(segments))
+
+    def _schemas(self, tools: tuple[Tool, ...]) -> list[Segment]:
+        if self._tools[0] != tools:
+            told = [Segment(_schema_label(tool.name), self._count(schema_text(tool))) for tool in tools]
+            self._tools = tools, _merged(told)
+        return self._tools[1]
+
+    def _counted(self, place: int, message: Message) -> tuple[Message, list[Segment], list[Segment]]:
+        if place >= len(self._messages) or self._messages[place][0] is not message:
+            new, later = (_merged(_message(message, first, self._count)) for first in (True, False))
+            self._messages[place:] = [(message, new, later)]
+        return self._messages[place]
+
+
 def sent(request: Request, known: int, count: Count) -> tuple[Segment, ...]:
-    """The segments of a prompt; the first `known` messages, and with them the system text and the tools, were sent
-    before. Without any known, everything is new."""
-    again = known > 0
-    segments = [Segment("system", count(request.system), not again)]
-    segments += [Segment(_schema_label(tool.name), count(schema_text(tool)), not again) for tool in request.tools]
-    for place, message in enumerate(request.messages):
-        segments += _message(message, place >= known, count)
-    return tuple(_merged(segments))
+    """The segments of one prompt alone."""
+    return Sheet(count).sent(request, known)
 
 
 def begun_again(segments: Iterable[Segment]) -> tuple[Segment, ...]:

@@ -110,6 +110,7 @@ class Session:
         self._living: asyncio.Task[Any] | None = None
         self.first = recorded[0].fields  # what its prompt was made of
         self._adding = steps.Adding()
+        self._bill = bill.Sheet(terms.counter.count)
         self._rendered: list[tuple[int, list[str]]] = []  # (turns so far, entries told of before the next)
         for step in recorded:
             self._adding.take(step)
@@ -229,7 +230,7 @@ class Session:
         if self.stop_reason is not None:
             return
         request = self._request()
-        sent = bill.sent(request, self.conversation.sent, self.terms.counter.count)
+        sent = self._bill.sent(request, self.conversation.sent)
         if not self.terms.resumes and self.conversation.turns:
             sent = bill.begun_again(sent)
         counted = sum(segment.tokens for segment in sent)

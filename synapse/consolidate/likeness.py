@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from functools import lru_cache
 
 from synapse.typed import NamedTuple
 
@@ -28,6 +29,7 @@ class Gist(NamedTuple):
     small: tuple[str, ...] = ()
 
 
+@lru_cache(4_096)  # night after night it is the same texts that are compared
 def gist(text: str) -> Gist:
     """The words of a text that carry meaning, in their order. A quoted string is one word, exactly as it is."""
     words: list[str] = []

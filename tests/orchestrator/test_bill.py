@@ -37,6 +37,25 @@ def test_what_was_sent_before_is_not_new():
     assert ("view", True) not in found
 
 
+def test_a_sheet_counts_each_message_once_and_says_the_same():
+    said = [Message("assistant", f"turn {n}", "work_out", (Call("a", "read", {"limit": n}),)) for n in range(4)]
+    asked = []
+
+    def count(text):
+        asked.append(text)
+        return len(text)
+
+    sheet, messages = bill.Sheet(count), REQUEST.messages
+    for n, each in enumerate(said):
+        request = REQUEST._replace(messages=messages)
+        assert sheet.sent(request, n and len(messages) - 2) == bill.sent(request, n and len(messages) - 2, len)
+        messages = (*messages, each, Message("tool", f"found {n}", "capsule", answers="a"))
+    texts = [text for text in asked if text != REQUEST.system]
+    assert len(texts) == len(REQUEST.tools) + 2 * (len(REQUEST.messages) + 3 * 3), "each as new, and as sent before"
+    other = REQUEST._replace(messages=(*messages[:3], Message("user", "no, do this", "task")), tools=REQUEST.tools[:1])
+    assert sheet.sent(other, 2) == bill.sent(other, 2, len), "counted anew from where it differs"
+
+
 def test_a_reply_is_counted_by_what_it_asks_for():
     reply = Turn("I read", (Call("a", "read", {}), Call("b", "append", {}), Call("c", "deploy", {})))
     assert {label for label, _ in labels(bill.got(reply, "plan", len))} == {"plan", "capsule", "writeback", "work_out"}
