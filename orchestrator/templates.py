@@ -11,6 +11,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from orchestrator.fence import inline, quoted
@@ -75,7 +76,7 @@ class Templates:
         parts = (f"{name} {len(text)}\n{text}" for name, (_, text) in sorted(sources.items()))
         self._version = sha256(*(part.encode() for part in parts))
         self._sources = sources
-        self._environment = _environment(sources)
+        self._environment = _environment(tuple(sources.items()))
         self._seen = seen
 
     def _broken(self, name: str, error: Exception) -> BrokenTemplate:
@@ -85,9 +86,13 @@ class Templates:
         return BrokenTemplate(f"{path}, line {line}: {what}", file=path, line=line)
 
 
-def _environment(sources: Sources) -> Environment:
+@lru_cache(8)
+def _environment(known: tuple[tuple[str, tuple[str, str]], ...]) -> Environment:
+    """What renders these templates. Workspaces that have the same share it: compiling takes longer than rendering."""
     from jinja2 import FunctionLoader, StrictUndefined
     from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    sources = dict(known)
 
     def load(name: str) -> tuple[str, str, None] | None:
         if name not in sources:

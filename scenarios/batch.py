@@ -48,6 +48,13 @@ def _play(order: Order) -> list[str]:
         return _played(order, _scenario(order.scenario, order.cell))
     finally:
         gc.collect()
+        _keep()
+
+
+@cache
+def _keep() -> None:
+    """What the first run leaves, modules and tables, stays for good: it is not looked through after every run."""
+    gc.freeze()
 
 
 def _played(order: Order, scenario: Scenario) -> list[str]:
