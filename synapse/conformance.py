@@ -19,6 +19,7 @@ from synapse.errors import Forbidden, NewerProtocol, SynapseError
 from synapse.log.adopt import ROOTS, threaded
 from synapse.log.journal import GENESIS, decode, link, split
 from synapse.log.mirror import block, pages, path_of
+from synapse.log.settle import live_path
 from synapse.records import Record
 from synapse.typed import NamedTuple
 from synapse.workspace import Agent, Settings, settled, settled_settings
@@ -59,6 +60,7 @@ class _Check:
         self.agents: dict[str, Agent] = {}
         self.settings = Settings()
         self.ids: dict[str, str] = {}
+        self.lives: dict[str, str] = {}  # where the file of a journalled entry stands once nothing waits for review
         self.journalled: dict[str, str | None] = {}
         self.references: list[tuple[str, str]] = []
 
@@ -272,6 +274,10 @@ class _Check:
             path = path_of(record)
             self.journalled[path] = record.sha
             self.ids[record.id] = path
+            self.lives[record.id] = live_path(record)
+        elif record.kind == "approve" and (id := record.fields.get("entry")) in self.lives:
+            self.journalled[self.lives[id]] = self.journalled[self.ids[id]]
+            self.ids[id] = self.lives[id]
 
     def _lines(self) -> Iterator[tuple[str, bytes]]:
         for name in self._names("journal"):

@@ -127,6 +127,19 @@ def test_a_workspace_of_our_own_conforms(tmp_path):
     assert conformance.check(str(root)) == []
 
 
+def test_a_workspace_with_reviewed_entries_conforms(tmp_path):
+    root = tmp_path / "own"
+    with synapse.init(str(root)) as memory:
+        memory.register(synapse.Agent("junior", write=["api/*"], review_required=True))
+        memory.register(synapse.Agent("lead", role="cto"))
+        approved, rejected, _ = [memory.as_agent("junior").append(body, "api/users") for body in ("a", "b", "c")]
+        memory.as_agent("lead").approve(approved.id)
+        memory.as_agent("lead").reject(rejected.id, "no")
+    assert conformance.check(str(root)) == []
+    (root / f"entries/api/users/{approved.id}.md").write_text("changed", encoding="utf-8")
+    assert ["was changed after it was written" in found for found in said(root)] == [True]
+
+
 def test_the_broken_examples_are_rejected(tmp_path):
     broken = conformance.broken_examples(str(tmp_path))
     assert [os.path.basename(path) for path in broken] == ["places", "texts", "claims"]
