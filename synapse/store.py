@@ -287,14 +287,14 @@ class Store:
 
     def admit_drop(self, draft: Draft, channel: Channel) -> Entry:
         """Who a dropped file is from is decided by how it came, never by what it says."""
-        agents = self.index.query.declared
+        self.index.catch_up()  # a process that just began has yet to hear who is declared
         if channel.inbox is not None:
             return self._from_inbox(draft, channel, channel.inbox)
         mapped = self._mapped(channel.uid)
         if mapped is not None and draft.author != mapped:
             raise Forbidden(f"it says from: {draft.author}, but its owner is {mapped}", agent=mapped, action="write as")
         if channel.owner or mapped is not None:
-            return self._admitted(draft, agents.get(draft.author))
+            return self._admitted(draft, self.index.query.declared.get(draft.author))
         return admit(draft, None, self.settings, trust="unverified")
 
     def _from_inbox(self, draft: Draft, channel: Channel, inbox: str) -> Entry:

@@ -115,7 +115,7 @@ select seq - 1 from entries where at >= :at order by at limit 1
 
 -- name: version
 select (select max(nid) from namespaces), (select max(aid) from authors), (select max(num) from audiences),
-  (select max(seq) from agents), (select max(seq) from acts where kind in ('review', 'undo'))
+  (select max(seq) from agents), (select count(*) from agents), (select max(seq) from acts where kind in ('review', 'undo'))
 
 -- name: all_voids
 select seq from voids

@@ -77,6 +77,23 @@ def test_an_agent_s_file_may_come_and_go(mem, root):
     assert [act.fields["how"] for act in changes(mem, "new")] == ["registered", "removed", "registered"]
 
 
+def test_whoever_was_removed_acts_no_more_though_others_were_declared_later(mem, root):
+    seat = mem.as_agent("eng-a")
+    (root / "agents/eng-a.yaml").unlink()  # the first of two: the last one declared stays
+    assert [act.fields["how"] for act in changes(mem, "eng-a")] == ["registered", "removed"]
+    for act in (seat.read, lambda: seat.append("more", "api/x")):
+        with pytest.raises(NotFound):
+            act()
+    assert [agent.id for agent in mem.agents()] == ["lead"]
+
+
+def test_whoever_was_removed_is_gone_for_a_new_process_at_once(mem, root):
+    mem.store.fresh(force=True)
+    (root / "agents/eng-a.yaml").unlink()
+    with synapse.open(str(root)) as other, pytest.raises(NotFound):
+        other.as_agent("eng-a").append("more", "api/x")
+
+
 @pytest.mark.parametrize(
     "text",
     ["", "agent: [", "agent:\n  id: other\n", "agent:\n  id: eng-a\n  authority: 900\n", "a: &x 1\nb: *x\n", "\x00"],
@@ -174,6 +191,16 @@ def test_dropped_work_of_a_reviewed_agent_waits_too_and_only_so_much_of_it(mem, 
     assert len(lead.staged()) == 2
     assert os.listdir(root / "inbox/junior/new") == []
     assert mem.verify().ok
+
+
+def test_a_drop_is_taken_by_a_process_that_has_read_nothing_yet(tmp_path):
+    root = tmp_path / "fresh"
+    with synapse.init(str(root)) as mem:
+        mem.register(Agent("eng-a", read=("api/*",), write=("api/*",)))
+    drop(root, "inbox/eng-a/new/one.md", namespace="api/x")
+    with synapse.open(str(root)) as mem:
+        assert [entry.author for entry in mem.as_agent("operator").read()] == ["eng-a"]
+    assert os.listdir(root / "quarantine") == []
 
 
 # -- threads -------------------------------------------------------------------------------------------------
