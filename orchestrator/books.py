@@ -317,8 +317,8 @@ class Books:
         self.seat(run).pen.write(Pending("delivery", run.agent, fields | more))
 
     def wake_text(self, session: Session, news: list[News]) -> str:
-        entries = [each.entry for each in news]
-        return prompt.wake(entries, self.agent(session.run.agent), self.secret, self.templates)
+        reader = self.agent(session.run.agent)
+        return prompt.wake(wake.standing(self.store, news, reader), reader, self.secret, self.templates)
 
     def results_text(self, reader: Run, results: list[Result], waited: bool = False) -> str:
         """What children left, as their parent is told: one that waited for it, or that would have ended without."""

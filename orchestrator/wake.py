@@ -72,6 +72,14 @@ class Ear:
         return True
 
 
+def standing(store: Store, news: Iterable[News], reader: Agent) -> list[Entry]:
+    """The entries of the news, each with what it is in dispute with by now: of that its own record knows nothing."""
+    store.index.catch_up()
+    now, found = store.clock(), [each.entry for each in news]
+    known = [store.index.entry(entry.id, now, reader) or entry for entry in found]
+    return [entry._replace(disputed=as_is.disputed) for entry, as_is in zip(found, known, strict=True)]
+
+
 class Listener:
     """A thread that calls back when the log may have grown. It reads nothing itself."""
 

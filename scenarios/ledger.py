@@ -24,8 +24,9 @@ spawn    run, agent, role, parent (a run or null), task (of the scenario, or nul
          live_entries, live_tokens (all live entries of the memory, each in its natural form),
          needs [fact], available [needed facts whose value of now stands in a live entry that the agent may see]
 prompt   run, agent, step, segments; ids [entries told of for the first time], shows {label: [version]} (what of the
-         facts stands in the part of the prompt that is new, by the label of that part). A call that came to nothing
-         has no line; else each prompt is followed by its completion, of the same run and step
+         facts stands in the part of the prompt that is new, by the label of that part); disputed [version], where
+         there are any: those of them that an entry says of which it is said to be in dispute. A call that came to
+         nothing has no line; else each prompt is followed by its completion, of the same run and step
 completion  run, agent, step, segments [[label, tokens]], stop, calls [{call, tool}], interrupted (the prompt's work
          was thrown away, because news came: all of its tokens count as spent on waking), cost in dollars by `prices`
          and cached (the tokens of the prompt that stood at the beginning of the run's prompt before); of a real
@@ -47,6 +48,8 @@ relay    agent (for whom), read (tokens), wrote (tokens), kept [version], lost [
 discovery  run, agent, fact, began, tokens (of its observations), turns, known (the value stood, before it began, in a
          live entry that the agent may see), concurrent (another agent was finding it out already, and had not
          written it), stale (the memory held an older value only); t is when it ended
+answer   id, agent, fact, version, authority (of its author, as the scenario has it): an entry by one of two who decide
+         on a fact, each otherwise
 action   run, agent, task, fact, used (version, or null where nothing was used), ok (it was the value of now),
          stale (it was an older one), asserted (a value was used, right or wrong), hop; judged by the environment
 consolidate  night, live_before, live_after, tokens_before, tokens_after, archived, tokens (that it took itself)
@@ -72,8 +75,8 @@ from typing import Any, NamedTuple
 FORMAT = "brain-suite/ledger-v1"
 KINDS = (
     "begin", "fact", "spawn", "prompt", "completion", "tool_call", "tool_result", "write", "read", "search", "claim",
-    "wake_enqueued", "wake_rendered", "duplicate_wake", "relay", "discovery", "action", "consolidate", "probe",
-    "poison", "crash", "resume", "end", "verdict", "finish",
+    "wake_enqueued", "wake_rendered", "duplicate_wake", "relay", "discovery", "answer", "action", "consolidate",
+    "probe", "poison", "crash", "resume", "end", "verdict", "finish",
 )  # fmt: skip
 
 Event = Mapping[str, Any]

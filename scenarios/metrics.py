@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from orchestrator.bill import COORDINATORS
 from orchestrator.ledger import COORDINATION, PLANNING
+from scenarios import answers
 from scenarios.ledger import Event, Run
 
 Figures = dict[str, float]
@@ -42,6 +43,7 @@ def measured(run: Run) -> Figures:
         _relays,
         _poison,
         _crashes,
+        answers.figures,
     ):
         found |= part(run)
     found |= _nights(run)

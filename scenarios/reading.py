@@ -291,6 +291,7 @@ def _unresolved(made: Scenario) -> Iterator[str]:
             yield f"fact {fact.id}: an int needs low and high"
         if fact.known is not None and fact.known not in agents:
             yield f"fact {fact.id}: known by {fact.known}, who is no agent"
+        yield from _wrong_deciders(fact, agents)
     for event in made.happenings:
         if event.write not in facts or event.by not in agents:
             yield f"events: {event.write} by {event.by}: no such fact or agent"
@@ -308,6 +309,14 @@ def _wrong_words(made: Scenario) -> Iterator[str]:
     yield from (f"levels: {level} is not one of {', '.join(LEVELS)}" for level in made.levels if level not in LEVELS)
     yield from (f"agent {each.id}: plays must be one of {', '.join(PLAYS)}" for each in made.agents
                 if each.plays not in PLAYS)  # fmt: skip
+
+
+def _wrong_deciders(fact: Fact, agents: list[str]) -> Iterator[str]:
+    for who in (fact.decided_by, fact.also_by):
+        if who is not None and who not in agents:
+            yield f"fact {fact.id}: decided by {who}, who is no agent"
+    if fact.also_by is not None and fact.decided_by in (None, fact.also_by):
+        yield f"fact {fact.id}: also_by needs decided_by, and another agent"
 
 
 def _wrong_with(job: Job, facts: list[str], agents: list[str], jobs: list[str]) -> Iterator[str]:

@@ -34,6 +34,8 @@ from synapse.workspace import Agent, settled
 
 PRICES = {"input": 3.0, "cached": 0.3, "output": 15.0}  # dollars per million tokens: a list price, for comparison
 MEMORY = ("view", "wake", "capsule")  # labels of what the memory says
+_DISPUTE = "disputed with "
+_BLOCKS = re.compile(r"(?m)^(?=- )")
 _ID = re.compile(r"\bsyn-\d{4}-\d\d-\d\d-\d{3,}\b")
 
 
@@ -49,6 +51,7 @@ class Recorder:
         self.plans: dict[tuple[str, str], Plan] = {}  # of an agent and a task's text
         self._needs = {job.id: list(job.needs) for job in scenario.jobs}
         self._reads = {member.id: settled(declared(member)).read or () for member in scenario.agents}
+        self._ranks = {member.id: settled(declared(member)).authority for member in scenario.agents}
         self.zero = 0.0  # seconds of virtual time that passed before the run began
         self._start = micros(scenario.start)
         self.lies: dict[str, dict[str, Any]] = {}  # value -> what became of it
@@ -95,6 +98,7 @@ class Recorder:
         agent, _ = self.agent_of(run)
         shows: dict[str, list[str]] = {}
         ids: list[str] = []
+        doubts: list[str] = []
         for message in new:
             if message.role == "assistant":
                 continue
@@ -106,8 +110,10 @@ class Recorder:
                 self._answered(run, agent, message)
             if message.label in MEMORY:
                 ids += self._shown(run, agent, message)
+                doubts += self._disputed(message.text)
+        more: dict[str, Any] = {"disputed": sorted(set(doubts))} if doubts else {}
         self.note("prompt", run=run, agent=agent, step=int(step), segments=[], ids=list(dict.fromkeys(ids)),
-                  shows=shows)  # fmt: skip
+                  shows=shows, **more)  # fmt: skip
 
     def _spawned(self, run: str, request: Request, ground: Ground) -> None:
         found = self.books.known(run)
@@ -134,6 +140,13 @@ class Recorder:
             elif message.label == "wake":
                 self.note("duplicate_wake", id=id, agent=agent, run=run)
         return ids
+
+    def _disputed(self, text: str) -> list[str]:
+        """What it says of facts in entries that it says to be in dispute."""
+        if _DISPUTE not in text:
+            return []
+        blocks = [block for block in _BLOCKS.split(text) if _DISPUTE in block.partition("\n")[0]]
+        return self.truth.told_in("\n".join(blocks))
 
     def replied(self, request: Request, turn: Turn) -> None:
         run, _, step = request.key.rpartition("/")
@@ -185,6 +198,11 @@ class Recorder:
                   namespace=entry.namespace, priority=entry.priority, topic=entry.topic,
                   supersedes=list(entry.replaces), tokens=self.count(natural(entry).text), facts=told, source=source,
                   **{"for": to})  # fmt: skip
+        for version in told:
+            fact = self.truth.facts[version.partition("@")[0]]
+            if fact.also_by and entry.author in (fact.decided_by, fact.also_by):
+                self.note("answer", at=self._at(record.at), id=entry.id, agent=entry.author, fact=fact.id,
+                          version=version, authority=self._ranks[entry.author])  # fmt: skip
 
     def _is_for(self, member: Member, entry: Entry) -> bool:
         """Whether the scenario subscribes this agent to the entry: not what the product does, but what it has to."""

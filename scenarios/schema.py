@@ -47,7 +47,8 @@ class Fact(NamedTuple):
 
     `subject` is what tasks, searches and statements call it. `known` names the agent whose entry held it before the
     run began. Found by an agent that can write, it goes to `namespace` with `priority`; `topic` makes two entries of
-    it rivals. One that is `decided_by` an agent cannot be found out by anybody.
+    it rivals. One that is `decided_by` an agent cannot be found out by anybody; where it is `also_by` another, that one
+    decides it too, and otherwise: two answers that contradict each other.
     """
 
     id: str
@@ -61,6 +62,7 @@ class Fact(NamedTuple):
     topic: str | None = None
     known: str | None = None
     decided_by: str | None = None
+    also_by: str | None = None
     cost: Cost = Cost()
 
 

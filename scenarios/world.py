@@ -189,6 +189,7 @@ class World:
         self.jobs = {job.id: job for job in scenario.jobs}
         self.digs: dict[tuple[str, str], Dig] = {}
         self.verdicts: dict[str, tuple[bool, str, str]] = {}  # task -> right, why, run
+        self._otherwise: dict[str, str] = {}  # fact -> what somebody else decides
         self._random = Random(f"{scenario.id} {seed} world")
 
     def tools(self) -> list[UserTool]:
@@ -246,9 +247,13 @@ class World:
     async def _decide(self, subject: str, run: str) -> str:
         fact, (agent, _) = self.truth.named(subject), self.witness.agent_of(run)
         await asyncio.sleep(LATENCY)
-        if fact is None or self.truth.facts[fact].decided_by != agent:
+        known = None if fact is None else self.truth.facts[fact]
+        if known is None or agent not in (known.decided_by, known.also_by):
             return f"{_upper(subject)} is not yours to decide."
-        return self.truth.state(fact)
+        if agent == known.decided_by:
+            return self.truth.state(known.id)
+        otherwise = self._otherwise.get(known.id) or self._otherwise.setdefault(known.id, self.truth.lie(known.id))
+        return self.truth.state(known.id, value=otherwise)
 
     def _dig(self, fact: str, run: str) -> Dig:
         """This run's own attempt; begun now, unless it was before."""

@@ -99,6 +99,26 @@ def test_what_is_critical_interrupts_a_running_agent(world):
     assert here.labels(result).count("wake") == 1
 
 
+def test_news_says_what_it_is_in_dispute_with(world):
+    """Two of equal authority, each otherwise, while an agent works: it is told so at once, not at its next session."""
+
+    def script(seen):
+        told = [message.text for message in seen.messages if message.label == "wake"]
+        return told[1] if len(told) == 2 else Move("I go on.", takes=600)
+
+    here = world(script)
+    here.mem.register(synapse.Agent("boss-2", role="cto"))
+    other = here.mem.as_agent("boss-2")
+    says = [
+        here.later(10, lambda: here.says("The port is 81", topic="port")),
+        here.later(20, lambda: other.append("The port is 82", "decisions/api", priority="critical", topic="port")),
+    ]
+    result = here.spawn("Open the port", "eng-a", also=says)
+    newer, older = here.mem.as_agent("boss").read(namespace="decisions/api", limit=2)
+    assert f"disputed with {older.id})" in result.text
+    assert newer.id in result.text
+
+
 def test_news_that_comes_while_it_finishes_is_still_heard(world):
     engine = Scripted(lambda seen: Move(f"Turn {seen.turn}", takes=30 if seen.turn == 0 else 0))
     engine.interrupt = "turn"

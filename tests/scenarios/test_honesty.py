@@ -155,6 +155,10 @@ DELETED = {
     "wake": ("orchestrator/supervisor.py", "session.offer(News(entry, now))", "pass", "api_migration_wake", "view"),
     "view": ("orchestrator/receipt.py", "    return view if critical", "    return _without(view) if critical",
              "landing_pages", "shipped"),
+    "authority": ("synapse/authority.py", "elif rival.authority > new.authority:",
+                  "elif rival.authority < new.authority:", "blocker_two_answers", "view_capsule"),
+    "disputes": ("synapse/authority.py", 'return [Effect(one.seq, "disputed", other.seq),',
+                 "return [][:0] and [Effect(one.seq, 'disputed', other.seq),", "blocker_two_answers", "view_capsule"),
     "supersedes": ("synapse/seat.py", "words(supersedes),", "(),", "blocker_escalation", "view_capsule"),
 }  # fmt: skip
 

@@ -227,3 +227,50 @@ def test_growth_is_the_median_slope():
     night = {"kind": "consolidate", "t": 3, "tokens": 0, "tokens_before": 100, "tokens_after": 80}
     found = metrics.measured(ledger(day(1, 100), day(2, 200), day(3, 300), night, asked))
     assert (found["growth"], found["fact_retention"], found["compression"]) == (100, 0.75, 0.8)
+
+
+def answer(version, t, authority, agent="w"):
+    found = {"kind": "answer", "t": t, "id": version, "agent": agent, "fact": "f", "version": version}
+    return found | {"authority": authority}
+
+
+def shows(*versions, t, disputed=()):
+    return prompt(t=t, shows={"view": list(versions)}) | ({"disputed": list(disputed)} if disputed else {})
+
+
+def test_the_answer_of_higher_authority_is_the_one_to_act_on():
+    both = answer("f@0", 5_000, 80), answer("f@!", 3_000, 60)
+    found = metrics.measured(
+        ledger(
+            fact("f@0"),
+            action("f@!", 4_000),  # there was but one answer
+            *sorted(both, key=lambda each: each["t"]),
+            action("f@!", 5_500),  # it was shown neither since
+            shows("f@!", t=6_000),
+            action("f@!", 6_500),
+            shows("f@0", t=7_000),
+            action("f@0", 7_500),
+        )
+    )
+    assert (found["answers.unequal"], found["answers.higher"]) == (2, 0.5)
+    assert (found["answers.equal"], "answers.told" in found) == (0, False)
+
+
+def test_of_equals_the_reader_is_to_be_told():
+    found = metrics.measured(
+        ledger(
+            fact("f@0"),
+            answer("f@0", 3_000, 80),
+            answer("f@!", 4_000, 80),
+            shows("f@!", t=5_000),
+            action("f@!", 6_000),
+            shows("f@0", "f@!", t=7_000, disputed=["f@0", "f@!"]),
+            action("f@0", 8_000),
+        )
+    )
+    assert (found["answers.equal"], found["answers.told"], found["answers.newest"]) == (2, 0.5, 0.5)
+    assert (found["answers.unequal"], "answers.higher" in found) == (0, False)
+
+
+def test_where_nobody_contradicts_anybody_no_answers_are_counted():
+    assert not any(name.startswith("answers") for name in metrics.measured(ledger(fact("f@0"), action("f@0", 1_000))))
