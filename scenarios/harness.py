@@ -26,6 +26,7 @@ from orchestrator.task import Task
 from orchestrator.testing.virtual import VirtualTime
 from scenarios import ledger
 from scenarios.arms import ARMS, Ground, Setting
+from scenarios.bell import Line, Rung
 from scenarios.cast import Player, Policy, read_task
 from scenarios.live import Live
 from scenarios.recorder import PRICES, Recorder, declared
@@ -164,8 +165,7 @@ class Play:
         if setting.hears is not None:
             for member in self.scenario.agents:
                 self.memory.register(declared(member, setting.hears))
-        return Supervisor(
-            self.memory,
+        return self._heard(
             engines={f"scripted:{plays}": self._engine(plays) for plays in PLAYS},
             model=MODEL,
             memory_tools=setting.memory_tools,
@@ -175,6 +175,13 @@ class Play:
             seed=self.seed,
             inline=True,
         )
+
+    def _heard(self, **options: Any) -> Supervisor:
+        """The shipped supervisor; where there is a bell, at the end of its line."""
+        lost, twice = (float(self.scenario.params[name]) for name in ("bell_lost", "told_twice"))
+        if lost >= 1 and not twice:
+            return Supervisor(self.memory, **options)
+        return Rung(self.memory, Line(lost, twice, Random(f"{self.scenario.id} {self.seed} bell")), **options)
 
     def _engine(self, plays: str) -> Keeper:
         if self.live is not None:
@@ -198,7 +205,7 @@ class Play:
     async def _played(self, boss: Supervisor) -> None:
         async with boss:
             coming = [event for event in self.scenario.happenings if event.at > 0]
-            others = [asyncio.create_task(self._happens(event)) for event in coming]
+            others = [asyncio.create_task(self._happens(boss, event)) for event in coming]
             ended = {job.id: asyncio.Event() for job in self.scenario.jobs}
             roots = [job for job in self.scenario.jobs if job.given is None]
             await asyncio.gather(*(self._does(boss, job, ended) for job in roots))
@@ -217,10 +224,12 @@ class Play:
         await boss.spawn(Task(text, job.agent, self.scenario.project, role=job.role))
         ended[job.id].set()
 
-    async def _happens(self, event: Happening) -> None:
+    async def _happens(self, boss: Supervisor, event: Happening) -> None:
         """What happens from outside: a fact has a new value, and its author says so."""
         await asyncio.sleep(max(event.at - self._elapsed(), 0))
         self._told(event)
+        if isinstance(boss, Rung):
+            boss.ring()
 
     def _elapsed(self) -> float:
         return self.time.elapsed - self.recorder.zero

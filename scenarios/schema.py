@@ -24,6 +24,8 @@ PARAMETERS: Mapping[str, Any] = {
     "window": 128_000,  # tokens an agent attends to; what is in the middle of a longer prompt is read half the time
     "slip": 0.0,  # chance that an agent says something wrongly when it says it again
     "relay_loss": 0.12,  # chance that a manager drops or changes a fact that it passes on
+    "bell_lost": 1.0,  # chance that nobody is rung when news was written; at 1, supervisors look every second, no more
+    "told_twice": 0.0,  # chance that news is delivered to an agent once more, after it was told
     "price": 1.0,  # what finding something out oneself costs, times the scenario's own figure
 }
 

@@ -1,0 +1,64 @@
+"""A bell that is not to be relied on. In the product each write rings the supervisor, which looks at the log then, and
+by itself every second; a ring may be lost, and what it tells be delivered twice. Under virtual time nothing rings by
+itself: here every act does that writes, through a line with these faults. What is told, and to whom, is the product's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any, NamedTuple
+
+from orchestrator import Supervisor
+from orchestrator.wake import News
+from synapse.core import Memory
+
+
+class Line(NamedTuple):
+    """How often a ring is lost, how often news is delivered once more, and the chance that decides."""
+
+    lost: float
+    twice: float
+    random: Random
+
+
+class Rung(Supervisor):
+    """The shipped supervisor, at the end of such a line."""
+
+    def __init__(self, memory: Memory, line: Line, **options: Any) -> None:
+        super().__init__(memory, **options)
+        self._line = line
+        self._mark = memory.store.log.mark()
+        self._delivered: set[tuple[str, str]] = set()  # run and entry
+        self._again: list[tuple[str, News]] = []
+
+    async def desk(self, act: Callable[..., Any], *args: Any) -> Any:
+        try:
+            return await super().desk(act, *args)
+        finally:
+            self.ring()
+
+    def ring(self) -> None:
+        """Once for all that was written since the last time."""
+        mark = self.books.store.log.mark()
+        if mark != self._mark:
+            self._mark = mark
+            if self._line.random.random() >= self._line.lost:
+                self._rung()
+
+    async def hear(self) -> None:
+        """What is to come twice comes again as soon as it was told."""
+        again, self._again = self._again, []
+        for run, news in again:
+            session = self.sessions.get(run)
+            if session is not None and news.entry.id in session.inbox:
+                self._again.append((run, news))
+            elif session is not None:
+                session.offer(news)
+        await super().hear()
+        for run, session in self.sessions.items():
+            for id, news in session.inbox.items():
+                if (run, id) not in self._delivered:
+                    self._delivered.add((run, id))
+                    if self._line.random.random() < self._line.twice:
+                        self._again.append((run, news))
