@@ -24,12 +24,12 @@ from orchestrator.folder import ERROR, LEDGER, OUTPUT, RECEIPT, STEPS, TRANSCRIP
 from orchestrator.holder import LEASE, Holder
 from orchestrator.intent import ALIKE, intent_of, similar
 from orchestrator.limits import Limits
-from orchestrator.opening import Means, Policy, by_default, histories, left_over, opened, registered, taught
+from orchestrator.opening import Histories, Means, Policy, by_default, histories, left_over, opened, registered, taught
 from orchestrator.prompt import Report
 from orchestrator.runs import ATTEMPTS, Run, Runs, still
 from orchestrator.session import Session, Terms
 from orchestrator.spending import Reservation
-from orchestrator.task import Outcome, Result, Task, check_project, result_of
+from orchestrator.task import Outcome, Result, Task, check, result_of
 from orchestrator.templates import Templates
 from orchestrator.wake import News
 from synapse import tools as memory_tools
@@ -89,7 +89,7 @@ class Books:
         self.costs = Costs(self.runs, self.root, not self._temporary, self.holder, limits)
         self.templates = Templates(memory.store.root)
         self.secret = secret(self.root) if seed is None else sha256(f"seed {seed}".encode()).digest()
-        self._history: tuple[int, dict[str, list[budget.Past]]] = (0, {})
+        self._history: tuple[int, Histories] = (0, {})
         self.ear = wake.Ear(memory.store)
         self._looked, self._ends_known = memory.store.log.mark(), self.ear.cursor
 
@@ -147,7 +147,7 @@ class Books:
     ) -> tuple[Run, bool]:
         """Begin a run, within the limits; or the run that does this work already, or did it a moment ago."""
         agent = self.agent(task.agent)
-        check_project(task.project)
+        check(task)
         known = self.runs.get(id)
         if known is not None:
             return known, known.holder != self.holder.name or not known.running
@@ -221,7 +221,7 @@ class Books:
     def _opened(self, run: Run, engine: Engine, folder: Folder) -> dict[str, Any]:
         """Make the prompt, and all that is to be known of it."""
         seat, counter = self.seat(run), self.costs.counter(run.fields["model"])
-        past, left = self._past_of(run.fields["role"]), left_over(self.runs, run.root)
+        past, left = self._past_of(run.fields["role"], run.fields["engine"]), left_over(self.runs, run.root)
         means = Means(self.context, self.memory_tools, self.secret, self.templates, counter, past, left)
         given_by = self.known(run.parent).agent if run.parent else None
         made, receipt = opened(run, self.agent(run.agent), given_by, seat, means, not engine.takes_tools)
@@ -237,13 +237,13 @@ class Books:
             folder.write(RECEIPT, first["receipt"], sync=False)  # what the log holds of it is synced
         self.seat(run).pen.write(Pending("shown", run.agent, first["shown"]), once=f"shown:{run.id}")
 
-    def _past_of(self, role: str) -> list[budget.Past]:
-        """The newest runs of a role, looked up now and then."""
+    def _past_of(self, role: str, engine: str) -> list[budget.Past]:
+        """The newest runs of a role on an engine, looked up now and then."""
         at, known = self._history
         if self.now() - at >= HISTORY_KEPT:
             at, known = self.now(), histories(self.runs)
             self._history = at, known
-        return known.get(role, [])
+        return known.get((role, engine), [])
 
     def missed(self, session: Session) -> tuple[list[News], str | None]:
         """What came after the prompt was made, before the session could hear: what is critical, and why to end."""

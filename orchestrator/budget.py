@@ -153,8 +153,8 @@ def _number(view: int | str) -> int:
 def _why(
     expected: Expected, view: int | str, size: int, only_critical: bool, offered: bool, share: float, spare: int
 ) -> str:
-    source = f"{expected.runs} earlier runs" if expected.runs else "no history yet: the stated expectation"
-    task = f"{expected.work:,.0f} tokens of work in {expected.turns:.0f} turns ({source})"
+    source = _counted(expected.runs, "earlier run") if expected.runs else "no history yet: the stated expectation"
+    task = f"{expected.work:,.0f} tokens of work in {_counted(round(expected.turns), 'turn')} ({source})"
     if view != "auto":
         told = f"{size:,} tokens as asked for"
     elif only_critical:
@@ -164,6 +164,10 @@ def _why(
     tools = "tools offered" if offered else "no memory tools"
     left = f", beyond the {spare:,} tokens that others of its tree left" if spare else ""
     return f"{told}, {tools}; about {share:.1%} of {task}{left}"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def past(lines: Sequence[Line], capsules: int | None = None) -> Past:

@@ -122,7 +122,7 @@ class Costs:
                 self.budget.release(reservation)
             return None
         counter, usage = session.terms.counter, turn.usage
-        if usage.estimated and session.engine.takes_tools:  # our own counts are nearer than any guess
+        if usage.estimated and (session.engine.takes_tools or not usage.input_tokens):  # our own counts are nearer
             usage = Usage(counter.theirs(counted), counter.theirs(counter.count(turn.text)), estimated=True)
         price, cost = self.price(session, turn.model or session.terms.model), usage.cost
         if cost is None and price is not None:

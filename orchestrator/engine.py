@@ -165,7 +165,7 @@ class Engine(Protocol):
 class EngineError(SynapseError):
     """The engine could not take the step."""
 
-    exit_code = 1
+    exit_code = 9
 
 
 class Unavailable(EngineError):
@@ -182,6 +182,12 @@ class ContextTooLong(EngineError):
 
 class Broken(EngineError):
     """The client's process failed, or said something that cannot be read. `.output` is what it said."""
+
+
+class NoEngine(Rejected):
+    """There is no engine of this name, or none can be made with these options."""
+
+    exit_code = 2
 
 
 def taken_by(error: BaseException) -> int:
@@ -220,11 +226,13 @@ def load(name: str, **options: Any) -> Engine:
     module, _, attribute = dotted.partition(":")
     if not attribute:
         known = ", ".join(ENGINES)
-        raise Rejected(f"there is no engine {name!r}; it is one of {known}, or package.module:Class")
+        raise NoEngine(f"there is no engine {name!r}; it is one of {known}, or package.module:Class")
     try:
         made = getattr(import_module(module), attribute)(**options)
+    except Rejected as error:
+        raise NoEngine(str(error)) from error
     except (ImportError, AttributeError, TypeError) as error:
-        raise Rejected(f"the engine {name!r} cannot be made: {error}") from error
+        raise NoEngine(f"the engine {name!r} cannot be made: {error}") from error
     if not isinstance(made, Engine):
-        raise Rejected(f"{dotted} is no engine: it needs name, interrupt, takes_tools, step, count and close")
+        raise NoEngine(f"{dotted} is no engine: it needs name, interrupt, takes_tools, step, count and close")
     return made

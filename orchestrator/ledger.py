@@ -24,6 +24,8 @@ COORDINATION = ("view", "tool_schema", "capsule", "wake", "writeback", "consolid
 PLANNING = ("plan",)
 WORK = tuple(label for label in LABELS if label not in (*COORDINATION, *PLANNING))
 
+COUNTING = ("exact", "bound", "estimate")  # how tokens are counted, the best first
+
 
 class Segment(NamedTuple):
     """A stretch of a prompt, or of a reply, and what it is for."""
@@ -54,7 +56,8 @@ class Line(NamedTuple):
 
 
 class Overhead(NamedTuple):
-    """What coordination took, beside the work. Billed: each time it was sent; unique: once."""
+    """What coordination took, beside the work. Billed: each time it was sent; unique: once. `counting` is the least
+    exact that its lines were counted with."""
 
     coordination: int
     planning: int
@@ -62,6 +65,7 @@ class Overhead(NamedTuple):
     coordination_unique: int
     planning_unique: int
     work_unique: int
+    counting: str = "exact"
 
     @property
     def billed(self) -> float:
@@ -144,15 +148,22 @@ def overhead(lines: Iterable[Line]) -> Overhead:
         total(COORDINATION, unique),
         total(PLANNING, unique),
         total(WORK, unique),
+        max((line.counting for line in lines), key=COUNTING.index, default="exact"),
     )
 
 
 def spent(lines: Iterable[Line]) -> tuple[Usage, float | None]:
-    """What the provider reported in all, and what it cost; None where no line has a price."""
+    """What the provider reported in all, or we counted where it reported nothing (an estimate); and what it cost, None
+    where no line has a price."""
     usage, costs = Usage(), []
     for line in lines:
-        if line.usage is not None:
-            usage += line.usage
+        usage += used(line)
         if line.cost is not None:
             costs.append(line.cost)
     return usage, sum(costs) if costs else None
+
+
+def used(line: Line) -> Usage:
+    """What one call took, by its provider's word, else by ours."""
+    counted = line.counted, sum(segment.tokens for segment in line.got)
+    return line.usage if line.usage is not None else Usage(*counted, estimated=any(counted))

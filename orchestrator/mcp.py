@@ -51,7 +51,7 @@ async def mcp_tools(
         except ImportError as error:
             raise ToolFailed("tools of MCP servers need the package mcp, which the extra mcp installs") from error
         except Exception as error:
-            raise ToolFailed(f"the MCP server {server} cannot be used: {_cause(error)}") from error
+            raise ToolFailed(f"the MCP server {_line(server)} cannot be used: {_cause(error)}") from error
         names = _names([tool.name for tool in listed], title, taken)
         offered = [
             UserTool(
@@ -68,6 +68,10 @@ async def mcp_tools(
             failed = error
     if failed is not None:
         raise failed
+
+
+def _line(server: str | Sequence[str]) -> str:
+    return server if isinstance(server, str) else shlex.join(server)
 
 
 async def serve(server: str | Sequence[str], taken: Collection[str], ready: asyncio.Future[list[UserTool]]) -> None:

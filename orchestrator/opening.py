@@ -38,6 +38,10 @@ class Context(NamedTuple):
     view: View | None = None
 
 
+# By role and engine: a script that was tried out says nothing of a model, nor a model of a client.
+Histories = dict[tuple[str, str], list[Past]]
+
+
 # From the agent, its task, the memory as the agent has it, and what the supervisor's plan allows.
 Policy = Callable[[Agent, Task, Seat, Plan], Context]
 
@@ -131,12 +135,13 @@ def registered(store: Store, id: str) -> Agent:
     return found
 
 
-def histories(runs: Runs) -> dict[str, list[Past]]:
-    """What the newest runs that have ended took, by role, the oldest first."""
-    found: dict[str, list[Past]] = {}
+def histories(runs: Runs) -> Histories:
+    """What the newest runs that have ended took, by role and engine, the oldest first."""
+    found: Histories = {}
     for run in reversed(runs.all(state="ended", limit=HISTORY)):
         if run.fields.get("past"):
-            found.setdefault(run.fields["role"], []).append(Past(*run.fields["past"]))
+            kind = (run.fields["role"], run.fields["engine"])
+            found.setdefault(kind, []).append(Past(*run.fields["past"]))
     return found
 
 

@@ -13,7 +13,7 @@ from orchestrator.opening import Means, by_default, histories, opened, registere
 from orchestrator.prompt import Prompt
 from orchestrator.receipt import Receipt
 from orchestrator.runs import Run, Runs
-from orchestrator.task import Task, check_project
+from orchestrator.task import Task, check
 from orchestrator.templates import Templates
 from synapse.core import Memory
 
@@ -35,10 +35,10 @@ def preview(memory: Memory, task: Task, engine: str, takes_tools: bool, model: s
     """The beginning of this task on this engine, if it were begun now."""
     store, root = memory.store, memory.store.root or ""
     agent = registered(store, task.agent)
-    check_project(task.project)
+    check(task)
     role = task.role or agent.role
     model = task.model or agent.model or model
-    counter, past = Counter(model, ratio=Ratios(root).of(model)), histories(Runs(store)).get(role, [])
+    counter, past = Counter(model, ratio=Ratios(root).of(model)), histories(Runs(store)).get((role, engine), [])
     means = Means(by_default, "auto", _secret(root), Templates(store.root), counter, past)
     run, seat = _run(task, role, store.clock()), memory.as_agent(agent.id)
     prompt, receipt = opened(run, agent, None, seat, means, not takes_tools)

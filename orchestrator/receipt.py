@@ -32,6 +32,8 @@ CRITICAL = "critical"
 class NotReproducible(SynapseError):
     """The prompt cannot be made again. .expected and .found are the hashes."""
 
+    exit_code = 5
+
 
 class Receipt(NamedTuple):
     """What a prompt was made of. `cursor` and `at` say as of when; `counting` how its tokens were counted; `ratio`

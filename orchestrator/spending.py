@@ -15,7 +15,7 @@ from math import ceil
 from typing import NamedTuple, TypeVar
 
 from orchestrator.folder import Folder
-from orchestrator.ledger import Line, read
+from orchestrator.ledger import Line, read, used
 from orchestrator.limits import DEFAULTS, Amount, Limits, Policy, Scope, reached, scopes
 from synapse.errors import StoreError
 from synapse.lock import Lock
@@ -244,11 +244,8 @@ class Budget:
 
 def of_line(line: Line, seconds: float = 0.0) -> Amount:
     """What a call took, as its ledger line has it: the provider's count, or ours where it gave none."""
-    if line.usage is None:
-        tokens = line.counted + sum(segment.tokens for segment in line.got)
-    else:
-        tokens = line.usage.input_tokens + line.usage.output_tokens
-    return Amount(1, tokens, line.cost or 0.0, seconds)
+    usage = used(line)
+    return Amount(1, usage.input_tokens + usage.output_tokens, line.cost or 0.0, seconds)
 
 
 def ledgers(root: str, runs: Iterable[Past]) -> Iterator[tuple[Past, list[Line]]]:

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from orchestrator.engine import Call, Message, Turn, Usage
+from synapse.errors import StoreCorrupt
 
 KINDS = ("prompt", "turn", "call", "result", "message", "attempt")
 
@@ -63,8 +64,7 @@ def read(lines: Iterable[str]) -> list[Step]:
     for text in lines:
         if not text.endswith("\n"):
             break
-        fields = json.loads(text)
-        step = Step(fields.pop("n"), fields.pop("epoch"), fields.pop("kind"), fields)
+        step = _step(text)
         if step.epoch > epoch:
             epoch = step.epoch
             while steps and steps[-1].n >= step.n:
@@ -72,6 +72,14 @@ def read(lines: Iterable[str]) -> list[Step]:
         if step.epoch == epoch:
             steps.append(step)
     return steps
+
+
+def _step(text: str) -> Step:
+    try:
+        fields = json.loads(text)
+        return Step(fields.pop("n"), fields.pop("epoch"), fields.pop("kind"), fields)
+    except (ValueError, KeyError, AttributeError) as error:
+        raise StoreCorrupt(f"a line of steps.jsonl is damaged: {text[:60].strip()!r}") from error
 
 
 def prompt(system: str, memory: str, task: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from orchestrator import steps, writeback
 from orchestrator.books import Books
 from orchestrator.folder import LEDGER, STEPS, Folder
 from orchestrator.runs import Run
-from synapse.errors import Conflict, StoreBusy
+from synapse.errors import Conflict, StoreBusy, StoreCorrupt
 
 
 def take_over(books: Books, root: str | None = None) -> list[Run]:
@@ -44,15 +44,22 @@ def _take(books: Books, run: Run, taken: list[Run]) -> None:
 
 def _progress(books: Books, run: Run) -> int:
     """How many replies and results it and all below it have recorded."""
-    recorded = steps.read(books.folder(run).lines(STEPS))
-    own = sum(step.kind in ("turn", "result") for step in recorded)
+    own = sum(step.kind in ("turn", "result") for step in _recorded(books.folder(run)))
     return own + sum(_progress(books, child) for child in books.runs.children(run.id))
+
+
+def _recorded(folder: Folder) -> list[steps.Step]:
+    """Its steps; none where they are damaged: it is taken all the same, and ends as failed, which says so."""
+    try:
+        return steps.read(folder.lines(STEPS))
+    except StoreCorrupt:
+        return []
 
 
 def _mend(folder: Folder) -> None:
     """Add to the ledger what was paid for and recorded, but not booked before its supervisor died."""
     booked = set(folder.lines(LEDGER))
-    for step in steps.read(folder.lines(STEPS)):
+    for step in _recorded(folder):
         if step.kind == "turn" and step.fields["ledger"] not in booked:
             folder.record(LEDGER, step.fields["ledger"], sync=False)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from typing import NamedTuple
 
 from orchestrator.engine import Usage
@@ -40,14 +41,20 @@ class Task(NamedTuple):
     force: bool = False
 
 
-def check_project(name: str) -> str:
-    """The project itself, or InvalidEntry: what comes of it is written in `status/PROJECT`."""
-    if is_namespace(f"status/{name}"):
-        return name
-    raise InvalidEntry(
-        f"project {name!r} is not valid: a-z, 0-9, '_' and '-', such as brain-suite, and '/' between its parts",
-        project=name,
-    )
+def check(task: Task) -> Task:
+    """The task itself, or InvalidEntry where no run can be begun with it: what comes of one is written in
+    `status/PROJECT`, and a limit is a number that is not negative."""
+    if not is_namespace(f"status/{task.project}"):
+        raise InvalidEntry(
+            f"project {task.project!r} is not valid: a-z, 0-9, '_' and '-', such as brain-suite, and '/' between its "
+            "parts",
+            project=task.project,
+        )
+    for name in ("max_tokens", "max_usd", "max_turns", "timeout"):
+        bound = getattr(task, name)
+        if bound is not None and not 0 <= bound < inf:
+            raise InvalidEntry(f"{name} is {bound}; it is a number that is not negative, or none", limit=name)
+    return task
 
 
 class Outcome(NamedTuple):

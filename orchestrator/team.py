@@ -73,11 +73,18 @@ class Team(NamedTuple):
                 text = file.read()
         except FileNotFoundError as error:
             raise NotFound(f"{path} is not there; `orchestrator init` writes an example", id=path) from error
-        return team_of(yaml_text.load(text, depth=3, typed=True), path)
+        try:
+            fields = yaml_text.load(text, depth=3, typed=True)
+        except InvalidEntry as error:
+            raise InvalidEntry(f"{path}: {error}", path=path) from None
+        return team_of(fields, path)
 
     async def run(self, supervisor: Supervisor, brief: str, project: str = "general", force: bool = False) -> Report:
         """Do what the brief asks for."""
         async with supervisor:
+            for id in (self.cto, self.lead, *self.engineers, self.qa):
+                if id:  # before anything is spent on the others
+                    await supervisor.desk(supervisor.books.agent, id)
             work = _Work(self, supervisor, brief, project, force)
             report = await (work.by_tools() if await self._is_driven_by_tools(supervisor) else work.by_plan())
             await supervisor.desk(_taken_in, supervisor.books.memory, report.runs)
@@ -169,7 +176,7 @@ class _Work:
         self.runs += made
         if team.qa:
             await self._do(team.qa, self._testing(made), planned.run, role="qa")
-        report = await self._do(team.lead, self._reporting(made), parent)
+        report = await self._do(team.lead, self._reporting(made), parent or planned.run)
         unfinished = [result.status for result in self.runs if not result.done]
         return Report(unfinished[0] if unfinished else report.status, report.text, tuple(self.runs), plan)
 

@@ -32,6 +32,8 @@ Signature = tuple[tuple[str, int, int, int], ...]
 class BrokenTemplate(SynapseError):
     """A template cannot be read or rendered. .file and .line say where."""
 
+    exit_code = 2
+
 
 class Templates:
     """The templates as a workspace has them; without one, as they come with the package."""

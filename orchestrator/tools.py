@@ -37,6 +37,8 @@ WAIT = Tool(
 class ToolFailed(SynapseError):
     """The tool could not do it. The text is for the model."""
 
+    exit_code = 9
+
 
 class UserTool(NamedTuple):
     """A tool, and how it is carried out. `idempotent`: a call may be made again when nobody knows how it ended."""

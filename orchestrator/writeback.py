@@ -36,19 +36,19 @@ def settle(run: str, project: str, outcome: Outcome) -> list[Note]:
     if outcome.status == "blocked":
         if outcome.blocker:
             return []
-        body = _body("Blocked", outcome.why or summary(outcome.text), run)
+        body = _body("Blocked", outcome.why or summary(outcome.text), _pointer(run) if outcome.text else "")
         return [Note(body, f"blockers/{project}", "critical", "blocked")]
-    said = summary(outcome.text)
+    said, pointer = summary(outcome.text), _pointer(run) if outcome.text else ""
     if outcome.status != "done":
         said = "; so far: ".join(part for part in (outcome.why, said) if part)
     priority = "info" if outcome.status == "done" else "important"
-    return [Note(_body(FIRST_WORDS[outcome.status], said, run), f"status/{project}", priority, "ended")]
+    return [Note(_body(FIRST_WORDS[outcome.status], said, pointer), f"status/{project}", priority, "ended")]
 
 
 def dead_letter(run: str, project: str, attempts: int) -> Note:
     """A run that ended none of its attempts: somebody has to look."""
     said = f"the run died {attempts} times without moving, and is not tried again"
-    return Note(_body("Blocked", said, run), f"blockers/{project}", "critical", "dead")
+    return Note(_body("Blocked", said, f" (runs/{run}/)"), f"blockers/{project}", "critical", "dead")
 
 
 def summary(text: str) -> str:
@@ -66,8 +66,11 @@ def _decoration(line: str) -> bool:
     return not stripped or stripped.startswith(("#", "```", "~~~")) or set(stripped) <= set("-=*_ ")
 
 
-def _body(first: str, said: str, run: str) -> str:
-    pointer = f" (all of it: runs/{run}/output.md)"
+def _pointer(run: str) -> str:
+    return f" (all of it: runs/{run}/output.md)"
+
+
+def _body(first: str, said: str, pointer: str) -> str:
     room = LONGEST - len(first) - 2 - len(pointer)
     cut = said if len(said) <= room else f"{said[: room - 1].rstrip()}…"
     return f"{first}: {cut or 'nothing was said'}{pointer}"

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from orchestrator import ledger
 from orchestrator.cli.grid import grid
-from orchestrator.cli.told import Told, folder, money, number, runs, told
+from orchestrator.cli.told import Told, about, folder, money, number, runs, told
+from orchestrator.folder import LEDGER
+from orchestrator.ledger import Overhead
 from synapse.cli.call import Call
 from synapse.cli.options import Options
 
@@ -19,7 +22,8 @@ FAILED = ("failed", "timeout", "stopped", "refused")
 class Sum(NamedTuple):
     """What a group of runs took. `blocked` are runs that ended so; `blockers` the critical entries in `blockers/`,
     whatever became of the runs, None where nothing tells whose they are. `overhead` is what memory cost of the work,
-    as billed; None where nothing worked."""
+    as billed; None where nothing worked. `estimated`: nobody reported some of the tokens, or no tokenizer was there
+    to count what they were for."""
 
     name: str
     runs: int
@@ -31,6 +35,7 @@ class Sum(NamedTuple):
     tokens: int
     cost: float | None
     overhead: float | None
+    estimated: bool
 
 
 def stats_options(parser: Options) -> None:
@@ -61,21 +66,24 @@ def _drawn(by: str, sums: list[Sum], whole: Sum) -> str:
     if not sums:
         return "no runs"
     rows = [_row(each) for each in (*sums, *([whole] if len(sums) > 1 else []))]
-    return grid((by, *HEADERS), rows, HEADERS)
+    note = "\n~: nobody reported or could count some of it" if whole.estimated else ""
+    return grid((by, *HEADERS), rows, HEADERS) + note
 
 
 def _row(each: Sum) -> list[str]:
     counts = (each.runs, each.done, each.blocked, each.failed, each.running)
     blockers = "-" if each.blockers is None else str(each.blockers)
-    overhead = "-" if each.overhead is None else f"{each.overhead:.1%}"
-    return [each.name, *map(str, counts), blockers, number(each.tokens), money(each.cost), overhead]
+    tokens = about(number(each.tokens), each.estimated)
+    overhead = "-" if each.overhead is None else about(f"{each.overhead:.1%}", each.estimated)
+    return [each.name, *map(str, counts), blockers, tokens, money(each.cost), overhead]
 
 
 def _sum(call: Call, name: str, found: list[Told], blockers: int | None) -> Sum:
     states = [each.state for each in found]
     costs = [each.cost for each in found if each.cost is not None]
-    spent = [parts for each in found if (parts := _overhead(call, each))]
-    work = sum(parts[2] for parts in spent)
+    spent = [parts for each in found if (parts := _overhead(call, each)) is not None]
+    work = sum(parts.work for parts in spent)
+    estimated = any(each.usage.estimated for each in found) or any(parts.counting != "exact" for parts in spent)
     return Sum(
         name,
         len(found),
@@ -86,7 +94,8 @@ def _sum(call: Call, name: str, found: list[Told], blockers: int | None) -> Sum:
         blockers,
         sum(each.tokens for each in found),
         sum(costs) if costs else None,
-        sum(parts[0] for parts in spent) / work if work else None,
+        sum(parts.coordination for parts in spent) / work if work else None,
+        estimated,
     )
 
 
@@ -102,14 +111,11 @@ def _blockers(call: Call, by: str, since: int) -> Counter[str]:
     return found
 
 
-def _overhead(call: Call, each: Told) -> list[Any]:
-    """Its parts: from the record of its end, or from the ledger while it runs."""
+def _overhead(call: Call, each: Told) -> Overhead | None:
+    """From the record of its end, or from the ledger while it runs."""
     if not each.running:
-        return list(each.fields.get("overhead") or ())
-    from orchestrator import ledger
-    from orchestrator.folder import LEDGER
-
-    return list(ledger.overhead(ledger.read(folder(call, each.id).lines(LEDGER))))
+        return Overhead(*each.fields["overhead"]) if each.fields.get("overhead") else None
+    return ledger.overhead(ledger.read(folder(call, each.id).lines(LEDGER)))
 
 
 def _any(states: Iterable[str], wanted: tuple[str, ...]) -> int:

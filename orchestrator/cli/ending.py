@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from orchestrator.cli.told import one, runs
+from orchestrator.holder import lives
 from synapse.cli.call import Call
 from synapse.cli.options import Options, Usage
 from synapse.errors import Conflict
 from synapse.records import Pending
 from synapse.workspace import OPERATOR
+
+LEFT = "; its process is gone: `orchestrator resume` writes its end"
 
 
 def stop_options(parser: Options) -> None:
@@ -28,4 +31,7 @@ def stop(call: Call) -> None:
     for id in asked:
         fields = {"run": id, "reason": args.reason}
         call.memory.store.log.append(Pending("stop", OPERATOR, fields, key=f"stop:{id}"))
-    call.show({"stopped": asked}, "\n".join(f"asked to stop: {id}" for id in asked) or "nothing runs")
+    root = call.memory.store.root or call.root
+    left = {str(run["run"]) for run in found if not lives(root, str(run.get("holder")))}
+    told = "\n".join(f"asked to stop: {id}{LEFT if id in left else ''}" for id in asked)
+    call.show({"stopped": asked, "orphaned": [id for id in asked if id in left]}, told or "nothing runs")

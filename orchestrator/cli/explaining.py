@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from orchestrator import steps
 from orchestrator.cli.told import Fields, folder, one
-from orchestrator.folder import RECEIPT, STEPS
+from orchestrator.folder import RECEIPT, STEPS, Folder
 from orchestrator.prompt import Prompt
 from synapse.cli.call import Call
 from synapse.cli.options import Options
@@ -60,13 +60,21 @@ def replay(call: Call) -> None:
 def _kept(call: Call, run: Fields) -> Prompt:
     """The prompt whose hash the log holds: as the run's folder has it, else made again from the log."""
     id, known = str(run["run"]), _journalled(call, run)
-    first = next(iter(steps.read(folder(call, id).lines(STEPS))), None)
-    stored = None if first is None else Prompt(*(str(first.fields[part]) for part in Prompt._fields))
+    stored = _stored(folder(call, id))
     if known is None:
         raise NotFound(f"run {id} has no prompt yet", id=id)
     from orchestrator import receipt
 
     return receipt.replay(known, stored, lambda: _again(call, run))
+
+
+def _stored(place: Folder) -> Prompt | None:
+    """As the run's folder has it; None where it is gone or damaged."""
+    try:
+        first = next(iter(steps.read(place.lines(STEPS))), None)
+        return None if first is None else Prompt(*(str(first.fields[part]) for part in Prompt._fields))
+    except (StoreCorrupt, KeyError):
+        return None
 
 
 def _again(call: Call, run: Fields) -> Prompt:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from synapse.cli.show import clean
 from synapse.cli.table import Rows, table
@@ -25,7 +26,8 @@ STYLES = {
 
 
 def grid(headers: Sequence[str], rows: Rows, right: Sequence[str] = ()) -> str:
-    """`right` are the headers of the columns of numbers. The last column is the one that gives way."""
+    """`right` are the headers of the columns of numbers, which are never cut: where there is too little room, the last
+    column gives way, or where that is a number, the blanks between the columns and then the first."""
     if sys.stdout.isatty():
         return _drawn(headers, rows, right)
     cells = [list(headers), *([clean(cell) for cell in row] for row in rows)]
@@ -44,17 +46,15 @@ def _drawn(headers: Sequence[str], rows: Rows, right: Sequence[str]) -> str:
     console = Console()
     cells = [[clean(cell.replace("\n", " ")) for cell in row] for row in rows]
     widths = [max(map(cell_len, column)) for column in zip(headers, *cells, strict=True)]
-    room = console.width - sum(widths[:-1]) - GAP * (len(headers) - 1)
-    pretty = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="bold")
-    for place, header in enumerate(headers):
-        width = widths[place] if place < len(headers) - 1 else min(widths[-1], max(room, LEAST))
-        pretty.add_column(
-            header,
-            justify="right" if header in right else "left",
-            no_wrap=True,
-            overflow="ellipsis",
-            width=width,
-        )
+    gap = 1 if headers[-1] in right and sum(widths) + GAP * (len(headers) - 1) > console.width else GAP
+    gives = 0 if headers[-1] in right else len(headers) - 1
+    room = console.width - sum(widths) + widths[gives] - gap * (len(headers) - 1)
+    widths[gives] = min(widths[gives], max(room, LEAST))
+    console.width = max(console.width, sum(widths) + gap * (len(headers) - 1))
+    pretty = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="bold")
+    for header, width in zip(headers, widths, strict=True):
+        justify: Any = "right" if header in right else "left"
+        pretty.add_column(header, justify=justify, no_wrap=True, overflow="ellipsis", width=width)
     for row in cells:
         pretty.add_row(*(Text(cell, style=STYLES.get(cell, "")) for cell in row))
     with console.capture() as capture:

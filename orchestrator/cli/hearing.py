@@ -48,7 +48,11 @@ def wakes(call: Call) -> None:
         for wake in _all(call, args.since)
         if args.agent in (None, wake.agent) and not (args.pending and wake.rendered)
     ]
-    call.show(lambda: {"wakes": found}, lambda: grid(HEADERS, list(map(_row, found))) if found else "nothing critical")
+    call.show(lambda: {"wakes": found}, lambda: grid(HEADERS, list(map(_row, found))) if found else _none(args.pending))
+
+
+def _none(pending: bool) -> str:
+    return "nothing waits: all that is critical was in a prompt" if pending else "nothing critical"
 
 
 def _row(wake: Wake) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from orchestrator import steps
 from orchestrator.cli.grid import grid
-from orchestrator.cli.told import Fields, Told, first_line, folder, money, number, runs, told
+from orchestrator.cli.told import Fields, Told, first_line, folder, money, runs, tokens, told
 from orchestrator.folder import STEPS
 from synapse import codec
 from synapse.cli.call import Call
@@ -32,7 +32,7 @@ def _drawn(found: list[Told]) -> str:
     if not found:
         return "no debts: every result was read"
     rows = [
-        [each.id, each.state, number(each.tokens), money(each.cost), str(each.fields["parent"]), first_line(each)]
+        [each.id, each.state, tokens(each.usage), money(each.cost), str(each.fields["parent"]), first_line(each)]
         for each in found
     ]
     return grid(HEADERS, rows, ("tokens", "cost"))

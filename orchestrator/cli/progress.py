@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from orchestrator.cli.grid import STYLES
-from orchestrator.cli.tailing import ended, lines
-from orchestrator.cli.told import Fields, below, lasted, money, number
+from orchestrator.cli.tailing import ended, lines, taken
+from orchestrator.cli.told import Fields, below, lasted, tokens
+from orchestrator.engine import Usage
 from orchestrator.folder import STEPS, Tail
 from orchestrator.steps import read
 from synapse.cli.show import clean, first
@@ -27,7 +28,7 @@ class Seen(NamedTuple):
     run: Fields
     depth: int
     turns: int
-    tokens: int
+    usage: Usage
     cost: float | None
     took: int
     last: str
@@ -39,16 +40,15 @@ class _Followed:
 
     def __init__(self, tail: Tail) -> None:
         self.tail = tail
-        self.turns = self.tokens = 0
+        self.turns, self.usage = 0, Usage()
         self.last = ""
 
     def go_on(self) -> list[Step]:
         found = read(self.tail.lines())
         for step in found:
             if step.kind == "turn":
-                usage = step.fields["turn"]["usage"]
                 self.turns += 1
-                self.tokens += usage["input_tokens"] + usage["output_tokens"]
+                self.usage += taken(step.fields)
             for line in lines(step):
                 self.last = line[6:]
         return found
@@ -105,7 +105,7 @@ class Progress:
         fresh = tuple(each.go_on())
         took = (run.get("ended_at") or store.clock()) - run["at"]
         last = str(run.get("summary") or run.get("why") or each.last)
-        return Seen(run, depth, each.turns, each.tokens, run.get("cost"), took, first(last), fresh)
+        return Seen(run, depth, each.turns, each.usage, run.get("cost"), took, first(last), fresh)
 
     # -- showing -----------------------------------------------------------------------------------
 
@@ -141,14 +141,7 @@ def _block(found: list[Seen], width: int, height: int) -> Any:
     table.add_column("", no_wrap=True, overflow="ellipsis", ratio=1)
     for each in found[-max(height - 3, 3) :]:
         state = str(each.run.get("status") or each.run["state"])
-        figures = (str(each.turns), number(each.tokens), lasted(each.took))
+        figures = (str(each.turns), tokens(each.usage), lasted(each.took))
         name = "  " * each.depth + str(each.run["run"])
         table.add_row(name, Text(state, style=STYLES.get(state, "")), *figures, Text(clean(each.last)))
     return table
-
-
-def summed(result: Fields) -> str:
-    """What a run took, in a line."""
-    usage = result["usage"]
-    tokens = number(usage["input_tokens"] + usage["output_tokens"])
-    return f"{tokens} tokens, {money(result['cost'])}, overhead {result['overhead']['billed']:.1%}"

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.cli.engines import chosen, function, made, model_of, takes_tools
-from orchestrator.cli.told import money, number
+from orchestrator.cli.told import money, share, tokens
 from synapse.cli.call import Call
 from synapse.cli.options import Options, Usage
 from synapse.cli.parse import number as whole
@@ -120,12 +120,10 @@ def clean_text(text: str) -> str:
 
 def ended(result: Result) -> str:
     """How it ended and what it took, in a line or two."""
-    usage = result.usage
-    tokens = number(usage.input_tokens + usage.output_tokens)
     again = ", as it did before (--force repeats it)" if result.repeated else ""
     lines = [
-        f"{result.run or 'not begun'}: {result.status}{again}; {tokens} tokens, {money(result.cost)}, "
-        f"overhead {result.overhead.billed:.1%}"
+        f"{result.run or 'not begun'}: {result.status}{again}; {tokens(result.usage)} tokens, {money(result.cost)}, "
+        f"overhead {share(result.overhead)}"
     ]
     lines += [result.why] if result.why else []
     return clean("\n".join(lines).replace("\n", "; "))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from orchestrator.cli.grid import grid
-from orchestrator.cli.told import Fields, Told, below, first_line, lasted, money, number, one, runs, told
+from orchestrator.cli.told import Fields, Told, below, first_line, lasted, money, one, runs, tokens, told
 from synapse.cli.call import Call
 from synapse.cli.options import Options
 from synapse.cli.parse import number as whole
@@ -37,7 +37,7 @@ def listing(shown: list[Told], *, everything: bool) -> str:
 
 
 def _row(each: Told) -> list[str]:
-    figures = [str(each.turns), number(each.tokens), money(each.cost), lasted(each.took)]
+    figures = [str(each.turns), tokens(each.usage), money(each.cost), lasted(each.took)]
     return [each.id, each.state, *figures, first(str(each.fields.get("task", "")))]
 
 
@@ -80,7 +80,7 @@ def drawn(
 ) -> Iterator[str]:
     """The lines of a tree: each run with its state, and what it left or is at."""
     each = shown[top]
-    figures = f"{number(each.tokens)} tokens, {money(each.cost)}, {lasted(each.took)}"
+    figures = f"{tokens(each.usage)} tokens, {money(each.cost)}, {lasted(each.took)}"
     yield short(f"{lead}{turn}{top}  {each.state}  {figures}  {first_line(each)}", width)
     inner = lead + {"": "", "├─ ": "│  ", "└─ ": "   "}[turn]
     children = [str(run["run"]) for run in grown.get(top, ())]

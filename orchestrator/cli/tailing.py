@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from orchestrator import steps
-from orchestrator.cli.told import Fields, money, number, one
+from orchestrator.cli.told import Fields, about, money, number, one, tokens
+from orchestrator.engine import Usage
 from orchestrator.folder import STEPS, Tail
+from orchestrator.ledger import load, used
 from orchestrator.steps import Step
 from synapse.cli.call import Call
 from synapse.cli.following import Interruptible
@@ -57,7 +59,7 @@ def lines(step: Step) -> Iterator[str]:
         shown = len(fields.get("ids", ()))
         yield f"{lead}prompt   {shown} {'entry' if shown == 1 else 'entries'} shown; {_task(fields['task'])}"
     elif step.kind == "turn":
-        yield from _turn(lead, fields["turn"])
+        yield from _turn(lead, fields["turn"], taken(fields))
     elif step.kind == "result":
         yield f"{lead}{'failed ' if fields['failed'] else 'result '}  {_one_line(fields['text'])}"
     elif step.kind == "message":
@@ -66,9 +68,14 @@ def lines(step: Step) -> Iterator[str]:
         yield f"{lead}taken over, attempt {fields.get('attempts', '?')}"
 
 
-def _turn(lead: str, turn: Fields) -> Iterator[str]:
-    usage = turn["usage"]
-    spent = f"{number(usage['input_tokens'])} in, {number(usage['output_tokens'])} out"
+def taken(fields: Fields) -> Usage:
+    """What a turn took, as its line for the ledger has it."""
+    return used(load(fields["ledger"]))
+
+
+def _turn(lead: str, turn: Fields, usage: Usage) -> Iterator[str]:
+    counts = (about(number(count), usage.estimated) for count in (usage.input_tokens, usage.output_tokens))
+    spent = "{} in, {} out".format(*counts)
     said = _one_line(turn["text"])
     if said or not turn["calls"]:
         yield f"{lead}says     {said or turn['stop']}  ({spent})"
@@ -102,7 +109,6 @@ def _one_line(text: str) -> str:
 def ended(run: Fields) -> str:
     if run["state"] == "running":
         return "      still running"
-    usage = run.get("usage") or {}
-    tokens = usage.get("input_tokens", 0) + usage.get("output_tokens", 0)
+    usage = Usage(**(run.get("usage") or {}))
     why = run.get("why") or run.get("summary") or ""
-    return f"      {run.get('status')}: {number(tokens)} tokens, {money(run.get('cost'))}  {_one_line(str(why))}"
+    return f"      {run.get('status')}: {tokens(usage)} tokens, {money(run.get('cost'))}  {_one_line(str(why))}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from orchestrator.cli.engines import chosen, made, model_of
 from orchestrator.cli.grid import grid
 from orchestrator.cli.running import clean_text, engine_options, said
-from orchestrator.cli.told import money, number
+from orchestrator.cli.told import money, tokens
 from synapse.cli.call import Call
 from synapse.cli.options import Options
 from synapse.cli.show import fields
@@ -57,6 +57,5 @@ def _shown(report: Report) -> str:
 
 
 def _row(result: Result) -> list[str]:
-    usage = result.usage
-    tokens = number(usage.input_tokens + usage.output_tokens)
-    return [result.run or "-", result.status, tokens, money(result.cost), result.why or result.summary]
+    took = [tokens(result.usage), money(result.cost)]
+    return [result.run or "-", result.status, *took, result.why or result.summary]

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from orchestrator import ledger
+from orchestrator.engine import Usage
 from orchestrator.folder import LEDGER, Folder
 from orchestrator.holder import lives
+from orchestrator.ledger import Overhead
 from synapse.cli.call import Call
 from synapse.cli.show import first
 from synapse.errors import Conflict, NotFound
@@ -20,7 +22,7 @@ class Told(NamedTuple):
 
     fields: Fields
     turns: int
-    tokens: int
+    usage: Usage
     cost: float | None
     took: int
     held: bool = True
@@ -28,6 +30,10 @@ class Told(NamedTuple):
     @property
     def id(self) -> str:
         return str(self.fields["run"])
+
+    @property
+    def tokens(self) -> int:
+        return self.usage.input_tokens + self.usage.output_tokens
 
     @property
     def running(self) -> bool:
@@ -41,8 +47,8 @@ class Told(NamedTuple):
         return str(self.fields.get("status") or "ended")
 
     def json(self) -> dict[str, Any]:
-        figures = {"turns": self.turns, "tokens": self.tokens, "cost": self.cost, "seconds": self.took / 1_000_000}
-        return {**self.fields, **figures, "state": self.state}
+        took = {"tokens": self.tokens, "estimated": self.usage.estimated, "cost": self.cost}
+        return {**self.fields, "turns": self.turns, **took, "seconds": self.took / 1_000_000, "state": self.state}
 
 
 def told(call: Call, runs: Iterable[Fields]) -> list[Told]:
@@ -57,9 +63,8 @@ def _told(call: Call, run: Fields, now: int) -> Told:
         lines = ledger.read(folder(call, run["run"]).lines(LEDGER))
         usage, cost = ledger.spent(lines)
         held = run["state"] != "running" or lives(call.memory.store.root or call.root, str(run.get("holder")))
-        return Told(run, len(lines), usage.input_tokens + usage.output_tokens, cost, took, held)
-    tokens = usage.get("input_tokens", 0) + usage.get("output_tokens", 0)
-    return Told(run, run.get("turns", 0), tokens, run.get("cost"), took)
+        return Told(run, len(lines), usage, cost, took, held)
+    return Told(run, run.get("turns", 0), Usage(**usage), run.get("cost"), took)
 
 
 def runs(call: Call, **wanted: Any) -> list[dict[str, Any]]:
@@ -112,6 +117,19 @@ def money(cost: float | None) -> str:
     if cost is None:
         return "-"
     return f"${cost:.2f}" if cost >= 1 or cost == 0 else f"${cost:.4f}"
+
+
+def tokens(usage: Usage) -> str:
+    """All that were taken; `~` where some of it is our own count, for nobody reported it."""
+    return about(number(usage.input_tokens + usage.output_tokens), usage.estimated)
+
+
+def about(figure: str, estimated: bool) -> str:
+    return f"~{figure}" if estimated else figure
+
+
+def share(overhead: Overhead) -> str:
+    return about(f"{overhead.billed:.1%}", overhead.counting != "exact")
 
 
 def number(count: int) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import shlex
 import shutil
 import sysconfig
 import tempfile
@@ -56,7 +57,7 @@ class Process:
 
     def __init__(
         self,
-        command: Sequence[str] = (),
+        command: str | Sequence[str] = (),
         *,
         client: Client | None = None,
         resume: Sequence[str] = (),
@@ -75,9 +76,11 @@ class Process:
         if client is None:
             found = tuple(rule if isinstance(rule, Rule) else Rule(**rule) for rule in rules)
             client = Client("process", "", (), tuple(resume), form=form, rules=found)
-        self.name, self.client, self.command = client.name, client, tuple(command) or (client.program,)
+        words = shlex.split(command) if isinstance(command, str) else command
+        self.name, self.client, self.command = client.name, client, tuple(words) or (client.program,)
         if not self.command[0]:
-            raise Rejected("an engine of the kind `process` needs a command")
+            told = "name one under engines: in synapse.yaml, such as mine: {kind: process, command: [my-agent, --once]}"
+            raise Rejected(f"an engine of the kind `process` needs a command; {told}")
         if permissions not in client.permissions:
             raise Rejected(f"{client.name} knows no permissions {permissions!r}: {', '.join(client.permissions)}")
         if report and not client.report:

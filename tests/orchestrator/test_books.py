@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 import synapse
-from orchestrator import Task
-from orchestrator.engines.scripted import Move
+from orchestrator import Task, writeback
+from orchestrator.engines.scripted import Move, Scripted
 from orchestrator.runs import name
+from orchestrator.task import Outcome
 from synapse.errors import InvalidEntry
 
 
@@ -32,6 +33,44 @@ def test_a_lead_that_names_such_a_project_is_told(world, cast):
     here = world(cast(lead=lead))
     result = here.spawn("Lead it", "lead", project="shop")
     assert (result.status, result.text[:34]) == ("done", "Error: project 'Web Shop' is not v")
+
+
+@pytest.mark.parametrize("name", ["max_tokens", "max_usd", "max_turns", "timeout"])
+@pytest.mark.parametrize("bound", [-1, float("nan"), float("inf")])
+def test_what_is_no_limit_begins_nothing(world, name, bound):
+    here = world(done)
+    with pytest.raises(InvalidEntry, match=name):
+        here.spawn("Work", "eng-a", **{name: bound})
+    assert here.boss.books.runs.all() == []
+
+
+def test_a_run_whose_steps_are_damaged_ends_and_says_so(world):
+    here = world(lambda seen: Move("never", takes=1_000))
+    run = here.dies("Work", "eng-a", after=10)
+    here.folder(run).write("steps.jsonl", '{"n": 0}\n')
+    (result,) = here.resumed(done)
+    assert result.status == "failed"
+    assert here.mem.as_agent("boss").get(result.entry).body.startswith("Failed: a line of steps.jsonl is damaged")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"), [("", "Failed: no key"), ("Half", "Failed: no key; so far: Half (all of it: ")]
+)
+def test_an_entry_points_at_a_text_where_there_is_one(text, told):
+    (note,) = writeback.settle("eng-a-1", "web", Outcome("failed", text, "no key"))
+    assert note.body.startswith(told)
+    assert ("output.md" in note.body) == bool(text)
+
+
+def test_what_a_script_took_says_nothing_of_a_model(world):
+    """Tried out without a model first, a team is not shown less by the model after it."""
+    here = world(done, engines={"other": Scripted(done, count=len)}, memory_tools="auto")
+    for n in range(5):
+        here.spawn(f"Work {n}", "eng-a")
+    budgets = {engine: here.boss.books._past_of("engineer", engine) for engine in ("scripted", "other")}
+    here.time.elapsed += 100
+    assert len(here.boss.books._past_of("engineer", "scripted")) == 5
+    assert (budgets["other"], here.boss.books._past_of("engineer", "other")) == ([], [])
 
 
 def test_a_run_of_such_a_project_ends_and_lets_others_go_on(world):

@@ -46,6 +46,17 @@ def test_nothing_was_spent_on_nothing():
     assert ledger.spent([line()]) == (Usage(), None)
 
 
+def test_what_nobody_reported_is_our_own_count():
+    lines = [line(0, [Segment("task", 100)], [Segment("work_out", 5)]), line(1, usage=Usage(7, 2))]
+    assert ledger.spent(lines) == (Usage(107, 7, estimated=True), None)
+
+
+def test_overhead_says_how_its_tokens_were_counted():
+    exact = line(0, [Segment("task", 100)])
+    assert ledger.overhead([exact]).counting == "exact"
+    assert ledger.overhead([exact, exact._replace(counting="estimate"), exact]).counting == "estimate"
+
+
 def test_costs_add_up_and_unknown_ones_are_not_zero():
     lines = [line(usage=Usage(5, 1), cost=0.25), line(usage=Usage(7, 2)), line(cost=0.5)]
     assert ledger.spent(lines) == (Usage(12, 3), 0.75)

@@ -54,6 +54,26 @@ def test_a_file_that_is_wrong_is_told_what(fields, told):
         team_of(fields)
 
 
+def test_a_file_that_is_no_yaml_is_named(tmp_path):
+    (tmp_path / "mine.yaml").write_text("cto: [1")
+    with pytest.raises(synapse.InvalidEntry, match=r"mine\.yaml: not readable as YAML"):
+        Team.from_yaml(str(tmp_path / "mine.yaml"))
+
+
+def test_who_is_not_registered_is_found_out_before_anything_is_spent(mem, team):
+    calls = []
+    with pytest.raises(synapse.NotFound, match="nobody is not registered"):
+        act(mem, team._replace(qa="nobody"), lambda seen: calls.append(seen) or "Done.")
+    assert calls == []
+
+
+def test_without_a_cto_one_tree_holds_all_of_it(mem, team):
+    """So that the team's limits hold for the report too."""
+    report = act(mem, team._replace(cto=None, max_tokens=500_000), play)
+    runs = mem.store.index.query.runs()
+    assert (report.status, len({run["root"] for run in runs}), len(runs)) == ("done", 1, 5)
+
+
 def test_a_file_that_is_missing(tmp_path):
     with pytest.raises(synapse.NotFound, match="orchestrator init"):
         Team.from_yaml(str(tmp_path / "team.yaml"))

@@ -2,6 +2,7 @@
 
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -117,7 +118,13 @@ def test_run_with_a_tool(here, run):
     [
         (("--agent", "nobody", "x"), 3),
         (("x",), 2),
-        (("--agent", "eng-backend", "--engine", "warp", "x"), 1),
+        (("--agent", "eng-backend", "--engine", "warp", "x"), 2),
+        (("--agent", "eng-backend", "--engine", "process", "x"), 2),
+        (("--agent", "eng-backend", "--project", "Web Shop", "x"), 2),
+        (("--agent", "eng-backend", "--project", "Web Shop", "--dry-run", "x"), 2),
+        (("--agent", "eng-backend", "--max-usd", "nan", "x"), 2),
+        (("--agent", "eng-backend", "--timeout", "-1", "x"), 2),
+        (("--agent", "eng-backend", "--mcp", "no-such-server", "x"), NOT_DONE),
         (("--agent", "eng-backend", "--tool", "nothing", "x"), 2),
         (("--agent", "eng-backend", "--tool", "nothing:here", "x"), 2),
         (("--agent", "eng-backend", "--view-budget", "some", "x"), 2),
@@ -264,8 +271,66 @@ def test_tables_keep_to_the_terminal(here, run):
     run("team", "--project", "hello", "--brief", "Say what you know, and say it in so many words that no line holds it")
     for verb in (["ps", "--all"], ["tree"], ["stats"], ["wakes"]):
         _, shown = at_a_terminal(*verb)
-        plain = [line for line in shown.replace("\r", "").split("\n") if "\x1b" not in line]
-        assert max(map(len, plain)) <= 80
+        plain = re.sub("\x1b\\[[0-9;]*m", "", shown.replace("\r", ""))
+        assert max(map(len, plain.split("\n"))) <= 80
+        assert "…" not in plain.split("\n")[0]
+
+
+def test_no_figure_is_cut(here, run):
+    """Where a terminal is too narrow for them, the first column gives way, and then the line breaks."""
+    run("run", "--agent", "eng-backend", "--script", "plays:doubles", "--tool", "plays:double", "Double")
+    for width in (78, 60):
+        _, shown = at_a_terminal("stats", width=width)
+        head, row = re.sub("\x1b\\[[0-9;]*m", "", shown.replace("\r", "")).split("\n")[:2]
+        assert head.split()[1:] == [
+            "runs",
+            "done",
+            "blocked",
+            "failed",
+            "running",
+            "blockers",
+            "tokens",
+            "cost",
+            "overhead",
+        ]
+        assert (row.split()[1:7], row[-1]) == (["1", "1", "0", "0", "0", "0"], "%")
+
+
+def test_what_nobody_reported_is_told_as_an_estimate(here, run):
+    with (here / "synapse.yaml").open("a") as file:
+        file.write("engines: {mine: {kind: process, command: echo done}}\n")
+    done = run("run", "--agent", "eng-backend", "--engine", "mine", "--json", "Do it")
+    assert (done.code, done.json["usage"]["estimated"], done.json["usage"]["input_tokens"] > 100) == (0, True, True)
+    told = run("ps", "--all").out.split("\n")[1].split()[3]
+    assert told[0] == "~"
+    assert int(told[1:]) == done.json["usage"]["input_tokens"] + done.json["usage"]["output_tokens"]
+    assert f" {told} tokens" in run("tree").out
+    assert run("tail", done.json["run"]).out.count("~") == 3
+    assert run("stats").out.endswith("\n~: nobody reported or could count some of it\n")
+    assert run("stats", "--json").json["all"]["estimated"]
+
+
+def test_a_stop_says_whose_process_is_gone(here, run):
+    line = [sys.executable, "-m", "orchestrator", "run", "--agent", "eng-backend", "--script", "plays:stuck", "Work"]
+    process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    end = time.monotonic() + 20
+    while not run("ps", "--json").json["runs"] and time.monotonic() < end:
+        time.sleep(0.05)
+    process.kill()
+    process.wait(10)
+    done = run("stop", "--all")
+    assert done.out.endswith("; its process is gone: `orchestrator resume` writes its end\n")
+    assert run("resume").code == NOT_DONE
+    assert run("ps", "--all", "--json").json["runs"][0]["state"] == "stopped"
+
+
+def test_a_damaged_folder_hides_no_prompt_and_holds_up_nobody(here, run):
+    id = run("run", "--agent", "eng-backend", "--json", "Do it").json["run"]
+    before, steps = run("replay", id).out, here / "runs" / id / "steps.jsonl"
+    steps.write_text('{"n": 0}\n')
+    assert run("replay", id).out == before
+    done = run("tail", id)
+    assert (done.code, done.err.startswith("orchestrator: a line of steps.jsonl is damaged: ")) == (6, True)
 
 
 def test_a_run_that_is_killed_is_gone_on_with(here, run, tmp_path):

@@ -138,5 +138,5 @@ def test_stop(office, run):
     assert run("stop", "s").code == 5
     assert run("stop").code == 2
     assert run("stop", "r", "--all").code == 2
-    assert run("stop", "--all", "--json").json == {"stopped": ["r"]}
+    assert run("stop", "--all", "--json").json == {"stopped": ["r"], "orphaned": []}
     assert run("stop", "nobody").code == 3
