@@ -83,14 +83,32 @@ def sentence(act: Act) -> str:
 def _wrote(act: Act, given: Mapping[str, Any]) -> str:
     body = f": {act.entry.body.partition(chr(10))[0]}" if act.entry else ""
     weight = "" if given.get("priority", "info") == "info" else f"{given['priority']} "
-    return f"wrote {act.record.id} {weight}{given.get('namespace')}{body}"
+    olds = f" superseding {', '.join(given['replaces'])}" if given.get("replaces") else ""
+    topic = f" on {given['topic']}" if given.get("topic") else ""
+    return f"wrote {act.record.id} {weight}{given.get('namespace')}{topic}{olds}{body}"
 
 
 def _declared(_: Act, given: Mapping[str, Any]) -> str:
-    agent, was = given.get("agent", {}), given.get("was")
-    differing = [key for key in agent if was and was.get(key) != agent[key]]
-    changes = [f"{key} {was.get(key)} -> {agent[key]}" for key in differing] if was else []
+    agent = given.get("agent", {})
+    changes = differing(given.get("was") or {}, agent)
     return f"{given.get('how', 'registered')} {agent.get('id')}" + (f": {'; '.join(changes)}" if changes else "")
+
+
+def differing(was: Mapping[str, Any], agent: Mapping[str, Any]) -> list[str]:
+    """What a declaration says otherwise than the one before it; nothing where there was none."""
+    changed = [key for key in agent if was and was.get(key) != agent[key]]
+    return [f"{key.replace('_', ' ')} {_said(was.get(key))} -> {_said(agent[key])}" for key in changed]
+
+
+def _said(value: object) -> str:
+    """A field of a declaration as a person writes it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_said, value)) or "none"
+    if isinstance(value, dict):
+        return " ".join(map(_said, value.values()))
+    return "none" if value is None else str(value)
 
 
 def _ruled(verb: str) -> Any:

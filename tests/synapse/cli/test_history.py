@@ -63,6 +63,19 @@ def test_audit_has_everything_there_is(wrote, run):
     assert [int(line.split()[0]) for line in lines] == sorted(int(line.split()[0]) for line in lines)
 
 
+def test_audit_of_an_entry_has_what_took_its_place(wrote, run):
+    old = wrote("old")
+    new = wrote("new", "--supersedes", old)
+    lines = run("audit", "--entry", old).out.splitlines()
+    assert len(lines) == 2
+    assert lines[1].endswith(f"eng-backend wrote {new} api/endpoints superseding {old}")
+    assert len(run("audit", "--entry", new).out.splitlines()) == 1
+    low = wrote("low", "--topic", "db")
+    high = wrote("high", "--topic", "db", who="pl-brain")
+    assert run("audit", "--entry", low).out.splitlines()[1].endswith(f"pl-brain wrote {high} api/endpoints on db")
+    assert f"wrote {high} api/endpoints on db: high" in run("log").out
+
+
 def test_audit_by_agent_entry_and_time(wrote, run):
     first, second = wrote("one"), wrote("two", who="pl-brain")
     run("archive", "--from", "pl-brain", first, "--reason", "old")
