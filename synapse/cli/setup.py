@@ -47,8 +47,14 @@ def register_options(parser: Options) -> None:
 
 
 def register(call: Call) -> None:
-    agent = call.memory.register(agent_of(call.args))
+    from synapse.telling import differing
+
+    declared = agent_of(call.args)
+    was = call.memory.store.agents().get(declared.id)
+    agent = call.memory.register(declared)
     call.show(lambda: fields(agent), lambda: clean(described(agent)))
+    if was and (changes := differing(was._asdict(), agent._asdict())):
+        call.note(clean(f"{agent.id} was declared before; what changed: {'; '.join(changes)}"))
 
 
 def agent_of(args: Any) -> Agent:

@@ -235,7 +235,7 @@ _TABLE = (
         "register",
         "team",
         "setup",
-        "declare an agent, or change its declaration",
+        "declare an agent, or all of it anew",
         "synapse register --id eng-backend --role engineer --department backend \\\n"
         '    --read "api/*,blockers/*" --write "api/*,blockers/*" --notify critical',
     ),

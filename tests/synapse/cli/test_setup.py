@@ -132,3 +132,16 @@ def test_registering_again_changes_the_agent(team, run):
     found = {agent["id"]: agent for agent in json.loads(run("agents", "--json").out)["agents"]}
     assert found["junior"]["authority"] == 61
     assert "authority 40 -> 61" in run("log").out
+
+
+def test_registering_again_tells_what_changed(run):
+    run("init")
+    words = ("--department", "web", "--write", "api/*,ui/*", "--review-required")
+    assert run("register", "eng-web", *words).err == ""
+    assert run("register", "eng-web", *words).err == ""
+    done = run("register", "eng-web", "--department", "web", "--authority", "65")
+    assert done.err == (
+        "eng-web was declared before; what changed: authority 60 -> 65;"
+        " write api/*, ui/* -> projects/*, status/*, blockers/*; review required yes -> no\n"
+    )
+    assert run("register", "eng-web", "--json").err == ""
