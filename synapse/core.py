@@ -269,7 +269,9 @@ class Memory:
                 yield Problem(path, f"cannot be read: {error}")
                 continue
             if agent is None or (sha256(raw) != declared.sha(agent.id) and raw != render_agent(agent).encode()):
-                yield Problem(path, "was edited, and the journal does not know it yet; the next read takes it in")
+                yield Problem(
+                    path, "was edited, and the journal does not know it; the next read takes in what is valid"
+                )
 
 
 def operators_alone(action: str) -> None:
@@ -285,7 +287,7 @@ def init(root: str, *, clock: Callable[[], int] = clocks.now, draw: Callable[[in
     try:
         _make(root)
     except OSError as error:
-        raise StoreError(f"{root} cannot be made a workspace: {error}") from error
+        raise StoreError(f"{root} cannot be made a workspace: {error.strerror or error}") from error
     return open(root, clock=clock, draw=draw)
 
 

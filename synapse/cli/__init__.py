@@ -103,11 +103,17 @@ def _fail(error: Exception, words: Sequence[str], program: Program) -> int:
         import traceback
 
         traceback.print_exception(error)
-    message = str(error) if known else f"this is a bug: {type(error).__name__}: {error}; --debug shows where"
+    message = _said(error) if known else f"this is a bug: {type(error).__name__}: {error}; --debug shows where"
     _complain(error, message, program.name, as_json="--json" in words)
     if isinstance(error, SynapseError):
         return error.exit_code
     return StoreError.exit_code if known else SynapseError.exit_code
+
+
+def _said(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
 
 
 def _complain(error: Exception, message: str, program: str, *, as_json: bool) -> None:

@@ -181,14 +181,14 @@ def _declarations(root: str, memory: Memory) -> Iterator[Finding]:
             problems.append(str(error))
     if not problems:
         yield Finding("agents", "ok", f"{len(list(memory.agents()))} registered")
-    yield from _some("agents", "fail", problems, "these agents can neither read nor write")
+    yield from _some("agents", "fail", problems, "until they are corrected, what was declared before holds")
 
 
 def _authors(root: str, memory: Memory) -> Iterator[Finding]:
     known = {agent.id for agent in memory.agents()} | {"operator", "consolidator"}
     authors = Counter(entry.author for entry in memory.as_agent("operator").read(limit=None))
     strangers = [
-        f"{author} wrote {count} entries and is not registered"
+        f"{author} wrote {count} {'entry' if count == 1 else 'entries'} and is not registered"
         for author, count in authors.most_common()
         if author not in known
     ]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import TextIO
 
@@ -11,7 +13,7 @@ from synapse.cli.call import Call
 from synapse.cli.options import Options, Usage
 from synapse.cli.parse import number
 from synapse.cli.show import clean, fields
-from synapse.errors import Conflict, InvalidEntry
+from synapse.errors import Conflict, InvalidEntry, NotFound
 from synapse.exchange import GENERATIONS, entries_as
 
 
@@ -41,10 +43,11 @@ def export(call: Call) -> None:
         raise Usage("--thread goes with --format synapse-json")
     if place == "-":
         sys.stdout.writelines(call.memory.export(generation))
-    else:
-        count = _tree(call, place) if generation in ("A", "B") else _file(call, place)
-        return call.show({"written": count, "file": place}, clean(f"{count} written to {place}"))
-    return None
+        return None
+    count, last = _tree(call, place) if generation in ("A", "B") else _file(call, place)
+    head = {} if generation else {"head": _head(last)}
+    told = f"{count} written to {place}" + "".join(f", head {value}" for value in head.values())
+    return call.show({"written": count, "file": place, **head}, clean(told))
 
 
 def _old_file(call: Call, place: str) -> None:
@@ -73,12 +76,34 @@ def import_(call: Call) -> None:
         told = snapshots.restore(call.memory, call.args.file)
         shown = f"{told.records} records restored: the workspace is as it was at {told.at}"
         return call.show(lambda: fields(told), lambda: clean(shown))
-    with _input(call.args.file) as lines:
+    count, last = _taken_in(call, call.args.file)
+    head = _head(last)
+    return call.show({"records": count, "head": head}, f"{count} records imported, head {head}")
+
+
+def _taken_in(call: Call, place: str) -> tuple[int, str]:
+    """How many records came from a file, and the line of the last of them."""
+    last = [""]
+    with _input(place) as lines:
         try:
-            count = call.memory.import_(lines)
+            return call.memory.import_(_watched(lines, last)), last[0]
         except UnicodeDecodeError as error:
-            raise InvalidEntry(f"{call.args.file} is no export: it is not UTF-8") from error
-    return call.show(lambda: {"records": count}, lambda: f"{count} records imported")
+            raise InvalidEntry(f"{place} is no export: it is not UTF-8") from error
+
+
+def _watched(lines: Iterable[str], last: list[str]) -> Iterator[str]:
+    """The lines, of which the last that says anything is kept."""
+    for line in lines:
+        last[0] = line if line.strip() else last[0]
+        yield line
+
+
+def _head(line: str) -> str:
+    """What the log ends with whose last line this is. A copy that was cut off ends with another."""
+    if not line:
+        return ""
+    record = json.loads(line)
+    return f"{record['seq']}:{record['chain']}"
 
 
 def backup_options(parser: Options) -> None:
@@ -98,9 +123,10 @@ def backup(call: Call) -> None:
     call.show(lambda: fields(told), lambda: clean(f"{told.path}: {told.records} records, head {told.head}"))
 
 
-def _file(call: Call, place: str) -> int:
-    """Never over something that is there: the file may be the only copy. A failed export leaves none."""
-    count = 0
+def _file(call: Call, place: str) -> tuple[int, str]:
+    """How many lines went out, and the last of them. Never over something that is there: the file may be the only
+    copy. A failed export leaves none."""
+    count, line = 0, ""
     if os.path.lexists(place):
         raise Conflict(f"{place} is there already; name another file, or remove it", file=place)
     with open(place, "x", encoding="utf-8", newline="\n") as file:
@@ -113,20 +139,25 @@ def _file(call: Call, place: str) -> int:
         except BaseException:
             os.unlink(place)
             raise
-    return count
+    return count, line
 
 
-def _tree(call: Call, place: str) -> int:
+def _tree(call: Call, place: str) -> tuple[int, str]:
     os.mkdir(place)
-    count = 0
+    count, text = 0, ""
     for path, text in entries_as(call.memory.store, call.args.as_generation):
         count += 1
         target = os.path.join(place, path)
         os.makedirs(os.path.dirname(target), exist_ok=True)
         with open(target, "x", encoding="utf-8", newline="\n") as file:
             file.write(text)
-    return count
+    return count, text
 
 
 def _input(place: str) -> AbstractContextManager[TextIO]:
-    return nullcontext(sys.stdin) if place == "-" else open(place, encoding="utf-8", newline="\n")
+    if place == "-":
+        return nullcontext(sys.stdin)
+    try:
+        return open(place, encoding="utf-8", newline="\n")
+    except FileNotFoundError as error:
+        raise NotFound(f"there is no file {place}", file=place) from error

@@ -93,7 +93,14 @@ def many(values: Sequence[str] | None) -> list[str] | None:
 def number(text: str) -> int:
     """A whole number that is not negative."""
     if not text.isascii() or not text.isdigit() or len(text) > 18:
-        raise ValueError(f"{text!r} is not a whole number")
+        raise ValueError(f"{text!r} is not a whole number from 0 on")
+    return int(text)
+
+
+def positive(text: str) -> int:
+    """A whole number above zero."""
+    if not number(text):
+        raise ValueError(f"{text!r} is not a whole number above 0")
     return int(text)
 
 

@@ -28,10 +28,12 @@ class Parser(argparse.ArgumentParser):
 
 
 def parser_of(verb: Verb, options: Options, prog: str | None = None) -> Parser:
+    called = f"{verb.program} {verb.name}"
+    example = verb.example.replace(called, prog or called).replace("\n", "\n  ")
     parser = Parser(
-        prog=prog or f"{verb.program} {verb.name}",
+        prog=prog or called,
         description=f"{verb.summary[0].upper()}{verb.summary[1:]}.",
-        epilog="example:\n  " + verb.example.replace("\n", "\n  "),
+        epilog=f"example:\n  {example}",
         formatter_class=Lines,
         allow_abbrev=False,
     )

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 from synapse.cli.call import Call
 from synapse.cli.options import Options, Usage
-from synapse.cli.parse import many, number
+from synapse.cli.parse import many, number, positive
 from synapse.cli.show import INDENT, WIDTH, clean, columns, fields, header, listing
 from synapse.clock import seconds
 from synapse.entry import NEVER
@@ -27,7 +27,7 @@ def read_options(parser: Options) -> None:
     add("--namespace", metavar="GLOB", help="api/endpoints, or api/* for all below")
     add("--author", "--from", metavar="AGENT", help="only what this agent wrote")
     add("--tag", metavar="TAG", help="only what carries this tag")
-    add("--limit", type=number, default=50, metavar="N", help="at most so many; 0: all; else 50")
+    add("--limit", type=number, default=50, metavar="N", help="at most so many; 0: all; else 50 (synapse-read: all)")
     add("--archived", action="store_true", help="only what is archived")
     add("--mark", action="store_true", help="count what is printed as shown to the agent")
     add("--markdown", action="store_true", help="print the entries' own text, one after the other")
@@ -119,7 +119,7 @@ def search_options(parser: Options) -> None:
     add("--since", metavar="WHEN", help="24h, 7d, 2026-02-01, 'last tuesday'")
     add("--until", metavar="WHEN", help="up to the end of that: yesterday, 2026-02")
     add("--when", metavar="WHEN", help="within that: 'last week', 'monday to yesterday'")
-    add("--limit", type=number, default=10, metavar="N", help="at most so many; else 10")
+    add("--limit", type=positive, default=10, metavar="N", help="at most so many; else 10")
     add("--archived", action="store_true", help="among what is archived, instead")
     add("--mode", choices=("words", "meaning", "both"), help="how; else both where an embedder is set, else words")
 

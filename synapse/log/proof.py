@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator
 from functools import partial
 
 from synapse.digest import sha256
+from synapse.errors import InvalidQuery
 from synapse.log.journal import GENESIS, Journal, decode, link, split
 from synapse.log.mirror import Mirror, block, pages, path_of
 from synapse.log.settle import live_path, page_path
@@ -15,6 +17,7 @@ from synapse.page import Problem, Report
 from synapse.records import Record, filings
 
 _PLACE = ("namespace", "staged", "kind", "more")  # what says where an entry's file stands
+_HEAD = re.compile("[0-9]+:[0-9a-f]{64}")
 _dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
@@ -34,6 +37,8 @@ class Proof:
 
     def run(self, head: str | None = None) -> Report:
         """Everything that is wrong, the first bad record first. `head` is what an earlier report ended with."""
+        if head and not _HEAD.fullmatch(head):
+            raise InvalidQuery(f"head {head!r} is none: it is the number and the hash that `verify` ends with, N:HASH")
         heads = {head} - {f"0:{GENESIS}"} if head else set()
         for number, raw in enumerate(self._lines(), 1):
             self._line(number, raw)

@@ -114,7 +114,7 @@ def test_strangers_and_what_was_put_aside_are_told(team, run):
     time.sleep(0.3)  # a file is taken in once it has not changed for a while
     run("read")
     found = findings(run)
-    assert ("authors", "warn", "stranger wrote 1 entries and is not registered") in found
+    assert ("authors", "warn", "stranger wrote 1 entry and is not registered") in found
     aside = [detail for check, _, detail in found if check == "quarantine"]
     assert aside[0].startswith("entries/api/two.md: ")
 

@@ -63,7 +63,7 @@ def test_every_error_has_its_exit_code(kind, run, monkeypatch):
     ("error", "code", "told"),
     [
         (OSError(28, "No space left on device"), 6, "No space left on device"),
-        (PermissionError(13, "Permission denied", "/x"), 6, "Permission denied: '/x'"),
+        (PermissionError(13, "Permission denied", "/x"), 6, "/x: Permission denied"),
         (ValueError("what?"), 1, "this is a bug: ValueError: what?; --debug shows where"),
         (RecursionError("too deep"), 1, "RecursionError"),
         (KeyboardInterrupt(), 130, ""),
@@ -142,6 +142,23 @@ def test_synapse_write_and_register(team, run, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["synapse-write", "--nonsense"])
     assert main_write() == 2
     assert "`synapse-write --help`" in capsys.readouterr().err
+
+
+def test_the_specification_s_commands_show_themselves_in_their_help(run):
+    for name in ("write", "read", "view", "register"):
+        shown = run(name, "--help", prog=f"synapse-{name}").out
+        assert f"\n  synapse-{name} " in shown
+        assert f"\n  synapse {name} " not in shown
+        assert f"\n  synapse {name} " in run(name, "--help").out
+    assert "synapse-read: all" in " ".join(run("read", "--help").out.split())
+
+
+def test_an_error_of_the_system_names_the_file_and_no_number(wrote, run, tmp_path):
+    wrote()
+    done = run("export", tmp_path / "none" / "out.jsonl")
+    assert (done.code, done.err) == (6, f"synapse: {tmp_path}/none/out.jsonl: No such file or directory\n")
+    (tmp_path / "file").touch()
+    assert run("init", tmp_path / "file").err.endswith("/file cannot be made a workspace: Not a directory\n")
 
 
 def test_main_takes_the_words_of_the_process(monkeypatch, capsys):

@@ -7,11 +7,12 @@ def test_export_and_import_keep_everything(wrote, run, tmp_path):
     run("archive", "--from", "eng-backend", ids[2])
     done = run("export", tmp_path / "out.jsonl")
     assert done.code == 0
-    assert done.out == f"8 written to {tmp_path}/out.jsonl\n"
+    head = json.loads(run("verify", "--json").out)["head"]
+    assert done.out == f"8 written to {tmp_path}/out.jsonl, head {head}\n"
     digest = json.loads(run("rebuild", "--json").out)["digest"]
     run("init", tmp_path / "copy")
     done = run("import", "--root", tmp_path / "copy", tmp_path / "out.jsonl")
-    assert (done.code, done.out) == (0, "8 records imported\n")
+    assert (done.code, done.out) == (0, f"8 records imported, head {head}\n")
     assert json.loads(run("rebuild", "--root", tmp_path / "copy", "--json").out)["digest"] == digest
     assert run("verify", "--root", tmp_path / "copy").code == 0
 
@@ -23,8 +24,27 @@ def test_export_to_standard_output_is_json_lines(wrote, shell, run, tmp_path):
     assert len([json.loads(line) for line in done.out.splitlines()]) == 5
     run("init", tmp_path / "copy")
     taken = shell("import", "-", "--root", tmp_path / "copy", "--json", stdin=done.out)
-    assert json.loads(taken.out) == {"records": 5}
+    assert json.loads(taken.out) == {"records": 5, "head": json.loads(run("verify", "--json").out)["head"]}
     assert "привет" in run("read", "--root", tmp_path / "copy").out
+
+
+def test_the_head_tells_an_export_whose_end_is_missing(wrote, run, tmp_path):
+    wrote()
+    whole, cut = tmp_path / "whole.jsonl", tmp_path / "cut.jsonl"
+    head = json.loads(run("export", "--json", whole).out)["head"]
+    cut.write_text("".join(whole.read_text(encoding="utf-8").splitlines(keepends=True)[:-1]), encoding="utf-8")
+    run("init", tmp_path / "copy")
+    done = run("import", "--root", tmp_path / "copy", cut)
+    assert done.out.startswith("4 records imported, head 4:")
+    assert run("verify", "--root", tmp_path / "copy", "--head", head).code == 6
+
+
+def test_an_empty_export_is_imported_as_nothing(run, tmp_path):
+    run("init", tmp_path / "copy")
+    (tmp_path / "empty.jsonl").touch()
+    assert run("import", "--root", tmp_path / "copy", tmp_path / "empty.jsonl").code == 0
+    done = run("import", "--root", tmp_path / "copy", tmp_path / "none.jsonl")
+    assert (done.code, done.err) == (3, f"synapse: there is no file {tmp_path}/none.jsonl\n")
 
 
 def test_an_export_never_replaces_a_file(wrote, run, tmp_path):
@@ -39,7 +59,7 @@ def test_what_is_no_export_is_refused(team, run, tmp_path):
     (tmp_path / "junk").write_text('{"hello": "world"}\n')
     run("init", tmp_path / "copy")
     assert run("import", "--root", tmp_path / "copy", tmp_path / "junk").code == 2
-    assert run("import", "--root", tmp_path / "copy", tmp_path / "missing").code == 6
+    assert run("import", "--root", tmp_path / "copy", tmp_path / "missing").code == 3
     run("export", tmp_path / "out")
     assert run("import", tmp_path / "out").code == 5
 

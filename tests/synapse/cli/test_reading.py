@@ -113,6 +113,14 @@ def test_what_an_agent_may_not_see_is_not_there(wrote, run):
     assert run("read", secret, "--agent", "pl-brain").code == 0
 
 
+def test_a_search_for_nothing_is_none(wrote, run):
+    wrote()
+    done = run("search", "--limit", "0", "users")
+    assert (done.code, done.out) == (2, "")
+    assert "'0' is not a whole number above 0" in done.err
+    assert "1 found" in run("search", "--limit", "1", "users").out
+
+
 def test_an_unknown_agent_is_told_how_to_register(team, run):
     done = run("read", "--agent", "nobody")
     assert done.code == 3

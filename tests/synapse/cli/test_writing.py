@@ -102,6 +102,14 @@ def test_a_staged_entry_says_that_it_waits(team, run):
     assert json.loads(run("write", "--from", "junior", "--namespace", "status/x", "--json", "?").out)["staged"] is True
 
 
+@pytest.mark.parametrize("whom", ["", " ", ","])
+def test_an_empty_addressee_is_not_everybody(team, run, whom):
+    words = ("write", "--from", "eng-backend", "--namespace", "api/x", "--to", whom, "for the one in $WHOM")
+    done = run(*words)
+    assert (done.code, done.err) == (2, "synapse: --to is empty; say whom, or leave it out for all\n")
+    assert "0 of 0 visible" in run("read").out
+
+
 def test_losing_to_a_higher_authority_is_said(team, run, wrote):
     winner = wrote("the lead's word", "--topic", "users", who="pl-brain")
     done = run("write", "--from", "eng-backend", "--namespace", "api/endpoints", "--topic", "users", "mine")
