@@ -64,8 +64,8 @@ class Sheet:
 
     def _counted(self, place: int, message: Message) -> tuple[Message, list[Segment], list[Segment]]:
         if place >= len(self._messages) or self._messages[place][0] is not message:
-            new, later = (_merged(_message(message, first, self._count)) for first in (True, False))
-            self._messages[place:] = [(message, new, later)]
+            new = _merged(_message(message, self._count))
+            self._messages[place:] = [(message, new, [segment._replace(first=False) for segment in new])]
         return self._messages[place]
 
 
@@ -90,10 +90,10 @@ def _schema_label(name: str) -> str:
     return "tool_schema" if name in TOOL_LABELS else "task"
 
 
-def _message(message: Message, first: bool, count: Count) -> list[Segment]:
+def _message(message: Message, count: Count) -> list[Segment]:
     """An earlier reply is history, but for what planned; it was counted as new when it was given."""
     if message.role != "assistant":
-        return [Segment(message.label, count(message.text), first)]
+        return [Segment(message.label, count(message.text))]
     label = message.label if message.label == "plan" else "history"
     return [Segment(label, count(message.text), False), *(_call(call, False, count) for call in message.calls)]
 

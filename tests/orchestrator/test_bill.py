@@ -51,7 +51,7 @@ def test_a_sheet_counts_each_message_once_and_says_the_same():
         assert sheet.sent(request, n and len(messages) - 2) == bill.sent(request, n and len(messages) - 2, len)
         messages = (*messages, each, Message("tool", f"found {n}", "capsule", answers="a"))
     texts = [text for text in asked if text != REQUEST.system]
-    assert len(texts) == len(REQUEST.tools) + 2 * (len(REQUEST.messages) + 3 * 3), "each as new, and as sent before"
+    assert len(texts) == len(REQUEST.tools) + len(REQUEST.messages) + 3 * 3, "each once"
     other = REQUEST._replace(messages=(*messages[:3], Message("user", "no, do this", "task")), tools=REQUEST.tools[:1])
     assert sheet.sent(other, 2) == bill.sent(other, 2, len), "counted anew from where it differs"
 
