@@ -738,7 +738,7 @@ UNGATED = {
     "acts": "for audit, the operator's; `log` asks the seat for each entry",
     "staged": "asked of the seat one by one",
     **dict.fromkeys(
-        "idle outdone lapsed comparable mergeable brought_back filings_of weights of_night nights written_since"
+        "idle outdone lapsed comparable mergeable brought_back filings_of weights of_night nights written_since told"
         " in_dispute_now sized long received busy lived superseded critical_acts citing critical seen_by"
         " reviews".split(),
         "for consolidation, the operator's",

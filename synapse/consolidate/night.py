@@ -13,7 +13,7 @@ from synapse.clock import seconds
 from synapse.consolidate import leader, metrics, pages
 from synapse.consolidate.acts import Act
 from synapse.consolidate.carry import Done, carry
-from synapse.consolidate.plan import PHASES, plan, unended
+from synapse.consolidate.plan import PHASES, State, plan, unended
 from synapse.consolidate.room import TOLD
 from synapse.consolidate.room import remarks as remarked
 from synapse.consolidate.standing import review
@@ -147,7 +147,8 @@ def _run(
 ) -> Night:
     name = f"{right.date}T{seconds(now)[11:19]}" if right.by_hand else right.date
     store, floor, done = mem.store, looked_until(mem.store), list[Done]()
-    todo = plan(outworn(store, now, floor), now, store.settings, set(phases) - {"enforce"})
+    portions = outworn(store, now, floor)
+    todo = plan(next(portions), now, store.settings, set(phases) - {"enforce"})
     query, before = store.index.query, unfiled.weights(store.index.query, now)
     written, looked = unfiled.written_since(query, floor, CONSOLIDATOR), todo.cursor
     remarks, resumed = tuple[str, ...](), right.phase is not None
@@ -160,10 +161,8 @@ def _run(
                 todo = plan(crowded(store, now, floor), now, store.settings, (phase,))
                 remarks = todo.remarks
             acts = todo.phase(phase)
-            done += _carried(store, acts, name, right, on_act)
-            while unended(acts):
-                acts = plan(outworn(store, now, floor), now, store.settings, (phase,)).phase(phase)
-                done += _carried(store, acts, name, right, on_act)
+            for some in _merges(store, acts, portions, now, floor) if phase == "merge" else (acts,):
+                done += _carried(store, some, name, right, on_act)
         if phase == "changelog" and phase in phases and (written or done or resumed):
             pages.write(mem, right.date, name, floor, now, right.fence)
     told: dict[str, object] = {"acts": len(done)}
@@ -178,6 +177,20 @@ def _run(
         told |= metrics.measured(before, after, done, written, disputed)
     finish(mem, right, **told)
     return Night(name, True, tuple(done))
+
+
+def _merges(
+    store: Store, acts: Sequence[Act], portions: Iterable[State], now: int, floor: int
+) -> Iterator[Sequence[Act]]:
+    """What there is to merge: these acts, then those for the portions of the memory that come after. All of it again as
+    long as some may be left that say the same."""
+    yield acts
+    made = [*acts]
+    for state in portions:
+        yield (acts := plan(state, now, store.settings, ("merge",)).acts)
+        made += acts
+    if unended(made):
+        yield from _merges(store, (), outworn(store, now, floor), now, floor)
 
 
 def _carried(store: Store, acts: Sequence[Act], night: str, right: Claim, on_act: OnAct) -> Iterator[Done]:

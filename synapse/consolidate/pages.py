@@ -6,6 +6,7 @@ All of it is derived: pages and views are written anew, the entry is written onc
 from __future__ import annotations
 
 from collections import Counter
+from itertools import groupby
 
 from synapse.authority import admit
 from synapse.block import escaped
@@ -22,6 +23,7 @@ from synapse.workspace import CONSOLIDATOR, OPERATOR, Agent
 
 if TYPE_CHECKING:
     from synapse.core import Memory
+    from synapse.entry import Entry
     from synapse.records import Record
     from synapse.store import Store
 
@@ -61,12 +63,9 @@ def write_days(store: Store, floor: int, now: int) -> None:
     """A page for each day since the last night. Only what everybody may read is on it in words."""
     assert isinstance(store.log, FilesLog)
     since = max(store.log.at(floor).at if floor else 0, now - DAYS * _DAY) // _DAY * _DAY
-    pages: dict[str, list[Act]] = {}
-    for record in reversed(store.index.query.acts(None, None, since, None)):
-        if record.kind in TOLD:
-            pages.setdefault(day(record.at), []).append(_act(store, record, now))
-    for date, acts in pages.items():
-        _place(store, f"changelog/{date}.md", f"# {date}\n\n{days(acts, _item)}\n")
+    acts = (_act(store, record, entry, now) for record, entry in unfiled.told(store.index.query, since))
+    for date, found in groupby((act for act in acts if act.record.kind in TOLD), key=lambda act: day(act.record.at)):
+        _place(store, f"changelog/{date}.md", f"# {date}\n\n{days(found, _item)}\n")
 
 
 def write_views(mem: Memory) -> None:
@@ -79,9 +78,10 @@ def write_views(mem: Memory) -> None:
         _place(mem.store, f"views/{name}.md", operator.briefing(department=name).markdown())
 
 
-def _act(store: Store, record: Record, now: int) -> Act:
-    """With the words of the entry, where it was said to all."""
-    entry = store.index.entry(ids_of(record)[0], now) if record.kind == "entry" else None
+def _act(store: Store, record: Record, entry: Entry | None, now: int) -> Act:
+    """With the words of the entry, where it was said to all; one that was staged is looked up."""
+    if entry is None and record.kind == "entry":
+        entry = store.index.entry(ids_of(record)[0], now)
     return Act(record, entry if entry and entry.addressees == ("all",) else None)
 
 

@@ -33,12 +33,12 @@ class State(NamedTuple):
     """What a plan is made from: the memory at one moment, as far as a night may have to do with it."""
 
     cursor: int = 0
-    live: Sequence[Entry] = ()
+    live: Sequence[Sequence[Entry]] = ()  # those that may say the same, together
+    half: Sequence[tuple[str, str]] = ()  # sources of merged entries that are not filed away, each with its heir
     outdone: Sequence[Outdone] = ()
     lapsed: Sequence[Lapsed] = ()
     idle: Sequence[str] = ()  # messages of threads in which nobody writes any more
     blockers: Sequence[tuple[Entry, Entry]] = ()  # those that ran out, each with the one that it was first
-    filed: Collection[str] = ()
     spared: Collection[tuple[str, str]] = ()
     agents: Sequence[Agent] = ()
     room: Room = Room()
@@ -84,19 +84,19 @@ def _merge(state: State, now: int) -> Iterator[Act]:
     by_reason = sorted(state.outdone, key=lambda each: each.reason)
     for reason, found in groupby(by_reason, key=lambda each: each.reason):
         yield from filing("merge", reason, [(each.id, each.by) for each in found])
-    begun = [entry for entry in state.live if is_merged(entry)]
-    half = {id: entry for entry in begun for id in entry.derived_from if id not in state.filed}
-    yield from filing("merge", ALIKE, [(id, entry.id) for id, entry in half.items()])
-    busy = {*half, *(entry.id for entry in half.values())}
-    for group in near_duplicates(entry for entry in state.live if entry.id not in busy):
+    yield from filing("merge", ALIKE, state.half)
+    for group in chain(*map(near_duplicates, state.live)):
         if all((entry.id, "merge") not in state.spared for entry in group):
             for alike in portions(group):
                 if len(alike) > 1:
                     yield Act("merge", "merge", tuple(entry.id for entry in alike), ALIKE, made=merged(alike, now))
 
 
-def unended(acts: Iterable[Act]) -> bool:
-    """Whether some of the entries that were made say the same: there were too many for one to name them all."""
+def unended(acts: Collection[Act]) -> bool:
+    """Whether entries may be left that say the same: there were too many for one to name them all, or some had to wait
+    for a merge that was begun."""
+    if any(act.reason == ALIKE and act.made is None for act in acts):
+        return True
     drafts = [act.made.draft for act in acts if act.kind == "merge" and act.made is not None]
     return len({(draft.namespace, gist(draft.body).words) for draft in drafts}) < len(drafts)
 

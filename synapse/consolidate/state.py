@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from synapse import namespace as ns
 from synapse.authority import is_merged
@@ -20,31 +20,60 @@ if TYPE_CHECKING:
     from synapse.store import Store
 
 BLOCKERS = "blockers/*"
+AT_ONCE = 5_000  # entries that are compared at one time: a night may find any number that say the same
 
 
 def gather(store: Store, now: int, floor: int = 0) -> State:
     """What a night at this moment may have to do with. Entries are compared only where something was written after
     `floor`: what an earlier night compared, it compared."""
-    return outworn(store, now, floor)._replace(room=measure(store, now, floor))
+    whole, *others = outworn(store, now, floor)
+    live = [group for state in (whole, *others) for group in state.live]
+    return whole._replace(live=live, room=measure(store, now, floor))
 
 
-def outworn(store: Store, now: int, floor: int = 0) -> State:
-    """What a night may merge and archive."""
+def outworn(store: Store, now: int, floor: int = 0) -> Iterator[State]:
+    """What a night may merge and archive: all of it but the entries that may become one, of which the first states
+    have as many as are to be held at once, and so has each that comes when the ones before were done with."""
     store.fresh()
     query, cursor = store.index.query, store.index.horizon
-    live = tuple(unfiled.comparable(query, now, floor, CONSOLIDATOR, lambda body: gist(body).words))
-    past = unfiled.lapsed(query, now)
-    return State(
+    groups, own = unfiled.comparable(query, now, floor, CONSOLIDATOR, lambda body: gist(body).words)
+    half = dict(_half(store, own, now))
+    busy, past = {*half, *half.values()}, unfiled.lapsed(query, now)
+    portions = _whole(query, groups, busy, now)
+    spared = unfiled.brought_back(query)
+    yield State(
         cursor=cursor,
-        live=live,
+        live=next(portions, ()),
+        half=tuple(half.items()),
         outdone=unfiled.outdone(query, now),
         lapsed=past,
         idle=mailbox.idle(query, now - IDLE),
         blockers=tuple(_blockers(store, past, now)),
-        filed=frozenset(_filed(store, live, now)),
-        spared=unfiled.brought_back(query),
+        spared=spared,
         agents=tuple(map(store.standing, query.declared.values())),
     )
+    for live in portions:
+        yield State(cursor=cursor, live=live, spared=spared)
+
+
+def _whole(query: Query, groups: Iterable[list[int]], busy: Collection[str], now: int) -> Iterator[list[list[Entry]]]:
+    """The groups at these places with their texts, some at a time; without those that are spoken for."""
+    for some in _some(groups):
+        places = [seq for group in some for seq in group]
+        found = {entry.seq: entry for entry in unfiled.entries(query, places, now) if entry.id not in busy}
+        yield [[found[seq] for seq in group if seq in found] for group in some]
+
+
+def _some(groups: Iterable[list[int]]) -> Iterator[list[list[int]]]:
+    some, size = list[list[int]](), 0
+    for group in groups:
+        if some and size + len(group) > AT_ONCE:
+            yield some
+            some, size = [], 0
+        some.append(group)
+        size += len(group)
+    if some:
+        yield some
 
 
 def crowded(store: Store, now: int, floor: int = 0) -> State:
@@ -99,10 +128,9 @@ def _first(store: Store, entry: Entry, now: int) -> Entry:
     return entry
 
 
-def _filed(store: Store, live: Iterable[Entry], now: int) -> Iterator[str]:
-    """The sources of merged entries that are filed away already."""
-    for entry in live:
+def _half(store: Store, places: Sequence[int], now: int) -> Iterator[tuple[str, str]]:
+    """The sources of merged entries that are not filed away, each with what it went into: merges that were begun."""
+    for entry in unfiled.entries(store.index.query, places, now):
         for id in entry.derived_from if is_merged(entry) else ():
-            source = store.index.entry(id, now)
-            if source is None or source.archived:
-                yield id
+            if store.index.whereabouts(id) == "live":
+                yield id, entry.id

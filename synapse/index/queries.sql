@@ -224,6 +224,14 @@ where e.rec = e.seq and (:by is null or w.name = :by) and e.at >= :at
       union select f.hider from fates f join ids i on i.seq = f.seq where i.id = :ref))
 order by 1 desc limit :limit
 
+-- name: told
+select a.seq, a.at, a.kind, a.by, (select t.id from texts t where t.rec = a.seq), a.fields, null from acts a
+where a.seq > :floor and a.at >= :at
+union all
+select e.seq, e.at, 'entry', w.name, t.id, t.head, t.body from entries e not indexed join texts t on t.rec = e.rec
+join authors w on w.aid = e.aid where e.rec = e.seq and e.seq > :floor and e.at >= :at
+order by 1
+
 -- name: act_at
 select at from acts where seq = :seq
 
@@ -489,7 +497,7 @@ select e.seq, t.id, e.prio, n.name from entries e join texts t on t.rec = e.rec 
 where e.archived = 0 and e.expires <= :now and e.hidden < :never order by e.seq
 
 -- name: comparable
-select e.seq, e.rec, e.rev, e.nid, e.prio, e.audience, e.aid in (select aid from authors where name = :own), t.body
+select e.seq, e.nid, e.prio, e.audience, e.aid in (select aid from authors where name = :own), t.body
 from entries e join texts t on t.rec = e.rec
 where (e.nid in (select nid from entries where seq > :floor and archived = 0 and aid not in (select aid from authors where name = :own))
     or e.seq > :floor and e.aid in (select aid from authors where name = :own))

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from synapse import namespace as ns
 from synapse.clock import day
 from synapse.entry import NEVER, SECOND, Entry
+from synapse.index.project import read_entry
 from synapse.index.query import Query
 from synapse.records import Record, filings
 from synapse.typed import NamedTuple
 
 _DAY = 86_400 * SECOND
+_AT_ONCE = 500
 
 
 class Outdone(NamedTuple):
@@ -71,21 +73,28 @@ def lapsed(query: Query, now: int) -> tuple[Lapsed, ...]:
     return tuple(Lapsed(*row) for row in query.db.run("lapsed", {"now": now, "never": NEVER}))
 
 
-def comparable(query: Query, now: int, floor: int, own: str, gist: Callable[[str], object]) -> Iterator[Entry]:
-    """The live entries that may say the same as another, in the namespaces in which anybody but this author wrote
-    after a place in the log; with all of this author's own there, and what it wrote since. Only these are read whole:
-    most are like no other."""
-    alike: dict[object, list[tuple[int, int, int]]] = {}
-    for seq, rec, rev, nid, prio, audience, its, body in query.db.run(
-        "comparable", {"now": now, "floor": floor, "own": own}
-    ):
-        alike.setdefault(hash((nid, prio, audience, gist(body))), []).append((seq, rec, rev))
-        if its:
-            alike.setdefault("own", []).append((seq, rec, rev))
-    rows = sorted({row for group in alike.values() if len(group) > 1 for row in group} | {*alike.get("own", ())})
-    del alike
-    for start in range(0, len(rows), 500):
-        yield from query.load(rows[start : start + 500], now, query.reach(None))
+def comparable(
+    query: Query, now: int, floor: int, own: str, gist: Callable[[str], object]
+) -> tuple[list[list[int]], list[int]]:
+    """The places of the live entries that may say the same, those that may together, in the namespaces in which anybody
+    but this author wrote after a place in the log; and of all of this author's own there, and what it wrote since.
+    No more is kept of an entry than its place, or two numbers: most are like no other."""
+    first, alike, its = dict[int, int](), dict[int, list[int]](), list[int]()
+    for seq, nid, prio, audience, mine, body in query.db.run("comparable", {"now": now, "floor": floor, "own": own}):
+        key = hash((nid, prio, audience, gist(body)))
+        before = first.setdefault(key, seq)
+        if before != seq:
+            alike.setdefault(key, [before]).append(seq)
+        if mine:
+            its.append(seq)
+    return sorted(alike.values()), its
+
+
+def entries(query: Query, places: Sequence[int], now: int) -> Iterator[Entry]:
+    """The entries at these places, some at a time."""
+    for start in range(0, len(places), _AT_ONCE):
+        rows = query.db.run("places", seqs=places[start : start + _AT_ONCE]).fetchall()
+        yield from query.load(rows, now, query.reach(None))
 
 
 def mergeable(query: Query, now: int, floor: int, own: str, limit: int) -> list[Entry]:
@@ -142,6 +151,13 @@ def written_by(query: Query, author: str, floor: int) -> list[Record]:
     """What an agent wrote and did after a place in the log, oldest first."""
     rows = query.db.run("of_night", {"by": author, "floor": floor})
     return [Record(seq, at, kind, by, id, json.loads(fields)) for seq, at, kind, by, id, fields in rows]
+
+
+def told(query: Query, since: int) -> Iterator[tuple[Record, Entry | None]]:
+    """All that was done since this microsecond, oldest first; with the entry where one took effect at once."""
+    for seq, at, kind, by, id, fields, body in query.db.run("told", {"floor": query.ceiling(since), "at": since}):
+        entry = None if body is None else read_entry(id, fields, body, seq, at)
+        yield Record(seq, at, kind, by, id, json.loads(fields)), entry
 
 
 def nights(query: Query) -> list[Record]:

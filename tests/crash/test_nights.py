@@ -12,6 +12,7 @@ import traceback
 import pytest
 
 import synapse
+from synapse import consolidate
 from synapse.consolidate import PHASES, claim, gather, night, plan, undo
 from synapse.consolidate.night import LEASE
 from synapse.digest import sha256
@@ -201,6 +202,11 @@ def test_nights_killed_anywhere_come_to_the_same_end(tmp_path):
 
 def test_nights_that_make_room_come_to_the_same_end(tmp_path):
     assert walk(tmp_path, range(6), crowded) >= 4
+
+
+def test_nights_that_hold_few_entries_at_once_come_to_the_same_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(consolidate.state, "AT_ONCE", 2)
+    assert walk(tmp_path, range(20, 26)) >= 4
 
 
 @pytest.mark.soak

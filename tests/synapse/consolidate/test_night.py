@@ -5,11 +5,15 @@ import pytest
 import synapse
 from synapse.authority import wakes
 from synapse.consolidate import Plan, State, apply, claim, finish, gather, night, plan, reach, run, undo
+from synapse.consolidate import state as states
+from synapse.consolidate.carry import written
 from synapse.consolidate.night import LEASE
+from synapse.consolidate.state import outworn
 from synapse.entry import SECOND
 from synapse.errors import Conflict, InvalidQuery, NotFound
 from synapse.notify import route
-from synapse.workspace import Agent, Settings
+from synapse.records import Pending
+from synapse.workspace import CONSOLIDATOR, Agent, Settings
 
 TODAY = "2026-02-03"
 
@@ -94,6 +98,38 @@ def test_any_number_of_equals_become_one_in_one_night(world):
     assert not night(mem, "2026-02-04", clock()).acts
     undo(mem, TODAY)
     assert {*live(mem)} == {entry.id for entry in sources}
+
+
+def test_a_night_holds_some_entries_at_once_and_comes_to_the_same_end(world, monkeypatch):
+    mem, clock = world
+    for n in range(48):
+        mem.as_agent("ab"[n % 2]).append(f"The build takes {n % 8} min", "api" if n % 16 < 8 else "status/x")
+    now = clock()
+    whole = list(outworn(mem.store, now))
+    monkeypatch.setattr(states, "AT_ONCE", 6)
+    some = list(outworn(mem.store, now))
+    assert [len(each.live) for each in some] == [2] * 8
+    assert [group for each in some for group in each.live] == list(whole[0].live)
+    assert [each.outdone or each.lapsed or each.half for each in some[1:]] == [()] * 7, "said once"
+    planned = {act.ids for act in todo(mem, now).acts}
+    assert len(planned) == 16
+    assert {each.act.ids for each in night(mem, TODAY, now).acts} == planned
+    assert len(live(mem)) == 16
+    assert not night(mem, "2026-02-04", now).acts
+
+
+def test_what_came_beside_a_merge_that_was_begun_is_merged_in_the_same_night(world):
+    """Its leader died before it filed the sources away, and somebody said the same again."""
+    mem, clock = world
+    one, two = (mem.as_agent(name).append("The build takes 5 min", "api") for name in "ab")
+    (act,) = todo(mem, clock()).acts
+    record = mem.store.log.append(Pending("entry", CONSOLIDATOR, {"night": TODAY}, written(mem.store, act.made)))
+    third = mem.as_agent("a").append("The build takes 5 min", "api")
+    night(mem, TODAY, clock())
+    assert filed(mem) == {one.id, two.id, record.id, third.id}
+    (last,) = live(mem).values()
+    assert last.derived_from == (record.id, third.id)
+    assert not night(mem, "2026-02-04", clock()).acts
 
 
 def test_no_head_of_an_entry_is_too_large_for_the_night(world):
