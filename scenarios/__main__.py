@@ -14,12 +14,13 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, TextIO
 
-from scenarios import compare, harness, ledger, replay, report, retrieval, running, verify
+from scenarios import compare, harness, ledger, recorded, replay, report, retrieval, running, verify
 from scenarios.cassette import MODES as CASSETTES
 from scenarios.cassette import BrokenCassette, Cassette
 from scenarios.lint import example, problems
 from scenarios.live import MODELS, Broken, Live, Offer, missing
 from scenarios.reading import BrokenScenario, library, load
+from scenarios.recorded import BrokenData, Where
 from scenarios.report import Report
 from scenarios.running import BROKEN, GOOD, MISSED, SKIPPED, Wanted
 
@@ -28,7 +29,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _arguments().parse_args(argv)
     try:
         code: int = args.act(args)
-    except (BrokenScenario, BrokenCassette, Broken, ledger.BrokenLedger, report.BrokenReport, OSError) as error:
+    except (
+        BrokenScenario,
+        BrokenCassette,
+        Broken,
+        ledger.BrokenLedger,
+        report.BrokenReport,
+        BrokenData,
+        OSError,
+    ) as error:
         print(f"brain-suite: {error}", file=sys.stderr)
         return BROKEN
     except KeyboardInterrupt:
@@ -70,7 +79,7 @@ def _run(args: argparse.Namespace) -> int:
     names = list(library()) if "all" in args.scenario else list(dict.fromkeys(args.scenario))
     arms = args.arms.split(",") if args.arms else None
     cell = dict(_pair(text) for text in args.set)
-    wanted = Wanted(names, arms, args.runs, args.seed, cell, args.grid, args.full)
+    wanted = Wanted(names, arms, args.runs, args.seed, cell, args.grid, args.full, Where(args.traces, args.retrieval))
     if args.live and (why := _not_live(args)):
         print(f"brain-suite: skipped: {why}", file=sys.stderr)
         return SKIPPED
@@ -115,15 +124,19 @@ def _report(args: argparse.Namespace) -> int:
 
 
 def _verify(args: argparse.Namespace) -> int:
-    found = verify.differences(args.report, args.jobs)
-    for line in found:
+    where = Where(args.traces, args.retrieval)
+    found = verify.differences(args.report, args.jobs) + verify.of_recorded(args.report, where)
+    for line in (*found, *verify.unchecked(args.report, where)):
         print(line)
     if found:
-        print(f"brain-suite: {len(found)} differences: the report is not what its ledger says", file=sys.stderr)
+        print(f"brain-suite: {len(found)} differences: the report is not what its data say", file=sys.stderr)
         return MISSED
     table = report.read(args.report)
     figures = sum(map(len, table["metrics"].values()))
     print(f"ok: {figures} figures of {table['run']['runs']} runs follow from the ledger {table['run']['ledger'][:16]}")
+    told = table.get("recorded", {})
+    for part in (each for each in told if each not in recorded.missing(told, where)):
+        print(f"ok: {part} follows from the data {told[part]['data']['sha256'][:16]}")
     return GOOD
 
 
@@ -178,6 +191,7 @@ def _arguments() -> argparse.ArgumentParser:
     _jobs(jobs)
     jobs = verb("verify", _verify, "make every number of a report again from the ledger beside it")
     jobs.add_argument("report", metavar="REPORT", help="report.json, or the folder that it lies in")
+    _recorded(jobs, "where the recorded %s lie now; else where the report says")
     _jobs(jobs)
     both = verb("compare", _compare, "what became worse from one report to another; exit code 1 where anything did")
     both.add_argument("before", metavar="A")
@@ -210,9 +224,15 @@ def _running(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--cassette", metavar="FILE", help="keep every call there, and play what is there")
     about = "replay: ask nobody; new: ask for what is not there; once: there must be none yet; all: ask anew"
     verb.add_argument("--cassette-mode", choices=CASSETTES, default="new", help=about)
+    _recorded(verb, "recorded %s to be measured as well, for the report (L1)")
     verb.add_argument("--quiet", action="store_true", help="do not tell how far it has got")
     verb.add_argument("--out", default="brain-suite", metavar="DIR", help="where to; default: %(default)s")
     _jobs(verb)
+
+
+def _recorded(verb: argparse.ArgumentParser, about: str) -> None:
+    verb.add_argument("--traces", metavar="DIR", help=about % "runs, as `replay` reads them,")
+    verb.add_argument("--retrieval", metavar="FILE", help=about % "conversations, as `retrieval` reads them,")
 
 
 def _jobs(verb: argparse.ArgumentParser) -> None:

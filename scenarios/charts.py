@@ -26,6 +26,7 @@ class Point(NamedTuple):
     lo: float | None = None
     hi: float | None = None
     n: int | None = None
+    name: str = ""  # where it is not its series'
 
 
 class Series(NamedTuple):
@@ -145,18 +146,31 @@ def _line(plane: _Plane, series: Series, frame: Frame) -> Iterator[str]:
 def points(what: str, frame: Frame, series: Sequence[Series]) -> str:
     """One point each, with its name beside it."""
     plane = _Plane(frame, [each.points[0].x for each in series], [each.points[0].y for each in series])
+    return _svg(what, [*plane.axes(), *_beside(plane, frame, series)])
+
+
+def curves(what: str, frame: Frame, series: Sequence[Series], named: Sequence[Series]) -> str:
+    """Lines without names, and single points on and beside them that have some."""
+    every = [point for each in (*series, *named) for point in each.points]
+    plane = _Plane(frame, [point.x for point in every], [point.y for point in every])
     drawn = [*plane.axes()]
+    for each in sorted(series, key=lambda each: each.strong):
+        drawn += [*_line(plane, each, frame)]
+    return _svg(what, [*drawn, *_beside(plane, frame, named)])
+
+
+def _beside(plane: _Plane, frame: Frame, series: Sequence[Series]) -> Iterator[str]:
+    """A point for each, with its name beside it, where nothing else is written."""
     places = [(plane.x(each.points[0].x), plane.y(each.points[0].y)) for each in series]
     taken = [(x - 4, y + 3.5, 8.0) for x, y in places]
     for each in sorted(series, key=lambda each: not each.strong):
         x, y = plane.x(each.points[0].x), plane.y(each.points[0].y)
-        drawn.append(_dot(x, y, each, _told(each.name, each.points[0], frame)))
+        yield _dot(x, y, each, _told(each.name, each.points[0], frame))
         place = _free(x + 7, y + 3.5, len(each.name) * LETTER, taken)
         taken.append((x + 7, place, len(each.name) * LETTER))
         if abs(place - y - 3.5) > LINE:
-            drawn.append(f'<path class="lead" d="M{x:.1f} {y:.1f}L{x + 6:.1f} {place - 3.5:.1f}"/>')
-        drawn.append(_text(x + 7, place, each.name, _named(each), "start", each.colour))
-    return _svg(what, drawn)
+            yield f'<path class="lead" d="M{x:.1f} {y:.1f}L{x + 6:.1f} {place - 3.5:.1f}"/>'
+        yield _text(x + 7, place, each.name, _named(each), "start", each.colour)
 
 
 def _free(x: float, y: float, width: float, taken: Sequence[tuple[float, float, float]]) -> float:
@@ -210,7 +224,7 @@ def _dot(x: float, y: float, series: Series, told: str) -> str:
 def _told(name: str, point: Point, frame: Frame) -> str:
     ends = "" if point.lo is None or point.hi is None else f" [{frame.y_text(point.lo)}, {frame.y_text(point.hi)}]"
     runs = f", n = {point.n}" if point.n else ""
-    return f"{name}: {frame.y_text(point.y)}{ends} at {frame.x_text(point.x)}{runs}"
+    return f"{point.name or name}: {frame.y_text(point.y)}{ends} at {frame.x_text(point.x)}{runs}"
 
 
 def _named(series: Series) -> str:

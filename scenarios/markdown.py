@@ -6,8 +6,19 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from scenarios.findings import Table
 from scenarios.meanings import meaning
+from scenarios.recorded import REPLAY, RETRIEVAL
 from scenarios.report import LEVELS, ONLY_CHANCE, Report
-from scenarios.words import cells, figure, gate, parameters, pays, percent
+from scenarios.words import cells, figure, gate, levels, parameters, pays, percent
+
+REPLAYED = (
+    "Real teams' runs, not played again: what each context policy would have sent, beside sending everything (cost),"
+    " and how much of the names, figures and addresses that a message used, and an earlier one held, would have stood"
+    " in it (availability, the mean over runs). Nothing is said about how a run would have ended."
+)
+RETRIEVED = (
+    "Questions whose evidence is known turn by turn, put to search as an agent would: the share of the evidence among"
+    " the first 5, 10 and 20 hits (R@), in the answer of the tool (capsule), and 1 ÷ the place of the first (mrr)."
+)
 
 # What stands in the table of arms, in this order, where any arm has it.
 COLUMNS = (
@@ -22,8 +33,11 @@ def lines(report: Report) -> Iterator[str]:
     yield from ("# Brain Suite", "", f"**{run['level']}**: {LEVELS[run['level']]}.", "")
     if run["level"] == "L0":
         yield from (ONLY_CHANCE, "")
+    yield from ("## Three levels of evidence", "")
+    yield from grid(("level", "what", "in this report"), levels(report.table))
     for scenario in report.study.scenarios:
         yield from _scenario(report, scenario)
+    yield from _recorded(report.table.get("recorded", {}))
     yield from _warnings(report.table["warnings"])
     yield from ("## What was run", "")
     yield f"{run['runs']} runs, counted in {run['tokenizer']} ({run['counting']}), version {run['version']}"
@@ -90,6 +104,36 @@ def _comparison(each: Table) -> Sequence[str]:
         each["arm"], str(each["n"]), figure("net_saving", each["saving"]), f"{each['p_holm']:.4f}",
         percent(each["success_difference"]), "yes" if each["no_worse"] else "no", ", ".join(each["flips"]) or "no",
     )  # fmt: skip
+
+
+def _recorded(told: Table) -> Iterator[str]:
+    """L1: every policy that was replayed, and what was retrieved."""
+    if REPLAY in told:
+        yield from ("## What recorded runs say (L1)", "", f"{REPLAYED}", "")
+        for kind, found in told[REPLAY]["kinds"].items():
+            yield from (f"### {kind}, {found['runs']} runs", "")
+            yield from grid(("policy", "cost [95 %]", "availability [95 %]", "by the quarter of the run"),
+                            _policies(found, told[REPLAY]["shipped"]))  # fmt: skip
+    if RETRIEVAL in told:
+        found = told[RETRIEVAL]
+        yield from ("## What memory finds in recorded conversations (L1)", "", RETRIEVED, "")
+        yield from grid(("", "questions", *found["figures"]), retrieval_rows(found))
+
+
+def _policies(found: Table, shipped: str) -> Iterator[Sequence[str]]:
+    for name, row in sorted(found["policies"].items(), key=lambda each: each[1]["cost"]["value"]):
+        quarters = ", ".join(map(percent, row["availability_by_quarter"]))
+        yield (f"**{name}**" if name == shipped else name, figure("cost", row["cost"]),
+               figure("availability", row["availability"]), quarters)  # fmt: skip
+
+
+def retrieval_rows(found: Table) -> Iterator[Sequence[str]]:
+    """The figures of retrieval in cells: apart, by kind of question, and all in one workspace."""
+    questions = str(found["questions"])
+    yield "each conversation apart", questions, *(figure(name, each) for name, each in found["figures"].items())
+    for category, row in found["by_category"].items():
+        yield category, str(row["questions"]), *(percent(row[name]) for name in found["figures"])
+    yield "all in one workspace", questions, *(percent(found["one_workspace"][name]) for name in found["figures"])
 
 
 def _warnings(warnings: Sequence[str]) -> Iterator[str]:

@@ -11,11 +11,12 @@ from importlib import resources
 
 from scenarios import pictures, sizes
 from scenarios.findings import Table
-from scenarios.markdown import COLUMNS
+from scenarios.markdown import COLUMNS, REPLAYED, RETRIEVED, retrieval_rows
 from scenarios.meanings import meaning
 from scenarios.pictures import Picture
+from scenarios.recorded import RETRIEVAL
 from scenarios.report import LEVELS, ONLY_CHANCE, Report
-from scenarios.words import amount, cells, figure, parameters, pays, percent
+from scenarios.words import amount, cells, figure, levels, parameters, pays, percent
 
 HEADS = {
     "tokens": "tokens", "net_saving": "saved", "task_success": "done right", "co_memory": "C ÷ W", "co_plan": "P ÷ W",
@@ -24,18 +25,16 @@ HEADS = {
     "view_recall": "recall, view", "context_reduction": "not sent", "stale_after_delivery": "stale",
     "wake_latency": "wake",
 }  # fmt: skip
-HOW = {"L1": "brain-suite replay TRACES", "L2": "brain-suite run ID --live anthropic --max-usd 5"}
 
 
 def html(report: Report) -> str:
     style = (resources.files("scenarios") / "page.css").read_text(encoding="utf-8")
     drawn = list(pictures.of(report))
-    body = "\n".join(
-        part
-        for section in (_top(report), _gates(report), _charts(drawn), _pays(report), _details(report), _sizes(report),
-                        _missed(report), _levels(report), _foot(report))
-        for part in section
+    sections = (
+        _top(report), _gates(report), _charts(drawn), _pays(report), _recorded(report), _details(report),
+        _sizes(report), _missed(report), _levels(report), _foot(report),
     )  # fmt: skip
+    body = "\n".join(part for section in sections for part in section)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -188,6 +187,21 @@ def _pays(report: Report) -> Iterator[str]:
         yield "</ul>"
 
 
+def _recorded(report: Report) -> Iterator[str]:
+    """L1, apart from what was played."""
+    told, drawn = report.table.get("recorded", {}), list(pictures.replayed(report))
+    if drawn:
+        yield f"<h2>What recorded runs say (L1)</h2><p class='soft'>{escape(REPLAYED)}</p><div class='charts'>"
+        yield from map(_figure, drawn)
+        yield "</div>"
+    if RETRIEVAL in told:
+        found = told[RETRIEVAL]
+        yield f"<h2>What memory finds in recorded conversations (L1)</h2><p class='soft'>{escape(RETRIEVED)}</p>"
+        rows = (f"<th scope='row'>{escape(name)}</th>{''.join(f'<td>{escape(each)}</td>' for each in row)}"
+                for name, *row in retrieval_rows(found))  # fmt: skip
+        yield _table(("", "questions", *found["figures"]), (f"<tr>{row}</tr>" for row in rows))
+
+
 # -- Scenarios ---------------------------------------------------------------------------------------------------------
 
 
@@ -286,16 +300,22 @@ def _missed(report: Report) -> Iterator[str]:
 
 def _levels(report: Report) -> Iterator[str]:
     yield "<h2>Three levels of evidence</h2>"
-    here = report.table["run"]["level"]
     rows = []
-    for level, what in LEVELS.items():
-        state = (
-            "<td class='met'>in this report</td>" if level == here else "<td class='unplayed'>not in this report</td>"
+    for level, what, state in levels(report.table):
+        kind = "met" if state.startswith("played") else "unplayed"
+        told = _code(state)
+        about = (
+            f"<th scope='row'>{level}</th><td class='words'>{escape(what)}<small>{escape(LEVELS[level])}</small></td>"
         )
-        how = f"<code>{escape(HOW[level])}</code>" if level in HOW and level != here else ""
-        row = f"<th scope='row'>{level}</th><td class='words'>{escape(what)}</td>{state}<td class='words'>{how}</td>"
-        rows.append(f"<tr>{row}</tr>")
-    yield _table(("level", "<what it is", "", "<how to have it"), rows)
+        rows.append(f"<tr>{about}<td class='words {kind}'>{told}</td></tr>")
+    yield _table(("level", "<what it is", "<in this report"), rows)
+
+
+def _code(text: str) -> str:
+    """Words with commands in back quotes."""
+    return "".join(
+        f"<code>{escape(part)}</code>" if at % 2 else escape(part) for at, part in enumerate(text.split("`"))
+    )
 
 
 def _foot(report: Report) -> Iterator[str]:

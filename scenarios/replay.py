@@ -156,6 +156,7 @@ def condensed(shape: Shape) -> Policy:
 
 
 SHIPPED = Shape()
+EVERYTHING = "everything"
 WINDOWS = (1, 2, 3, 4, 5, 6, 8, 12, 16)
 SHAPES = (
     Shape(1, 400, 150, 0), Shape(1, 800, 300, 0), Shape(2, 800, 300, 0), Shape(2, 1_500, 600, 0), SHIPPED,
@@ -165,7 +166,7 @@ SHAPES = (
 
 
 def policies() -> dict[str, Policy]:
-    found: dict[str, Policy] = {"everything": everything, "own": own, "own and addressed": own_and_addressed}
+    found: dict[str, Policy] = {EVERYTHING: everything, "own": own, "own and addressed": own_and_addressed}
     found |= {f"last {count}": last(count) for count in WINDOWS}
     found["last 1, capsule of 2 kB"] = condensed(Shape(1, 1 << 30, 0, 2_048))
     return found | {_named(shape): condensed(shape) for shape in SHAPES}
@@ -174,6 +175,9 @@ def policies() -> dict[str, Policy]:
 def _named(shape: Shape) -> str:
     name = f"condensed {shape.window}/{shape.output}/{shape.specifics}/{shape.capsule}"
     return f"{name} shipped" if shape == SHIPPED else name
+
+
+SHIPPED_NAME = _named(SHIPPED)
 
 
 # -- scores ----------------------------------------------------------------------------------------
@@ -294,5 +298,5 @@ def table(found: dict[str, Any]) -> Iterator[str]:
             beside = f"{row['cost']:.3f}  {row['availability']:.3f} -> {best}"
             yield f"  quarter {row['quarter']}: {row['window']:8} {beside}"
         yield "\navailable by the quarter of the run:"
-        for name in (_named(SHIPPED), "last 4", "last 5"):
+        for name in (SHIPPED_NAME, "last 4", "last 5"):
             yield f"  {name:32}" + "".join(f" {share:.3f}" for share in rows[name]["availability_by_quarter"])

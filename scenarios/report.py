@@ -1,7 +1,8 @@
 """report.json: what a report holds, made from runs, written, read again. Judges nothing: `findings` does.
 
 `run` is what was run; `thresholds` what the figures had to be; `metrics`, `comparisons`, `verdicts` and `break_even`
-follow from the ledger beside it. report.schema.json says what may stand where.
+follow from the ledger beside it; `recorded` from recorded runs, where such were asked for. report.schema.json says what
+may stand where.
 """
 
 from __future__ import annotations
@@ -66,9 +67,10 @@ def made(
     thresholds: Sequence[Threshold],
     digest: str,
     run: Mapping[str, Any],
+    recorded: Table | None = None,
 ) -> Report:
     """A report of these samples. `scenarios` as `told_of` has them, `digest` that of the ledger's lines, `run` what
-    does not follow from the ledger."""
+    does not follow from the ledger, `recorded` what recorded runs came to."""
     study = Study(samples)
     parts = findings.found(study, thresholds)
     table = {
@@ -78,6 +80,7 @@ def made(
         "thresholds": [each._asdict() for each in thresholds],
         **parts._asdict(),
         "warnings": [*([run["stopped"]] if "stopped" in run else []), *warnings(study, scenarios, parts)],
+        **({"recorded": recorded} if recorded else {}),
     }
     return Report(table, study)
 

@@ -15,10 +15,12 @@ from typing import Any, NamedTuple, TextIO
 from scenarios import harness, ledger, markdown, page, report, samples, table
 from scenarios.batch import Order, played
 from scenarios.course import available, planned
+from scenarios.findings import Table
 from scenarios.harness import counter
-from scenarios.live import Broken, Live, TooDear
+from scenarios.live import MODELS, Broken, Live, TooDear, missing
 from scenarios.progress import Progress
 from scenarios.reading import BrokenScenario, find, load
+from scenarios.recorded import Where, measured
 from scenarios.report import Report
 from scenarios.samples import Sample
 from scenarios.schema import Scenario
@@ -38,6 +40,7 @@ class Wanted(NamedTuple):
     cell: Mapping[str, Any] = {}
     grid: bool = True
     full: bool = False
+    recorded: Where = Where()
 
 
 def play(wanted: Wanted, folder: str, jobs: int, out: TextIO) -> Report:
@@ -51,8 +54,10 @@ def play(wanted: Wanted, folder: str, jobs: int, out: TextIO) -> Report:
             text, name, wanted.arms, wanted.runs, wanted.seed, wanted.cell, grid=wanted.grid, full=wanted.full
         )
     ]
+    recorded = _recorded(wanted, out)
     found, digest = _written(orders, played(orders, jobs), folder, out)
-    return _reported(list(known.values()), wanted, found, digest, about(), folder)
+    run = about() | {"live": not_live(os.environ)}
+    return _reported(list(known.values()), wanted, found, digest, run, folder, recorded)
 
 
 def play_live(wanted: Wanted, live: Live, folder: str, out: TextIO) -> Report:
@@ -63,13 +68,24 @@ def play_live(wanted: Wanted, live: Live, folder: str, out: TextIO) -> Report:
         if "L2" not in each.levels or each.kind != "team":
             raise BrokenScenario(f"{each.id}: is not for real models: its levels are {', '.join(each.levels)}")
     orders = [order for name, each in known.items() for order in _in_blocks(each, name, wanted)]
+    recorded = _recorded(wanted, out)
     found, digest = _written(orders, _asked(orders, known, live), folder, out)
     stopped = f"stopped after {len(found)} of {len(orders)} runs: {live.broken}" if live.broken else ""
     if not found:
         raise Broken(stopped)
     cassette = {"played": live.cassette.hits, "asked": live.cassette.asked}
     run = about() | {"cassette": cassette} | ({"stopped": stopped} if stopped else {})
-    return _reported(list(known.values()), wanted, found, digest, run, folder)
+    return _reported(list(known.values()), wanted, found, digest, run, folder, recorded)
+
+
+def _recorded(wanted: Wanted, out: TextIO) -> Table:
+    """What recorded runs come to, before anything is played: what cannot be read is said at once."""
+    return measured(wanted.recorded, lambda what: print(what, file=out, flush=True))
+
+
+def not_live(env: Mapping[str, str]) -> str:
+    """Why no real model played where none was asked. Never counted as passed."""
+    return "not asked for" if any(missing(engine, env) is None for engine in MODELS) else "skipped: no key"
 
 
 def _in_blocks(scenario: Scenario, name: str, wanted: Wanted) -> Iterator[Order]:
@@ -99,10 +115,11 @@ def _reported(
     digest: str,
     run: Mapping[str, Any],
     folder: str,
+    recorded: Table,
 ) -> Report:
     scenarios = {each.id: report.told_of(each, wanted.arms or each.arms) for each in known}
     thresholds = list(chain.from_iterable(report.thresholds_of(each) for each in known))
-    made = report.made(found, scenarios, thresholds, digest, run)
+    made = report.made(found, scenarios, thresholds, digest, run, recorded)
     leave(made, folder)
     return made
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from scenarios.findings import Table
 from scenarios.report import LEVELS, ONLY_CHANCE, Report
-from scenarios.words import cells, figure, pays
+from scenarios.words import cells, figure, levels, pays
 
 WIDTH = 80
 HEAD = (
@@ -105,6 +105,9 @@ def _closing(report: Report) -> Iterator[str]:
     )
     for warning in report.table["warnings"]:
         yield from wrapped(f"! {warning}")
+    yield from ("", "Three levels of evidence:")
+    for each, what, state in levels(report.table):
+        yield from wrapped(f"  {each} {what:<16} {state}", " " * 22)
 
 
 def wrapped(text: str, indent: str = "  ") -> Sequence[str]:

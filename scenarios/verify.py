@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from scenarios import report, samples
+from scenarios import recorded, report, samples
 from scenarios.findings import Table
 from scenarios.reading import library, load
+from scenarios.recorded import Where
 from scenarios.report import Report
 
-OWN = ("version", "git", "stopped", "cassette")  # of `run`, what does not follow from the ledger
+OWN = ("version", "git", "stopped", "cassette", "live")  # of `run`, what does not follow from the ledger
 PARTS = ("metrics", "comparisons", "verdicts", "break_even", "warnings")
 
 
@@ -24,8 +25,9 @@ def again(path: str, jobs: int = 1) -> tuple[Table, Report]:
     run = {name: value for name, value in table["run"].items() if name in OWN}
     digest = report.digest_of(beside)
     return table, report.made(
-        samples.of_file(beside, jobs), table["scenarios"], report.thresholds_in(table), digest, run
-    )
+        samples.of_file(beside, jobs), table["scenarios"], report.thresholds_in(table), digest, run,
+        table.get("recorded"),
+    )  # fmt: skip
 
 
 def differences(path: str, jobs: int = 1) -> list[str]:
@@ -37,19 +39,35 @@ def differences(path: str, jobs: int = 1) -> list[str]:
     return found + list(_other_thresholds(table, made))
 
 
-def different(where: str, told: Any, is_so: Any) -> Iterator[str]:
+def of_recorded(path: str, where: Where) -> list[str]:
+    """Where a report and the data of recorded runs disagree, as far as these are there."""
+    told = report.read(path).get("recorded", {})
+    return list(different("recorded", told, recorded.again(told, where), "data"))
+
+
+def unchecked(path: str, where: Where) -> list[str]:
+    """What of a report could not be checked, for its data are not there."""
+    told = report.read(path).get("recorded", {})
+    return [
+        f"not checked: {part}: nothing lies at {where.of(part) or told[part]['data']['path']}; "
+        f"say where it is: {recorded.OPTIONS[part]}"
+        for part in recorded.missing(told, where)
+    ]
+
+
+def different(where: str, told: Any, is_so: Any, by: str = "ledger") -> Iterator[str]:
     """Every place in which two trees of plain values differ."""
     if isinstance(told, dict) and isinstance(is_so, dict):
         for name in dict.fromkeys((*told, *is_so)):
             if name not in told or name not in is_so:
-                yield f"{where}.{name}: {'is missing' if name in is_so else 'does not follow from the ledger'}"
+                yield f"{where}.{name}: {'is missing' if name in is_so else f'does not follow from the {by}'}"
             else:
-                yield from different(f"{where}.{name}", told[name], is_so[name])
+                yield from different(f"{where}.{name}", told[name], is_so[name], by)
     elif isinstance(told, list) and isinstance(is_so, list) and len(told) == len(is_so):
         for number, (one, other) in enumerate(zip(told, is_so, strict=True)):
-            yield from different(f"{where}[{number}]", one, other)
+            yield from different(f"{where}[{number}]", one, other, by)
     elif type(told) is not type(is_so) or told != is_so:
-        yield f"{where}: {told!r} in the report, {is_so!r} by the ledger"
+        yield f"{where}: {told!r} in the report, {is_so!r} by the {by}"
 
 
 def _other_thresholds(table: Table, made: Report) -> Iterator[str]:
