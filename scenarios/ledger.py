@@ -52,7 +52,8 @@ answer   id, agent, fact, version, authority (of its author, as the scenario has
          on a fact, each otherwise
 action   run, agent, task, fact, used (version, or null where nothing was used), ok (it was the value of now),
          stale (it was an older one), asserted (a value was used, right or wrong), hop; judged by the environment
-consolidate  night, live_before, live_after, tokens_before, tokens_after, archived, tokens (that it took itself)
+consolidate  night, date (the local one that it is for), live_before, live_after, tokens_before, tokens_after, archived,
+         tokens (that it took itself)
 probe    name, value (number, or mapping of numbers): something measured outside of any agent, as the scenario says
 poison   id (or null), way (null for honest ones), stored, shown (in a prompt), quoted (it stood in a quotation
          wherever it stood), acted (its value was used), legit (it is an honest one), blocked (it was kept out)

@@ -1,35 +1,60 @@
 """A month of a memory, night by night: entries come every day, facts change, things are said twice; and nights file
 away what is outdone, or do not. No agents take part: what is measured is consolidation itself.
+
+Nights go by local dates, by the shipped rule for when one is due: the month crosses a change of the clocks. Once the
+machine is off, and once a night dies in its third phase: who looks next goes on with it, when its lease is over.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from datetime import UTC, date, datetime
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import synapse
+from orchestrator import schedule
 from orchestrator.testing.virtual import VirtualTime
 from scenarios import ledger
 from scenarios.recorder import PRICES, Recorder, declared
 from scenarios.schema import Scenario
 from scenarios.world import Truth, drawn, noise
 from synapse.block import natural
-from synapse.clock import seconds
-from synapse.consolidate import gather, night, plan
-from synapse.entry import Entry
+from synapse.clock import micros
+from synapse.consolidate import PHASES, gather, night, plan
+from synapse.entry import SECOND, Entry
+from synapse.records import filings
 from synapse.tokens import DEFAULT
-from synapse.workspace import CONSOLIDATOR
+from synapse.workspace import CONSOLIDATOR, Settings
 
-DAY, MORNING, NIGHT = 86_400.0, 9 * 3_600.0, 17.5 * 3_600.0  # an entry a morning on; the night 17.5 h after nine
+DAY = 86_400.0
 REGIMES: dict[str, Callable[[int], bool]] = {
     "off": lambda day: False,
     "weekly": lambda day: day % 7 == 0,
     "nightly": lambda day: day != MISSED,
 }
 MISSED = 12  # a night on which the machine was off
+DIED = 14  # a night that dies in its third phase
+THIRD = PHASES[2]
+ASKED_EVERY = 3  # nights after which it is asked for every fact, before and after
 BLOCKED = 3  # the day on which a blocker is reported that nobody resolves
 HITS = 8
+
+
+class Night(NamedTuple):
+    """What came of a night: the local date it was run for, when it was due, how many acts it did; at which phase
+    another went on, where it died; and whether it was run again when it was done."""
+
+    on: date
+    due: int
+    acts: int
+    resumed: str | None
+    again: bool
+
+
+class _Killed(BaseException):
+    """The end of a process, which nothing in it can hinder."""
 
 
 def play(scenario: Scenario, arm: str, seed: int, count: Any) -> list[str]:
@@ -48,6 +73,11 @@ class _Month:
         self.secret = f"x{Random(f'{seed} secret').randrange(16**10):010x}"
         self.blocker = f"y{Random(f'{seed} blocker').randrange(16**10):010x}"
         self.current: dict[str, str] = {}  # fact -> the entry that holds it
+        named = {name: scenario.params[name] for name in ("zone", "defrag") if name in scenario.params}
+        self.due = schedule.plan_of(Settings(other=(("schedule", named),)))
+        self.zone = schedule.zone_of(self.due.zone)
+        self.nights: list[Night] = []
+        self.left = 0  # acts that second nights would have done
 
     def lines(self) -> list[str]:
         scenario = self.scenario
@@ -112,20 +142,55 @@ class _Month:
     # -- a night --
 
     def _night(self, day: int) -> None:
-        self.time.elapsed = (day - 1) * DAY + NIGHT
+        on = self._falls()
         live, tokens = self._live()
         if REGIMES[self.arm](day):
-            before, date = self._answered(), seconds(self.time())[:10]
-            done = night(self.memory, date, self.time())
+            asks = not len(self.nights) % ASKED_EVERY or day in (DIED, self.scenario.params["days"])
+            before = self._answered() if asks else 0
+            done = self._consolidated(on, dies=day == DIED)
+            self.nights.append(done)
             after_live, after_tokens = self._live()
-            store = self.memory.store
-            left = plan(gather(store, self.time()), self.time(), store.settings)
-            self._note("consolidate", night=day, live_before=live, live_after=after_live, tokens_before=tokens,
-                       tokens_after=after_tokens, archived=len(done.acts), tokens=0)  # fmt: skip
-            self._note("probe", name="queries", value={"before": before, "after": self._answered()})
-            self._note("probe", name="second_night", value={"acts": len(left.acts)})
+            self._note("consolidate", night=day, date=on.isoformat(), live_before=live, live_after=after_live,
+                       tokens_before=tokens, tokens_after=after_tokens, archived=done.acts, tokens=0)  # fmt: skip
+            if asks:
+                self._note("probe", name="queries", value={"before": before, "after": self._answered()})
+                store = self.memory.store
+                self.left += len(plan(gather(store, self.time()), self.time(), store.settings).acts)
+                self._note("probe", name="second_night", value={"acts": self.left})
             live, tokens = after_live, after_tokens
         self._note("probe", name="day", value={"day": day, "live": live, "tokens": tokens})
+
+    def _falls(self) -> date:
+        """Night falls: the next local date for which one is due, at the very instant."""
+        assert self.due.defrag is not None
+        on = schedule.following(self.due.defrag, self.zone, self.time())
+        at = schedule.instant(self.due.defrag, on, self.zone)
+        self.time.elapsed = (at - micros(self.scenario.start)) / SECOND
+        return schedule.due(self.due.defrag, self.zone, self.time())
+
+    def _consolidated(self, on: date, *, dies: bool) -> Night:
+        """The night of a date. Where it dies, whoever looks after that goes on with it, once its lease is over; who
+        looks when it is done finds nothing to do."""
+        due, phases, acts = self.time(), list[str](), 0
+
+        def acted(done: int, of: int) -> None:
+            nonlocal acts
+            acts += 1
+            if dies and phases[-1] == THIRD:
+                raise _Killed
+
+        def ran(at: int) -> bool:
+            return night(self.memory, on.isoformat(), at, phases.append, acted).ran
+
+        resumed = None
+        try:
+            ran(due)
+        except _Killed:
+            dies, begun = False, len(phases)
+            while not ran(self.time()):
+                self.time.elapsed += schedule.LOOK_EVERY
+            resumed = phases[begun]
+        return Night(on, due, acts, resumed, again=ran(self.time() + schedule.LOOK_EVERY * SECOND))
 
     def _live(self) -> tuple[int, int]:
         entries = self._entries()
@@ -158,4 +223,28 @@ class _Month:
                    for entry in self.memory.as_agent("operator").read(archived=archived)}  # fmt: skip
         written = [record.id for record in self.memory.store.log.since(0) if record.kind == "entry"]
         self._note("probe", name="reachable", value=sum(id in reached for id in written) / len(written))
+        self._note("probe", name="nights", value=self._kept())
         self._note("finish", elapsed=self.recorder.now(), tasks=0, ok=0, lost_results=0)
+
+    def _kept(self) -> dict[str, int]:
+        """Whether nights were kept to: dates, those begun at their time and those after a gap in it, those that were
+        run again, what was filed away or made more than once, and nights that died and were gone on with."""
+        assert self.due.defrag is not None
+        clocks = [_local(each.due, self.zone) for each in self.nights]
+        on_time = [at.time() == self.due.defrag for at in clocks]
+        records = list(self.memory.store.log.since(0))
+        filed = Counter(id for record in records for id, away in filings(record) if away)
+        made = Counter(tuple(record.fields["derived_from"]) for record in records
+                       if record.by == CONSOLIDATOR and record.fields.get("derived_from"))  # fmt: skip
+        return {
+            "dates": len({at.date() for at in clocks} & {each.on for each in self.nights}),
+            "on_time": sum(on_time),
+            "after_gap": len(on_time) - sum(on_time),
+            "again": sum(each.again for each in self.nights),
+            "twice": sum(number - 1 for number in (filed + made).values()),
+            "gone_on": sum(each.resumed == THIRD for each in self.nights),
+        }
+
+
+def _local(at: int, zone: Any) -> datetime:
+    return datetime.fromtimestamp(at / SECOND, UTC).astimezone(zone)
