@@ -107,7 +107,7 @@ def problem(error: Exception, *, streaming: bool = False) -> EngineError | Dropp
     inner = body.get("error", body) if isinstance(body, dict) else {}
     inner = inner if isinstance(inner, dict) else {"message": inner}
     kinds = {str(inner.get("type")), str(inner.get("code"))}
-    text = f"{type(error).__name__}: {inner.get('message') or error}"
+    text = f"{type(error).__name__}: {inner.get('message') or error}{'' if status or streaming else _where(error)}"
     if (streaming or status in (400, 413, 422)) and _TOO_LONG.search(f"{text} {kinds}".lower()):
         return ContextTooLong(text)
     if streaming:
@@ -115,6 +115,12 @@ def problem(error: Exception, *, streaming: bool = False) -> EngineError | Dropp
     if status is None or status in (408, 409, 429) or status >= 500:
         return Rejected(text) if "insufficient_quota" in kinds else Unavailable(text)
     return Rejected(text)
+
+
+def _where(error: Exception) -> str:
+    """The address that nobody answered at."""
+    url = getattr(getattr(error, "request", None), "url", None)
+    return f" ({url})" if url else ""
 
 
 def call_of(id: str, name: str, arguments: str) -> Call:

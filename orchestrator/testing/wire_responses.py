@@ -128,7 +128,7 @@ def _output(reply: Said, asked: Asked) -> list[dict[str, Any]]:
         summary = [{"type": "summary_text", "text": reply.thought}]
         thought = {"type": "reasoning", "id": f"rs_{reply.id}", "summary": summary}
         items.append({**thought, "encrypted_content": signed(reply.thought)})
-    if reply.text:
+    if reply.text or reply.stop == "refusal":
         part: dict[str, Any] = {"type": "output_text", "text": reply.text, "annotations": [], "logprobs": []}
         if reply.stop == "refusal":
             part = {"type": "refusal", "refusal": reply.text}

@@ -78,7 +78,16 @@ def test_a_server_that_is_not_there_is_unavailable(take, engine):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
-        assert type(take(engine, base_url=url, max_retries=0)) is Unavailable
+        error = take(engine, base_url=url, max_retries=0)
+        assert type(error) is Unavailable
+        assert url in str(error)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_refusal_without_a_word_is_one(server, take, engine):
+    server.script = lambda seen: Move("", calls=(("read", {}),))
+    server.fail(Fault("refusal"))
+    assert (take(engine).stop, len(server.journal)) == ("refusal", 1)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -101,7 +110,8 @@ def test_an_engine_without_model_or_key_says_so(take, engine, monkeypatch):
     for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     if engine == "anthropic":
-        assert type(take(engine, api_key=None)) is Rejected
+        error = take(engine, api_key=None)
+        assert (type(error), "set ANTHROPIC_API_KEY" in str(error)) == (Rejected, True)
     else:
         with pytest.raises(Rejected, match="OPENAI_API_KEY"):
             load(engine)
