@@ -6,16 +6,27 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from scenarios.findings import Table
-from scenarios.report import LEVELS, ONLY_CHANCE, Report
-from scenarios.words import cells, figure, levels, pays
+from scenarios.report import ONLY_CHANCE, Report
+from scenarios.words import cells, figure, levels, pays, together
 
 WIDTH = 80
-HEAD = (
-    f" {'arm':<12}{'n':>3}{'tokens':>10}{'saved [95 %]':>16}{'done':>5}"
-    f"{'C/W':>6}{'P/W':>7}{'sum':>7}{'twice':>6}{'recall':>7}"
+HEADS = (
+    f"{'overhead ÷ work':>67}{'found':>6}{'needed':>7}",
+    f" {'arm':<12}{'n':>3}{'tokens':>8}{'saved [95 %]':>19}{'done':>5}"
+    f"{'memory':>7}{'plans':>6}{'sum':>6}{'twice':>6}{'shown':>7}",
 )
 MEMORY = ("fact_retention", "growth")
-MEMORY_HEAD = f" {'arm':<12}{'n':>3} {'still found':>24}{'tokens a day':>24}"
+MEMORY_HEADS = (f" {'arm':<12}{'n':>3} {'still found':>24}{'tokens a day':>24}",)
+MEANT = (
+    "* the arm that is judged. Saved: tokens beside those of isolated agents, seed by seed, with its 95 % interval."
+    " Done: tasks that came out right. Overhead: tokens that memory takes, and agents that only plan, beside the tokens"
+    " of the work, billed. Found twice: of what was found out, the share that memory held already. Needed shown: of"
+    " what was needed and held, the share that was shown."
+)
+MEMORY_MEANT = (
+    "Still found: queries that are answered after the nights, beside before. Tokens a day: by which all live entries"
+    " grow."
+)
 MARKS = {True: "met", False: "MISSED", None: "not played"}
 
 
@@ -31,17 +42,18 @@ def of_scenario(report: Report, scenario: str) -> Iterator[str]:
     if told["headline"]:
         yield from (*wrapped(f"  {told['headline']}", "  "), "")
     spent = any(each.tally["tokens"] for arm in report.study.arms(scenario) for each in report.study.of(scenario, arm))
-    yield HEAD if spent else MEMORY_HEAD
+    yield from HEADS if spent else MEMORY_HEADS
     for arm in report.study.arms(scenario):
         yield (_row if spent else _memory_row)(report, scenario, arm, "*" if arm == told["gated"] else " ")
     for arm, why in told["missing"].items():
         yield f" {arm:<12}  –  {why}"
-    yield ""
-    for verdict in report.table["verdicts"]:
-        if verdict["scenario"] == scenario:
-            yield _verdict(verdict)
+    verdicts = [each for each in report.table["verdicts"] if each["scenario"] == scenario]
+    if verdicts:
+        yield from ("", f"  {'expected':<42}{'came to [95 %]':>24}{'runs met':>11}")
+    for verdict in verdicts:
+        yield from _verdict(verdict)
     if told["headline"]:
-        yield from _cells([each for each in report.table["verdicts"] if each["scenario"] == scenario])
+        yield from _cells(verdicts)
     for each in report.table["break_even"]:
         if each["scenario"] == scenario:
             yield from wrapped(f"  {pays(each)}", "    ")
@@ -50,17 +62,31 @@ def of_scenario(report: Report, scenario: str) -> Iterator[str]:
 def _row(report: Report, scenario: str, arm: str, mark: str) -> str:
     figures = report.table["metrics"][report.study.key(scenario, report.study.base(scenario), arm)]
 
-    def share(name: str, digits: int = 0) -> str:
-        return f"{figures[name]['value']:.{digits}%}" if name in figures else "–"
+    def share(name: str) -> str:
+        return _share(figures[name]["value"]) if name in figures else "–"
 
     saved = figures.get("net_saving")
     told = "–" if saved is None else f"{saved['value']:.0%} [{saved['lo'] * 100:.0f}, {saved['hi'] * 100:.0f}]"
-    tokens = f"{figures['tokens']['value']:,.0f}" if "tokens" in figures else "–"
+    tokens = thousands(figures["tokens"]["value"]) if "tokens" in figures else "–"
     return (
-        f"{mark}{arm:<12}{len(report.study.of(scenario, arm)):>3}{tokens:>10}{told:>16}{share('task_success'):>5}"
-        f"{share('co_memory', 1):>6}{share('co_plan', 1):>7}{share('co_task', 1):>7}{share('redundancy'):>6}"
-        f"{share('needed_recall'):>7}"
+        f"{mark}{arm:<12}{len(report.study.of(scenario, arm)):>3}{tokens:>8}{told:>19}"
+        f"{_whole(figures, 'task_success'):>5}{share('co_memory'):>7}{share('co_plan'):>6}{share('co_task'):>6}"
+        f"{_whole(figures, 'redundancy'):>6}{_whole(figures, 'needed_recall'):>7}"
     )
+
+
+def _share(value: float) -> str:
+    """A share in at most five signs, up to a hundredfold."""
+    return f"{value:.1%}" if value < 0.9995 else f"{value:.0%}" if value < 99.995 else f"{value:,.0f}x"
+
+
+def _whole(figures: Table, name: str) -> str:
+    return f"{figures[name]['value']:.0%}" if name in figures else "–"
+
+
+def thousands(value: float) -> str:
+    size, unit = (1e6, "M") if value >= 999_500 else (1e3, "k") if value >= 999.5 else (1.0, "")
+    return f"{value / size:.3g}{unit}" if value / size < 999.5 else f"{value / size:,.0f}{unit}"
 
 
 def _memory_row(report: Report, scenario: str, arm: str, mark: str) -> str:
@@ -70,13 +96,15 @@ def _memory_row(report: Report, scenario: str, arm: str, mark: str) -> str:
     return f"{mark}{arm:<12}{len(report.study.of(scenario, arm)):>3} {found}"[:WIDTH]
 
 
-def _verdict(verdict: Table) -> str:
+def _verdict(verdict: Table) -> Iterator[str]:
     told = f"  {MARKS[verdict['met']]:<7} {verdict['gate']}"
     if "value" not in verdict:
-        return f"{told}: {verdict['why']}"[:WIDTH]
-    ends = f"{verdict['value']:.4g} [{verdict['lo']:.4g}, {verdict['hi']:.4g}]"
-    fragile = " fragile" if verdict["fragile"] else ""
-    return f"{told:<38} {ends}, {verdict['runs_met']}/{verdict['n']}{fragile}"
+        yield f"{told}: {verdict['why']}"[:WIDTH]
+        return
+    runs = f"{verdict['runs_met']} of {verdict['n']}"
+    yield f"{told:<44}{figure(verdict['metric'], verdict):>24}{runs:>11}"[:WIDTH]
+    if verdict["fragile"]:
+        yield from wrapped(f"{'':<10}fragile: otherwise at {', '.join(verdict['flips'])}", " " * 12)
 
 
 def _cells(verdicts: Sequence[Table]) -> Iterator[str]:
@@ -93,21 +121,26 @@ def _cells(verdicts: Sequence[Table]) -> Iterator[str]:
 
 
 def _closing(report: Report) -> Iterator[str]:
+    arms = {arm: what for told in report.table["scenarios"].values() for arm, what in told["arms"].items()}
     yield ""
-    yield from wrapped(
-        "* the arm that is judged. Saved: tokens beside the isolated arm, pair by pair. C/W: what memory costs beside"
-        " the work, billed; P/W: what agents take that only coordinate. Twice: of what was found out, what the memory"
-        " held. Recall: of what was needed and held, what was shown."
-    )
-    level = report.table["run"]["level"]
-    yield from wrapped(
-        ONLY_CHANCE if level == "L0" else f"{level}: {LEVELS[level]}: {', '.join(report.table['run']['engines'])}."
-    )
-    for warning in report.table["warnings"]:
+    spent = any(each.tally["tokens"] for group in report.study.cells.values() for each in group)
+    nights = any(each.days for group in report.study.cells.values() for each in group)
+    yield from wrapped(" ".join((MEANT,) * spent + (MEMORY_MEANT,) * nights))
+    yield ""
+    for arm, what in arms.items():
+        yield from wrapped(f"  {arm:<13}{what}", " " * 15)
+    if report.table["warnings"]:
+        yield from ("", "What to know before believing this:")
+    for warning in together(report.table["warnings"]):
         yield from wrapped(f"! {warning}")
+    level = report.table["run"]["level"]
     yield from ("", "Three levels of evidence:")
     for each, what, state in levels(report.table):
         yield from wrapped(f"  {each} {what:<16} {state}", " " * 22)
+    if level == "L0":
+        yield from ("", *wrapped(ONLY_CHANCE))
+    judged = [each["met"] for each in report.table["verdicts"] if each["met"] is not None]
+    yield from ("", f"{sum(judged)} of {len(judged)} thresholds met")
 
 
 def wrapped(text: str, indent: str = "  ") -> Sequence[str]:
