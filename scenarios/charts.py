@@ -12,10 +12,10 @@ from html import escape
 from itertools import pairwise
 from typing import NamedTuple
 
-WIDTH, HEIGHT = 420.0, 270.0
-LEFT, RIGHT, TOP, BOTTOM = 46.0, 92.0, 30.0, 40.0
-LINE = 12.5  # the least distance of two labels
-LETTER = 6.3  # width of a letter, about
+WIDTH, HEIGHT = 390.0, 262.0
+LEFT, RIGHT, TOP, BOTTOM = 48.0, 98.0, 32.0, 44.0
+LINE = 13.0  # the least distance of two labels
+LETTER = 6.8  # width of a letter, about
 
 
 class Point(NamedTuple):
@@ -93,7 +93,7 @@ class _Plane:
             yield f'<line class="{kind}" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
             yield _text(LEFT - 6, y + 3.5, self.frame.y_text(value), "tick", "end")
         for value in self.xs:
-            yield _text(self.x(value), HEIGHT - BOTTOM + 15, self.frame.x_text(value), "tick", "middle")
+            yield _text(self.x(value), HEIGHT - BOTTOM + 17, self.frame.x_text(value), "tick", "middle")
         yield _text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, self.frame.x, "axis", "middle")
         yield _text(0, 11, self.frame.y, "axis", "start")
 
@@ -156,13 +156,26 @@ def curves(what: str, frame: Frame, series: Sequence[Series], named: Sequence[Se
     drawn = [*plane.axes()]
     for each in sorted(series, key=lambda each: each.strong):
         drawn += [*_line(plane, each, frame)]
-    return _svg(what, [*drawn, *_beside(plane, frame, named)])
+    along = [place for each in series for place in _along(plane, each)]
+    return _svg(what, [*drawn, *_beside(plane, frame, named, along)])
 
 
-def _beside(plane: _Plane, frame: Frame, series: Sequence[Series]) -> Iterator[str]:
-    """A point for each, with its name beside it, where nothing else is written."""
+def _along(plane: _Plane, series: Series) -> Iterator[tuple[float, float, float]]:
+    """Where a line runs, as places at which nothing is to be written."""
+    places = [(plane.x(point.x), plane.y(point.y)) for point in series.points]
+    for (x, y), (to_x, to_y) in pairwise(places):
+        steps = math.ceil(max(abs(to_x - x), abs(to_y - y)) / LETTER) or 1
+        for step in range(steps + 1):
+            part = step / steps
+            yield x + (to_x - x) * part, y + (to_y - y) * part + 3.5, 1.0
+
+
+def _beside(
+    plane: _Plane, frame: Frame, series: Sequence[Series], along: Sequence[tuple[float, float, float]] = ()
+) -> Iterator[str]:
+    """A point for each, with its name beside it, where nothing else stands."""
     places = [(plane.x(each.points[0].x), plane.y(each.points[0].y)) for each in series]
-    taken = [(x - 4, y + 3.5, 8.0) for x, y in places]
+    taken = [*along, *((x - 4, y + 3.5, 8.0) for x, y in places)]
     for each in sorted(series, key=lambda each: not each.strong):
         x, y = plane.x(each.points[0].x), plane.y(each.points[0].y)
         yield _dot(x, y, each, _told(each.name, each.points[0], frame))
@@ -194,7 +207,7 @@ class Bar(NamedTuple):
 
 def stacked(what: str, bars: Sequence[Bar], colours: Mapping[str, int], text: Callable[[float], str]) -> str:
     """Bars beside each other's names, from the top down."""
-    step, left, right, top = 24.0, 84.0, 46.0, 6.0
+    step, left, right, top = 24.0, 92.0, 50.0, 6.0
     most = max(sum(value for _, value in bar.parts) for bar in bars) or 1.0
     wide, drawn = WIDTH - left - right, []
     for number, bar in enumerate(bars):

@@ -8,7 +8,7 @@ from scenarios.findings import Table
 from scenarios.meanings import meaning
 from scenarios.recorded import REPLAY, RETRIEVAL
 from scenarios.report import LEVELS, ONLY_CHANCE, Report
-from scenarios.words import cells, figure, gate, levels, parameters, pays, percent
+from scenarios.words import cells, figure, gate, levels, parameters, pays, percent, together
 
 REPLAYED = (
     "Real teams' runs, not played again: what each context policy would have sent, beside sending everything (cost),"
@@ -138,7 +138,7 @@ def retrieval_rows(found: Table) -> Iterator[Sequence[str]]:
 
 def _warnings(warnings: Sequence[str]) -> Iterator[str]:
     if warnings:
-        yield from ("## What to know before believing this", "", *(f"* {each}" for each in warnings), "")
+        yield from ("## What to know before believing this", "", *(f"* {each}" for each in together(warnings)), "")
 
 
 def grid(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:

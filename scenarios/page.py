@@ -5,7 +5,7 @@ What it says stands in the report already; `pictures` decides what is drawn, `pa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from importlib import resources
 
@@ -16,7 +16,7 @@ from scenarios.meanings import meaning
 from scenarios.pictures import Picture
 from scenarios.recorded import RETRIEVAL
 from scenarios.report import LEVELS, ONLY_CHANCE, Report
-from scenarios.words import amount, cells, figure, levels, parameters, pays, percent
+from scenarios.words import amount, cells, figure, levels, parameters, pays, percent, together
 
 HEADS = {
     "tokens": "tokens", "net_saving": "saved", "task_success": "done right", "co_memory": "C ÷ W", "co_plan": "P ÷ W",
@@ -25,13 +25,21 @@ HEADS = {
     "view_recall": "recall, view", "context_reduction": "not sent", "stale_after_delivery": "stale",
     "wake_latency": "wake",
 }  # fmt: skip
+# The columns of `COLUMNS`, as they stand together in a table.
+PARTS: Mapping[str, Sequence[str]] = {
+    "tokens and tasks": ("tokens", "net_saving", "task_success", "usd", "tokens_per_success"),
+    "overhead": ("co_memory", "co_plan", "co_task", "co_total", "co_ref", "co_memory_unique"),
+    "what was known": ("redundancy", "needed_recall", "view_recall", "context_reduction", "fidelity",
+                       "stale_after_delivery", "wake_latency", "fact_retention"),
+}  # fmt: skip
+assert {name for names in PARTS.values() for name in names} == set(COLUMNS)
 
 
 def html(report: Report) -> str:
     style = (resources.files("scenarios") / "page.css").read_text(encoding="utf-8")
     drawn = list(pictures.of(report))
     sections = (
-        _top(report), _gates(report), _charts(drawn), _pays(report), _recorded(report), _details(report),
+        _top(report), _charts(drawn), _pays(report), _gates(report), _recorded(report), _details(report),
         _sizes(report), _missed(report), _levels(report), _foot(report),
     )  # fmt: skip
     body = "\n".join(part for section in sections for part in section)
@@ -114,7 +122,7 @@ def _judged(told: Table, scenario: str, verdicts: Sequence[Table]) -> Iterator[s
     ]
     if rows:
         beyond = sum(not found["met"] for each in verdicts for found in each["cells"].values())
-        yield f"<details><summary>The other {len(rows)} cells of its grid"
+        yield f"<details class='cells'><summary>The other {len(rows)} cells of its grid"
         yield f"<small>{beyond} figures beyond a limit</small></summary>"
         yield "<p class='soft'>By these nothing is judged. ✗: beyond the limit. n: runs.</p>"
         yield _table(("cell", *(each["gate"] for each in verdicts)), rows)
@@ -124,7 +132,7 @@ def _judged(told: Table, scenario: str, verdicts: Sequence[Table]) -> Iterator[s
 def _cell(metric: str, found: Table | None) -> str:
     if found is None:
         return "<td>–</td>"
-    value = f"{escape(amount(metric, found['value']))}{_ends(metric, found)}<small>n {found['n']}</small>"
+    value = f"{escape(amount(metric, found['value']))}<small>{_between(metric, found)} n {found['n']}</small>"
     return f"<td>{value}</td>" if found["met"] else f"<td class=missed>✗ {value}</td>"
 
 
@@ -212,7 +220,7 @@ def _details(report: Report) -> Iterator[str]:
         title = f"{escape(told['title'])}<small>{escape(scenario)}</small>"
         yield f"<details{' open' if number == 0 else ''}><summary>{title}</summary>"
         yield f"<p>{escape(told['shows'])}</p>"
-        yield _arms(report, scenario)
+        yield from _arms(report, scenario)
         yield _beside(report, scenario)
         away = "; ".join(f"{arm}: {why}" for arm, why in told["missing"].items())
         if away:
@@ -220,19 +228,27 @@ def _details(report: Report) -> Iterator[str]:
         yield "</details>"
 
 
-def _arms(report: Report, scenario: str) -> str:
+def _arms(report: Report, scenario: str) -> Iterator[str]:
+    """All arms, in tables that fit a screen, and what their columns mean."""
     arms, base = report.study.arms(scenario), report.study.base(scenario)
     rows = {arm: report.table["metrics"][report.study.key(scenario, base, arm)] for arm in arms}
-    columns = [name for name in COLUMNS if any(name in row for row in rows.values())]
-    gated = report.table["scenarios"][scenario]["gated"]
-    lines = []
-    for arm, row in rows.items():
-        cells = "".join(f"<td>{_value(name, row)}</td>" for name in columns)
-        mark, n = " class='gated'" if arm == gated else "", len(report.study.of(scenario, arm))
-        lines.append(f"<tr{mark}><th scope='row'>{escape(arm)}</th><td>{n}</td>{cells}</tr>")
-    head = ("arm", "n", *(HEADS.get(name, name.replace("_", " ")) for name in columns))
-    meant = "; ".join(f"{HEADS.get(name, name.replace('_', ' '))}: {meaning(name)}" for name in columns)
-    return f"{_table(head, lines)}<p class='soft'><small>{escape(meant)}.</small></p>"
+    gated, meant = report.table["scenarios"][scenario]["gated"], []
+    for title, names in PARTS.items():
+        columns = [name for name in names if any(name in row for row in rows.values())]
+        if columns:
+            lines = [_arm(arm, len(report.study.of(scenario, arm)), rows[arm], columns, arm == gated) for arm in arms]
+            yield _table((title, "n", *map(_head, columns)), lines)
+        meant += [f"<dt>{escape(_head(name))}</dt><dd>{escape(meaning(name))}</dd>" for name in columns]
+    yield f"<details class='meant'><summary>What the columns mean</summary><dl>{''.join(meant)}</dl></details>"
+
+
+def _arm(arm: str, n: int, row: Table, columns: Sequence[str], gated: bool) -> str:
+    cells = "".join(f"<td>{_value(name, row)}</td>" for name in columns)
+    return f"<tr{' class=gated' * gated}><th scope='row'>{escape(arm)}</th><td>{n}</td>{cells}</tr>"
+
+
+def _head(name: str) -> str:
+    return HEADS.get(name, name.replace("_", " "))
 
 
 def _value(name: str, row: Table) -> str:
@@ -242,8 +258,13 @@ def _value(name: str, row: Table) -> str:
 
 
 def _ends(name: str, told: Table) -> str:
+    between = _between(name, told)
+    return f"<small>{between}</small>" if between else ""
+
+
+def _between(name: str, told: Table) -> str:
     lo, hi = amount(name, told["lo"]), amount(name, told["hi"])
-    return f"<small>{escape(lo)} – {escape(hi)}</small>" if lo != hi else ""
+    return f"[{escape(lo)}, {escape(hi)}]" if lo != hi else ""
 
 
 def _beside(report: Report, scenario: str) -> str:
@@ -294,7 +315,7 @@ def _missed(report: Report) -> Iterator[str]:
         held = f"; {each['runs_met']} of {each['n']} runs meet it" if "value" in each else ""
         told = f"{each['scenario']}, {each['arm']}: {each['gate']} {came}{held}"
         yield f"<li class='missed'>{escape(told)}</li>"
-    yield from (f"<li>{escape(each)}</li>" for each in report.table["warnings"])
+    yield from (f"<li>{escape(each)}</li>" for each in together(report.table["warnings"]))
     yield "</ul>"
 
 

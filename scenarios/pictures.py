@@ -68,7 +68,7 @@ def _curve(kind: str, found: Table, shipped: str) -> Picture:
     def points(names: Sequence[str]) -> list[Point]:
         return sorted(_policy(name, rows[name]) for name in names)
 
-    series = [Series("windows", points(windows), 1), Series("condensed", points(condensed), 6, strong=True)]
+    series = [Series("windows", points(windows), 1), Series("condensed", points(condensed), 6)]
     named = [Series(name, points([name]), 0) for name in alone]
     named += [Series(name, points([name]), 1) for name in LABELLED if name in windows]
     named.append(Series("shipped", points([shipped]), 6, strong=True))
@@ -137,19 +137,14 @@ def _by_team(report: Report) -> Picture:
 
 
 def _surface(report: Report) -> Picture:
-    study, title = report.study, "From where on memory pays"
-
-    def others(name: str) -> set[str]:
-        cells = findings.surface(study, name)
-        return {each for cell in cells for each in study.varied(name, cell)} - {"n"}
-
-    name = _first(study, lambda each: len(others(each)) == 1 and study.gated(each) is not None, "redundant_discovery")
+    study, title = report.study, "Net saving over the grid"
+    name = _first(study, lambda each: _other(study, each) is not None, "redundant_discovery")
     if name is None:
         return Picture(title, "", missing="brain-suite run redundant_discovery")
-    (other,), arm = others(name), study.gated(name) or ""
+    other, arm = _other(study, name) or "", study.gated(name) or ""
     cells: dict[tuple[object, int], tuple[Interval, int]] = {}
     default = report.table["scenarios"][name]["params"].get(other)
-    for cell in findings.surface(study, name):
+    for cell in _within(study, name, other):
         pairs = study.pairs(name, arm, ISOLATED, cell)
         if pairs:
             where = dict(pairs[0][0].cell).get(other, default)
@@ -158,9 +153,23 @@ def _surface(report: Report) -> Picture:
     return Picture(title, told, _heat(other, cells))
 
 
+def _within(study: Study, name: str, other: str) -> list[str]:
+    """The cells in which nothing differs but the team and this parameter."""
+    return [cell for cell in findings.surface(study, name) if study.varied(name, cell) <= {"n", other}]
+
+
+def _other(study: Study, name: str) -> str | None:
+    """The parameter that varies with the team, in most of the cells; None where none does."""
+    both = [study.varied(name, cell) for cell in findings.surface(study, name)]
+    named = sorted({each for varied in both if "n" in varied for each in varied - {"n"}})
+    if study.gated(name) is None or not named:
+        return None
+    return max(named, key=lambda each: len(_within(study, name, each)))
+
+
 def _heat(other: str, cells: dict[tuple[object, int], tuple[Interval, int]]) -> str:
     teams = sorted({team for _, team in cells})
-    rows = sorted({where for where, _ in cells}, key=str)
+    rows = sorted({where for where, _ in cells}, key=lambda each: (isinstance(each, str), each))
     head = "".join(f"<th scope='col'>{team}</th>" for team in teams)
     body = ""
     for where in rows:

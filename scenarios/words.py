@@ -7,6 +7,7 @@ from typing import Any
 
 from scenarios.findings import Table
 from scenarios.recorded import REPLAY, RETRIEVAL, to_beat
+from scenarios.schema import PARAMETERS
 
 MARKS = {True: "met", False: "**missed**", None: "not played"}
 # Figures that are no shares: how they are written.
@@ -59,7 +60,20 @@ def cells(verdicts: Iterable[Table]) -> Iterator[tuple[str, int, list[tuple[Tabl
 
 
 def parameters(params: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in params.items())
+    """A scenario's own parameters; how agents read and what things cost is the same everywhere unless it is varied."""
+    own = {name: value for name, value in params.items() if name not in PARAMETERS}
+    return ", ".join(f"{name} {value}" for name, value in (own or params).items())
+
+
+def together(warnings: Iterable[str]) -> Iterator[str]:
+    """Warnings that say the same of several scenarios as one."""
+    about: dict[str, list[str]] = {}
+    for each in warnings:
+        scenario, _, rest = each.partition(": ")
+        about.setdefault(rest or each, []).append(scenario if rest else "")
+    for rest, scenarios in about.items():
+        named = ", ".join(filter(None, scenarios))
+        yield f"{named}: {rest}" if named else rest
 
 
 def levels(table: Table) -> Iterator[tuple[str, str, str]]:

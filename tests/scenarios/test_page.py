@@ -121,7 +121,7 @@ def test_why_it_is_judged_there_and_what_all_other_cells_come_to(whole):
         value = words.amount("net_saving", figures["value"])
         (row,) = re.findall(rf"<tr><th scope='row'><code>{cell}</code></th>(.*?)</tr>", text)
         assert row.startswith(f"<td class=missed>✗ {value}<")
-        assert row.endswith("<small>n 4</small></td>")
+        assert row.endswith(" n 4</small></td>")
         (row,) = [line for line in written.splitlines() if line.startswith(f"| {cell} |")]
         assert f" {value}" in row
         assert row.endswith(", n 4 **!** |")
@@ -213,3 +213,56 @@ def test_markdown_has_whole_tables(whole):
 def test_parts_of_a_prompt_add_up_where_some_runs_lack_one():
     some = [sample("view", seed, 100, **({"tokens.capsule": 40.0} if seed else {})) for seed in range(4)]
     assert reported(some).study.figures("redundant_discovery", "view")["tokens.capsule"].value == 30
+
+
+def test_the_grid_is_drawn_of_the_team_and_one_other_parameter(whole):
+    (drawn,) = [each.drawing for each in pictures.of(whole) if each.title == "Net saving over the grid"]
+    assert re.findall(r"scope='(?:col|row)'>([^<]+)<", drawn) == ["3", "6", "20", "0.0", "0.75"]
+    assert drawn.count("n 4</small>") == 6
+
+
+def test_a_parameter_that_never_varies_with_the_team_is_no_grid_of_it():
+    cells = [(), (("entries", 140),), (("entries", 560),)]
+    alone = [sample(arm, seed, 900, cell, gated=arm == "view")
+             for cell in cells for arm in ("isolated", "view") for seed in (1, 2)]  # fmt: skip
+    (drawn,) = [each for each in pictures.of(reported(alone)) if each.title == "Net saving over the grid"]
+    assert drawn.missing == "brain-suite run redundant_discovery"
+
+
+def test_names_are_not_written_on_the_curves():
+    curve = Series("line", [Point(x / 10, 0.9) for x in range(11)], 1)
+    mark = Series("shipped", [Point(0.3, 0.9)], 6, strong=True)
+    frame = Frame("cost", "there", charts.percent, charts.percent, 0.0, 1.0)
+    svg = charts.curves("it", frame, [curve], [mark])
+    (dot,) = {float(y) for y in re.findall(r'<circle cx="[\d.]+" cy="([\d.]+)"', svg)}
+    (name,) = (float(y) for y in re.findall(r'class="name strong" x="[\d.]+" y="([\d.]+)"', svg))
+    assert abs(name - 3.5 - dot) >= charts.LINE - 0.1
+
+
+@pytest.mark.parametrize(
+    ("tokens", "told"),
+    [(940, "940"), (999.7, "1k"), (9_849, "9.85k"), (775_992, "776k"), (999_700, "1M"), (20_700_000, "20.7M"),
+     (999_600_000, "1,000M"), (2_208_000_000, "2,208M")],
+)  # fmt: skip
+def test_tokens_in_the_table_have_three_digits(tokens, told):
+    assert table.thousands(tokens) == told
+
+
+def test_columns_of_the_table_never_touch():
+    wild = {"co_memory": 31.877, "co_plan": 0.9996, "co_task": 250.0, "redundancy": 1.0, "needed_recall": 1.0}
+    samples = [sample("isolated", seed, 1e7) for seed in (1, 2)]
+    samples += [sample("view_capsule", seed, 3.9e7 + seed * 1e6, gated=True, **wild) for seed in (1, 2)]
+    (row,) = [line for line in table.lines(reported(samples)) if "view_capsule  " in line and "%" in line]
+    assert row.split() == ["view_capsule", "2", "40.5M", "-305%", "[-310,", "-300]", "100%", "3188%", "100%", "250x",
+                           "100%", "100%"]  # fmt: skip
+    assert len(row) <= 80
+
+
+def test_warnings_that_say_the_same_are_told_once():
+    found = ["a: it is fragile: x", "b: it is fragile: x", "stopped", "a: other"]
+    assert list(words.together(found)) == ["a, b: it is fragile: x", "stopped", "a: other"]
+
+
+def test_the_parameters_of_a_scenario_are_its_own():
+    assert words.parameters({"p_read": 1.0, "n": 20, "overlap": 0.75}) == "n 20, overlap 0.75"
+    assert words.parameters({"p_read": 1.0}) == "p_read 1.0"
