@@ -42,7 +42,7 @@ def lines(report: Report) -> Iterator[str]:
     yield from ("## What was run", "")
     yield f"{run['runs']} runs, counted in {run['tokenizer']} ({run['counting']}), version {run['version']}"
     yield f"(commit {run.get('git') or 'unknown'}). Ledger sha256 `{run['ledger']}`; configuration `{run['config']}`."
-    yield "`brain-suite verify` makes every number here again from the ledger."
+    yield "`brain-suite verify` makes every number again from the ledger, and those of recorded runs from their data."
 
 
 def _scenario(report: Report, scenario: str) -> Iterator[str]:

@@ -25,6 +25,7 @@ HEADS = {
     "view_recall": "recall, view", "context_reduction": "not sent", "stale_after_delivery": "stale",
     "wake_latency": "wake",
 }  # fmt: skip
+ABOUT = {"retrieval": "search in recorded conversations: how much of the evidence for a question is found"}
 # The columns of `COLUMNS`, as they stand together in a table.
 PARTS: Mapping[str, Sequence[str]] = {
     "tokens and tasks": ("tokens", "net_saving", "task_success", "usd", "tokens_per_success"),
@@ -58,7 +59,7 @@ def _top(report: Report) -> Iterator[str]:
     yield "<h1>What coordination costs, and what it saves</h1>"
     yield (
         '<p class="lede">Teams of agents at the same tasks, once without a shared memory and once with each way of'
-        " sharing what is known. Every number on this page follows from the ledger that lies beside it.</p>"
+        " sharing what is known. Every number of what was played follows from the ledger that lies beside it.</p>"
     )
     if run["level"] == "L0":
         yield f'<p class="note">{escape(ONLY_CHANCE)}</p>'
@@ -325,9 +326,8 @@ def _levels(report: Report) -> Iterator[str]:
     for level, what, state in levels(report.table):
         kind = "met" if state.startswith("played") else "unplayed"
         told = _code(state)
-        about = (
-            f"<th scope='row'>{level}</th><td class='words'>{escape(what)}<small>{escape(LEVELS[level])}</small></td>"
-        )
+        name = f"{escape(what)}<small>{escape(ABOUT.get(what, LEVELS[level]))}</small>"
+        about = f"<th scope='row'>{level}</th><td class='words'>{name}</td>"
         rows.append(f"<tr>{about}<td class='words {kind}'>{told}</td></tr>")
     yield _table(("level", "<what it is", "<in this report"), rows)
 
@@ -345,4 +345,5 @@ def _foot(report: Report) -> Iterator[str]:
     yield f"<footer><p>Version {escape(run['version'])}, {commit}. Tokens in {escape(run['tokenizer'])}"
     yield f"({escape(run['counting'])}). Ledger <code>{run['ledger']}</code>, configuration"
     yield f"<code>{run['config']}</code>.</p><p>To check: <code>brain-suite verify DIR/report.json</code> makes every"
-    yield "number again from the ledger. The same seeds give the same ledger, to the byte, on any machine.</p></footer>"
+    yield "number again from the ledger, and those of recorded runs from their data. The same seeds give the"
+    yield "same ledger, to the byte, on any machine.</p></footer>"
