@@ -17,6 +17,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from orchestrator.budget import MODES
 from orchestrator.supervisor import Supervisor
 from orchestrator.task import Result, Task
 from synapse import yaml_text
@@ -52,7 +53,9 @@ class Report(NamedTuple):
 
 
 class Team(NamedTuple):
-    """Who works together. Engine and model are the supervisor's business, unless an agent's file names them."""
+    """Who works together. Engine and model are the supervisor's business, unless an agent's file names them.
+    `memory_tools` (auto, always, never) is for a team that models drive: always, where nobody says otherwise, for the
+    lead has to write the plan, and everybody what stops them."""
 
     lead: str
     engineers: tuple[str, ...]
@@ -64,6 +67,7 @@ class Team(NamedTuple):
     view_budget: int | str = VIEW_BUDGET
     max_tokens: int | None = None
     max_usd: float | None = None
+    memory_tools: str | None = None
 
     @classmethod
     def from_yaml(cls, path: str) -> Team:
@@ -98,6 +102,8 @@ class Team(NamedTuple):
 def team_of(fields: Mapping[str, Any], path: str = "team.yaml") -> Team:
     """The team that these fields describe; InvalidEntry lists what is wrong."""
     problems = [f"{name} is not known" for name in fields if name not in Team._fields]
+    if fields.get("memory_tools") not in (None, *MODES):
+        problems.append(f"memory_tools: write one of {', '.join(MODES)}")
     problems += [f"{name} is missing" for name in ("lead", "engineers") if not fields.get(name)]
     engineers = fields.get("engineers") or []
     if not isinstance(engineers, list):
@@ -142,10 +148,13 @@ class _Work:
             text = f"{self.brief}\n\nGive this project to {team.lead}, with all of it. {self._roster()}"
         else:
             text = f"{self.brief}\n\n{self._roster()}"
-        result = await self._do(team.cto or team.lead, text)
+        usual = self.boss.books.memory_tools
+        tools = team.memory_tools or ("always" if usual == "auto" else usual)
+        result = await self._do(team.cto or team.lead, text, memory_tools=tools)
         below = await self.boss.desk(lambda: self.boss.books.runs.all(root=result.run))
         others = [await self.boss.result(run) for run in reversed(below) if run.id != result.run and not run.running]
-        return Report(result.status, result.text, (*others, result))
+        plan = await self.boss.desk(_planned, self.boss.books.memory, team.lead, self.project, result.run)
+        return Report(result.status, result.text, (*others, result), plan)
 
     def _roster(self) -> str:
         team = self.team
@@ -211,16 +220,17 @@ class _Work:
 
     # -- one run ---------------------------------------------------------------------------------------
 
-    async def _do(self, agent: str, text: str, parent: str | None = None, role: str | None = None) -> Result:
-        result = await self._try(agent, text, parent, role)
+    async def _do(self, agent: str, text: str, parent: str | None = None, **about: Any) -> Result:
+        result = await self._try(agent, text, parent, **about)
         self.runs.append(result)
         return result
 
-    async def _try(self, agent: str, text: str, parent: str | None, role: str | None = None) -> Result:
+    async def _try(self, agent: str, text: str, parent: str | None, **about: Any) -> Result:
         """A run, whatever becomes of it: one that may not begin is a result too."""
         team = self.team
-        limits = {"max_tokens": team.max_tokens, "max_usd": team.max_usd} if parent is None else {}
-        task = Task(text, agent, self.project, team.view_budget, role=role, force=self.force, **limits)  # type: ignore[arg-type]
+        if parent is None:
+            about |= {"max_tokens": team.max_tokens, "max_usd": team.max_usd}
+        task = Task(text, agent, self.project, team.view_budget, force=self.force, **about)
         try:
             result = await self.boss.spawn(task, parent=parent)
         except SynapseError as error:
@@ -242,6 +252,13 @@ def _taken_in(memory: Memory, runs: tuple[Result, ...]) -> None:
     if last.entry:
         about = {"agent": OPERATOR, "run": last.run, "epoch": 0, "state": "acked", "ids": [last.entry]}
         memory.store.log.append(Pending("delivery", OPERATOR, about), once=f"told:{last.run}")
+
+
+def _planned(memory: Memory, lead: str, project: str, run: str) -> str | None:
+    """The newest plan that the lead has written as an entry since this run began."""
+    began = memory.store.index.query.run(run) or {"at": 0}
+    found = memory.as_agent(lead).read(namespace=f"projects/{project}", author=lead, since=began["at"])
+    return next((entry.id for entry in found if entry.topic == TOPIC), None)
 
 
 def _plan(memory: Memory, planned: Result, lead: str, project: str) -> tuple[str, str]:

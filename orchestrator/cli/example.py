@@ -35,6 +35,10 @@ script: orchestrator.rehearsal:play
 # Tokens that the memory may take in each prompt; or auto.
 view_budget: 2000
 
+# Tools for the memory, where models do the work: always, for the lead has to write the plan; or auto, where the task is
+# long enough to pay for them; or never.
+memory_tools: always
+
 # For all of it together. Without a price for the model, a limit on money refuses it.
 # max_usd: 2.0
 # max_tokens: 500000

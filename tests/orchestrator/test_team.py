@@ -47,6 +47,7 @@ def test_the_file_of_the_example(team):
         ({"lead": "a", "engineers": "b"}, "engineers: write a list"),
         ({"lead": "a", "engineers": ["b"], "boss": "c"}, "boss is not known"),
         ({"lead": "a", "engineers": ["b"], "models": "m"}, "models: write"),
+        ({"lead": "a", "engineers": ["b"], "memory_tools": "some"}, "memory_tools: write one of auto, always, never"),
     ],
 )
 def test_a_file_that_is_wrong_is_told_what(fields, told):
@@ -194,9 +195,12 @@ def test_a_lead_whose_engine_is_a_model_drives_by_its_own_tools(mem, team):
             assert "Give this project to lead" in task
             return Move("", (("spawn_agent", {"agent": "lead", "task": "All of it"}),))
         if "a project lead" in seen.system and seen.turn == 0:
-            return Move("", (("spawn_agent", {"agent": "eng-backend", "task": "Half of it"}),))
+            plan = {"namespace": "projects/hello", "topic": "plan", "body": "- [eng-backend] Half of it"}
+            work = {"agent": "eng-backend", "task": "Half of it"}
+            return Move("", (("append", plan), ("spawn_agent", work)))
         if "an engineer" not in seen.system and seen.turn == 1:
             return Move("", (("wait", {}),))
+        assert "append" in {tool.name for tool in seen.tools}
         return "It is done."
 
     engine = Scripted(script)
@@ -205,4 +209,15 @@ def test_a_lead_whose_engine_is_a_model_drives_by_its_own_tools(mem, team):
         report = asyncio.run(team.run(boss, "Say what you know", "hello"))
     assert report.done
     assert [run.run.rpartition("-")[0] for run in report.runs] == ["lead", "eng-backend", "cto"]
-    assert report.plan is None
+    assert mem.as_agent("qa").get(report.plan).body == "- [eng-backend] Half of it"
+
+
+@pytest.mark.parametrize(("says", "offered"), [("never", False), ("always", True), (None, True)])
+def test_tools_for_the_memory_are_the_teams_to_give(mem, team, says, offered):
+    """With the budget of views that the example has, `auto` would leave a lead without any."""
+    seen = []
+    engine = Scripted(lambda found: seen.append({tool.name for tool in found.tools}) or "It is done.")
+    engine.name = "anthropic"
+    with Supervisor(mem, engine=engine) as boss:
+        asyncio.run(team._replace(memory_tools=says).run(boss, "Say what you know", "hello"))
+    assert {"append" in names for names in seen} == {offered}
