@@ -215,7 +215,7 @@ def _running(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--seed", type=int, metavar="N", help="the first seed")
     verb.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="another value of a parameter")
     verb.add_argument("--no-grid", dest="grid", action="store_false", help="the scenario's own parameters alone")
-    verb.add_argument("--full", action="store_true", help="as many runs in the cells of the grid")
+    verb.add_argument("--full", action="store_true", help="as many runs in the grid; more where a scenario has more")
     verb.add_argument("--live", metavar="ENGINE", help="a real model plays (L2): anthropic, openai, openai-chat")
     usual = ", ".join(f"{model} ({engine})" for engine, model in MODELS.items())
     verb.add_argument("--model", metavar="NAME", help=f"which; else {usual}")

@@ -51,7 +51,7 @@ def planned(
     own = dict(cell or {})
     scenario = load(text, own)
     chosen = available(scenario, arms)
-    first, most = scenario.seed if seed is None else seed, runs or scenario.runs
+    first, most = scenario.seed if seed is None else seed, runs or (scenario.full if full else scenario.runs)
     for arm in chosen:
         times = most if full or arm in _named(scenario) or arm == BROADCAST else min(most, LESS)
         yield from (Order(name, arm, first + n, tuple(own.items())) for n in range(times))

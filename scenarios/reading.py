@@ -74,8 +74,8 @@ def load(text: str, cell: Mapping[str, Any] | None = None) -> Scenario:
 # -- Reading -----------------------------------------------------------------------------------------------------------
 
 _TOP = (
-    "schema", "id", "title", "shows", "headline", "seed", "runs", "project", "start", "levels", "arms", "gated", "kind",
-    "facts", "agents", "tasks", "events", "background", "sizes", "gates", "grid", "params",
+    "schema", "id", "title", "shows", "headline", "seed", "runs", "full", "project", "start", "levels", "arms", "gated",
+    "kind", "facts", "agents", "tasks", "events", "background", "sizes", "gates", "grid", "params",
 )  # fmt: skip
 _GATE = re.compile(r"([a-z_0-9.]+)(?:\[([a-z_]+)\])? *(==|>=|<=|>|<) *(-?[0-9.]+)")
 
@@ -118,6 +118,7 @@ class _Reader:
             " ".join(str(fields.get("headline", "")).split()),
             int(fields.get("seed", 7)),
             int(fields.get("runs", 30)),
+            int(fields.get("full") or fields.get("runs", 30)),
             str(fields.get("project", "suite")),
             str(fields.get("start", "2026-02-01T09:00:00Z")),
             self._names(fields.get("levels", ["L0"])),

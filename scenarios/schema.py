@@ -162,7 +162,8 @@ class Sizes(NamedTuple):
 
 
 class Scenario(NamedTuple):
-    """A scenario with all of its parameters put in. `headline` says why it is judged with these and no others."""
+    """A scenario with all of its parameters put in. `headline` says why it is judged with these and no others; `full`,
+    how many runs there are where all are asked for."""
 
     id: str
     title: str
@@ -170,6 +171,7 @@ class Scenario(NamedTuple):
     headline: str
     seed: int
     runs: int
+    full: int
     project: str
     start: str
     levels: tuple[str, ...]

@@ -244,6 +244,12 @@ def test_cells_of_the_grid_are_played_by_those_that_are_compared():
     assert not any(("n", 20) in order.cell and len(order.cell) == 1 for order in orders), "that is its own"
 
 
+@pytest.mark.parametrize(("asked", "runs"), [({}, 5), ({"full": True}, 50), ({"full": True, "runs": 2}, 2)])
+def test_a_scenario_says_how_often_it_is_played_in_full(asked, runs):
+    orders = list(course.planned(reading.find("crash_resume"), "crash_resume", **asked))
+    assert len({order.seed for order in orders}) == len(orders) == runs
+
+
 def test_an_error_of_the_harness_is_no_missed_gate(monkeypatch, capsys):
     def broken(*_):
         raise KeyError("nobody thought of this")
