@@ -3,6 +3,7 @@
 import re
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
+from importlib import resources
 from itertools import pairwise
 
 import pytest
@@ -266,3 +267,27 @@ def test_warnings_that_say_the_same_are_told_once():
 def test_the_parameters_of_a_scenario_are_its_own():
     assert words.parameters({"p_read": 1.0, "n": 20, "overlap": 0.75}) == "n 20, overlap 0.75"
     assert words.parameters({"p_read": 1.0}) == "p_read 1.0"
+
+
+def luminance(colour):
+    digits = colour.lstrip("#")
+    digits = "".join(each * 2 for each in digits) if len(digits) == 3 else digits
+    parts = [int(digits[at : at + 2], 16) / 255 for at in (0, 2, 4)]
+    red, green, blue = (each / 12.92 if each <= 0.03928 else ((each + 0.055) / 1.055) ** 2.4 for each in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one, other):
+    high, low = sorted((luminance(one), luminance(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
+def test_whatever_is_written_can_be_read(scheme):
+    style = (resources.files("scenarios") / "page.css").read_text(encoding="utf-8")
+    colours = dict(re.findall(r"--(\w+): (#[0-9a-f]+)", style.split("(prefers-color-scheme: dark)")[scheme]))
+    written = ["ink", "soft", "good", "bad", "warn", *(f"c{number}" for number in range(11))]
+    faint = {name: round(contrast(colours[name], colours[ground]), 2) for name in written
+             for ground in ("paper", "panel") if contrast(colours[name], colours[ground]) < 4.5}  # fmt: skip
+    assert faint == {}
+    assert contrast("#000", "#fff") == pytest.approx(21)
