@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 
 from scenarios.findings import Table
 from scenarios.report import ONLY_CHANCE, Report
-from scenarios.words import cells, figure, levels, pays, together
+from scenarios.words import amount, cells, figure, levels, pays, together
 
 WIDTH = 80
+ABREAST, CELL = 3, 26  # gates beside each other in the table of cells, and how long a cell's name may be
 HEADS = (
     f"{'overhead ÷ work':>67}{'found':>6}{'needed':>7}",
     f" {'arm':<12}{'n':>3}{'tokens':>8}{'saved [95 %]':>19}{'done':>5}"
@@ -65,14 +66,20 @@ def _row(report: Report, scenario: str, arm: str, mark: str) -> str:
     def share(name: str) -> str:
         return _share(figures[name]["value"]) if name in figures else "–"
 
-    saved = figures.get("net_saving")
-    told = "–" if saved is None else f"{saved['value']:.0%} [{saved['lo'] * 100:.0f}, {saved['hi'] * 100:.0f}]"
+    told = _saved(figures["net_saving"]) if "net_saving" in figures else "–"
     tokens = thousands(figures["tokens"]["value"]) if "tokens" in figures else "–"
     return (
         f"{mark}{arm:<12}{len(report.study.of(scenario, arm)):>3}{tokens:>8}{told:>19}"
         f"{_whole(figures, 'task_success'):>5}{share('co_memory'):>7}{share('co_plan'):>6}{share('co_task'):>6}"
         f"{_whole(figures, 'redundancy'):>6}{_whole(figures, 'needed_recall'):>7}"
     )
+
+
+def _saved(told: Table) -> str:
+    """In at most 18 signs."""
+    if told["lo"] < -9.985:
+        return f"{1 - told['value']:,.0f}x as many"
+    return f"{told['value']:.0%} [{told['lo'] * 100:.0f}, {told['hi'] * 100:.0f}]"
 
 
 def _share(value: float) -> str:
@@ -108,16 +115,20 @@ def _verdict(verdict: Table) -> Iterator[str]:
 
 
 def _cells(verdicts: Sequence[Table]) -> Iterator[str]:
-    """Every other cell of the grid, where which of them is judged had to be chosen."""
-    rows = list(cells(verdicts))
-    if rows:
-        heads = "".join(f"{each['metric'][:13]:>14}" for each in verdicts)
-        yield from ("", f"  {'the other cells':<26}{'n':>3}{heads}")
-    for name, n, told in rows:
-        values = (f"{found['value']:.1%}{' ' if found['met'] else '!'}" if found else "– " for _, found in told)
-        yield f"  {name:<26}{n:>3}{''.join(f'{value:>14}' for value in values)}".rstrip()
-    if rows:
-        yield from ("  ! beyond the gate's limit", "")
+    """Every other cell of the grid, where which of them is judged had to be chosen: as many gates as fit, then more."""
+    for first in range(0, len(verdicts), ABREAST):
+        shown = verdicts[first : first + ABREAST]
+        rows = list(cells(shown))
+        if rows:
+            heads = "".join(f"{each['metric'][:13]:>14}" for each in shown)
+            yield from ("", f"  {'the other cells':<27}{'n':>3}{heads}")
+        for name, n, told in rows:
+            values = (f"{amount(each['metric'], found['value'])}{' ' if found['met'] else '!'}" if found else "– "
+                      for each, found in told)  # fmt: skip
+            short = name if len(name) <= CELL else f"{name[: CELL - 1]}…"
+            yield f"  {short:<27}{n:>3}{''.join(f'{value:>14}' for value in values)}".rstrip()
+    if any(each["cells"] for each in verdicts):
+        yield from ("  ! beyond the gate's limit; nothing is judged by these cells", "")
 
 
 def _closing(report: Report) -> Iterator[str]:

@@ -291,3 +291,19 @@ def test_whatever_is_written_can_be_read(scheme):
              for ground in ("paper", "panel") if contrast(colours[name], colours[ground]) < 4.5}  # fmt: skip
     assert faint == {}
     assert contrast("#000", "#fff") == pytest.approx(21)
+
+
+def test_cells_fit_the_terminal_whatever_their_number_and_names():
+    params = (("n", 3), ("overlap", 0.0), ("something_long", 12_345))
+    arms = (("isolated", 900), ("view", 9e6))
+    samples = [sample(arm, seed, tokens, cell, gated=arm == "view")
+               for cell in ((), params) for seed in (1, 2) for arm, tokens in arms]  # fmt: skip
+    names = ("net_saving", "tokens", "task_success", "usd", "co_memory_somewhat_long")
+    gates = [Threshold("redundant_discovery", f"{name} == 1", name, "view", "==", 1) for name in names]
+    made = reported(samples, gates)
+    made.table["scenarios"]["redundant_discovery"]["headline"] = "As first written."
+    lines = list(table.lines(made))
+    assert max(map(len, lines)) <= 80
+    assert any("10,000x as many" in line for line in lines)
+    told = [line for line in lines if line.startswith("  n=3,overlap=0.0,something…")]
+    assert [line.split()[1:] for line in told] == [["2", "-999900%!", "9,000,000!", "100%"], ["2", "$9.000!", "–"]]
