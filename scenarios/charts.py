@@ -175,26 +175,29 @@ def _beside(
 ) -> Iterator[str]:
     """A point for each, with its name beside it, where nothing else stands."""
     places = [(plane.x(each.points[0].x), plane.y(each.points[0].y)) for each in series]
-    taken = [*along, *((x - 4, y + 3.5, 8.0) for x, y in places)]
+    taken = [(x - 4, y + 3.5, 8.0) for x, y in places]
     for each in sorted(series, key=lambda each: not each.strong):
         x, y = plane.x(each.points[0].x), plane.y(each.points[0].y)
         yield _dot(x, y, each, _told(each.name, each.points[0], frame))
-        place = _free(x + 7, y + 3.5, len(each.name) * LETTER, taken)
-        taken.append((x + 7, place, len(each.name) * LETTER))
+        wide = len(each.name) * LETTER
+        place = _free(x + 7, y + 3.5, wide, [*along, *taken])
+        if place is None:  # upon a line rather than upon another name
+            place = _free(x + 7, y + 3.5, wide, taken) or y + 3.5
+        taken.append((x + 7, place, wide))
         if abs(place - y - 3.5) > LINE:
             yield f'<path class="lead" d="M{x:.1f} {y:.1f}L{x + 6:.1f} {place - 3.5:.1f}"/>'
         yield _text(x + 7, place, each.name, _named(each), "start", each.colour)
 
 
-def _free(x: float, y: float, width: float, taken: Sequence[tuple[float, float, float]]) -> float:
-    """A height at which nothing else is written, as near as there is."""
+def _free(x: float, y: float, width: float, taken: Sequence[tuple[float, float, float]]) -> float | None:
+    """A height at which nothing else is written, as near as there is; None where there is none."""
     for off in (0, *(side * step * LINE for step in range(1, 16) for side in (1, -1))):
         place = y + off
         if TOP < place < HEIGHT - BOTTOM + 4 and not any(
             abs(place - other) < LINE and x < left + wide and left < x + width for left, other, wide in taken
         ):
             return place
-    return y
+    return None
 
 
 class Bar(NamedTuple):

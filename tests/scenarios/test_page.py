@@ -240,6 +240,16 @@ def test_names_are_not_written_on_the_curves():
     assert abs(name - 3.5 - dot) >= charts.LINE - 0.1
 
 
+def test_where_curves_are_everywhere_a_name_stands_upon_one_and_on_no_other_name():
+    wall = Series("line", [Point(1, 0.0), Point(1, 1.0), Point(1.1, 1.0), Point(1.1, 0.0)], 1)
+    marks = [Series(name, [Point(0.95 + at / 100, 0.5)], 1) for at, name in enumerate(("one", "other", "third"))]
+    frame = Frame("cost", "there", charts.percent, charts.percent, 0.0, 1.0, x_from=0.0)
+    svg = charts.curves("it", frame, [wall], marks)
+    places = sorted(float(y) for y in re.findall(r'class="name" x="[\d.]+" y="([\d.]+)"', svg))
+    assert len(places) == 3
+    assert min(b - a for a, b in pairwise(places)) >= charts.LINE - 0.2
+
+
 @pytest.mark.parametrize(
     ("tokens", "told"),
     [(940, "940"), (999.7, "1k"), (9_849, "9.85k"), (775_992, "776k"), (999_700, "1M"), (20_700_000, "20.7M"),
