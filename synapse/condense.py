@@ -130,7 +130,8 @@ def _relevant(older: Sequence[Said], asked: str, shown: Iterable[str], most: int
 
 
 def _weight(line: frozenset[str], wanted: frozenset[str], holding: Counter[str], total: int) -> float:
-    return sum(math.log(total / holding[word]) for word in line & wanted) / (1 + len(line) / 12)
+    # A set of words has no order, and a plain sum of fractions depends on one: ties would fall otherwise next time.
+    return math.fsum(math.log(total / holding[word]) for word in line & wanted) / (1 + len(line) / 12)
 
 
 @lru_cache(4_096)

@@ -83,3 +83,13 @@ def test_the_bounds_are_kept_and_nothing_is_made_up(
     there = {line for each in said[:-2] for line in lines(each.text)}
     assert there.issuperset((*found.specifics, *found.capsule))
     assert len(found.window) == min(2, len(said))
+
+
+def test_of_lines_that_weigh_the_same_the_newest_is_kept_whatever_the_order_of_a_set() -> None:
+    for number in range(40):
+        one, other = ([f"{side}{name}{chr(97 + number % 26)}{'x' * (number // 26)}" for name in "bcdefghk"]
+                      for side in ("first", "second"))  # fmt: skip
+        rare = [f"note {'q' * (at + 1)}{place} {one[at]} {other[at]}" for at in range(8) for place in range(at + 1)]
+        said = talk(*rare, " ".join(one), " ".join(other), "the last")
+        found = condense(said, " ".join((*one, *other)), bytes_of, Shape(1, 400, 0, len(" ".join(other)) + 1))
+        assert found.capsule == (" ".join(other),), number
