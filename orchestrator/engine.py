@@ -222,17 +222,25 @@ def declared(engines: object, name: str) -> tuple[str, dict[str, Any]]:
 
 def load(name: str, **options: Any) -> Engine:
     """The engine of this name, or of `package.module:Class`, made with its options. Imports it only now."""
-    dotted = ENGINES.get(name, name)
-    module, _, attribute = dotted.partition(":")
-    if not attribute:
-        known = ", ".join(ENGINES)
-        raise NoEngine(f"there is no engine {name!r}; it is one of {known}, or package.module:Class")
+    kind = kind_of(name)
     try:
-        made = getattr(import_module(module), attribute)(**options)
+        made = kind(**options)
     except Rejected as error:
         raise NoEngine(str(error)) from error
     except (ImportError, AttributeError, TypeError) as error:
         raise NoEngine(f"the engine {name!r} cannot be made: {error}") from error
     if not isinstance(made, Engine):
-        raise NoEngine(f"{dotted} is no engine: it needs name, interrupt, takes_tools, step, count and close")
+        raise NoEngine(f"{name} is no engine: it needs name, interrupt, takes_tools, step, count and close")
     return made
+
+
+def kind_of(name: str) -> Any:
+    """What makes engines of this name, imported only now."""
+    module, _, attribute = ENGINES.get(name, name).partition(":")
+    if not attribute:
+        known = ", ".join(ENGINES)
+        raise NoEngine(f"there is no engine {name!r}; it is one of {known}, or package.module:Class")
+    try:
+        return getattr(import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise NoEngine(f"the engine {name!r} cannot be made: {error}") from error

@@ -36,10 +36,10 @@ def made(engine: str, script: str | None) -> str | Engine:
 
 
 def takes_tools(name: str) -> bool:
-    """Whether agents on this engine call tools; asked of its class, for making one may take a key."""
-    from orchestrator.engine import ENGINES
+    """Whether agents on engines of this kind call tools; asked of its class, for making one may take a key."""
+    from orchestrator.engine import kind_of
 
-    return bool(getattr(function(ENGINES.get(name, name)), "takes_tools", True))
+    return bool(getattr(kind_of(name), "takes_tools", True))
 
 
 def function(dotted: str) -> Any:

@@ -133,12 +133,15 @@ def ended(result: Result) -> str:
 
 
 def _dry_run(call: Call, task: Task, engine: str) -> int:
+    from orchestrator.engine import declared
     from orchestrator.preview import preview
 
     agent = call.memory.store.agents().get(task.agent)
     engine = engine if call.args.engine or not agent or not agent.engine else agent.engine
     task = task._replace(model=call.args.model if not agent or not agent.model else None)
-    found = preview(call.memory, task, engine, takes_tools(engine), model_of(engine, call.args.model))
+    kind, options = declared(dict(call.memory.store.settings.other).get("engines"), engine)
+    model = model_of(engine, call.args.model) or options.get("model")
+    found = preview(call.memory, task, engine, takes_tools(kind), model)
     call.show(lambda: _as_json(found), lambda: clean_text(f"{found.prompt.text}\n{_estimate(found)}"))
     return 0
 
@@ -157,7 +160,7 @@ def _estimate(found: Preview) -> str:
     from orchestrator.receipt import explain
 
     if found.turn is None:
-        price = f"the price of {found.model or 'no model'} is not known"
+        price = f"the price of {found.model} is not known" if found.model else "not known, for no model is named"
     else:
         price = (
             f"the first turn at most {money(found.turn)}; {money(found.run)} for a run of about {_turns(found.turns)}"

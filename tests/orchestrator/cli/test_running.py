@@ -163,6 +163,18 @@ def test_a_dry_run_knows_prices_without_a_key(here, run):
     assert run(*words, "openai", "--model", "unheard-of", "Fix it").json["cost"]["run"] is None
 
 
+def test_a_dry_run_knows_the_engines_that_are_declared(here, run):
+    with (here / "synapse.yaml").open("a") as file:
+        file.write("engines: {mine: {kind: process, command: echo}, local: {kind: openai-chat, model: gpt-5}}\n")
+    words = ("run", "--agent", "eng-backend", "--dry-run", "Do it", "--engine")
+    done = run(*words, "mine")
+    assert (done.code, "Your shell has the memory" in done.out) == (0, True)
+    assert done.out.endswith("Price: not known, for no model is named\n")
+    local = run(*words, "local", "--json").json
+    assert (local["model"], local["cost"]["run"] > 0) == ("gpt-5", True)
+    assert "there is no engine 'warp'; it is one of" in run(*words, "warp").err
+
+
 def test_the_prompt_of_a_run_is_the_one_of_its_dry_run(here, run):
     run("run", "--agent", "qa", "First")
     words = ("--agent", "eng-backend", "--project", "web", "--view-budget", "500", "--json", "Fix it")
