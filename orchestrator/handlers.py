@@ -62,7 +62,8 @@ def of_coordination(boss: Boss, session: Callable[[], Session]) -> dict[str, Han
         run, asked = session().run, call.arguments
         agent = str(asked["agent"])
         task = Task(str(asked["task"]), agent, str(asked.get("project") or run.project))
-        task = task._replace(memory_tools=run.task.memory_tools)  # what was said for a tree holds for all of it
+        said = run.task  # what was said for a tree holds for all of it
+        task = task._replace(memory_tools=said.memory_tools, view_budget=said.view_budget)
         child = await boss.start(task, parent=run, id=name(agent, run.id, once))
         return Said(f"Started {child.id}. It works on its own; `wait` gives you what came of it.")
 

@@ -17,11 +17,11 @@ STATUSES = ("done", "blocked", "failed", "timeout", "stopped", "refused")
 class Task(NamedTuple):
     """One piece of work for one agent. What is left at None comes from the agent's file, then from the supervisor.
 
-    `view_budget` is the tokens that memory may take in the prompt, or auto. `max_tokens`, `max_usd` and `memory_tools`
-    bind all that it spawns, too. `role` stands in for the agent's own, in the prompt and in what it is offered.
-    `timeout` is in seconds. `folder` is where a client's process works; else where this one does. `intent` names the
-    work: a second task of the same intent is the same work, whatever its text says; without one, the project, the agent
-    and the text decide. `force` spawns it all the same.
+    `view_budget` is the tokens that memory may take in the prompt, or auto. That, `max_tokens`, `max_usd` and
+    `memory_tools` bind all that it spawns, too. `role` stands in for the agent's own, in the prompt and in what it is
+    offered. `timeout` is in seconds. `folder` is where a client's process works; else where this one does. `intent`
+    names the work: a second task of the same intent is the same work, whatever its text says; without one, the
+    project, the agent and the text decide. `force` spawns it all the same.
     """
 
     text: str

@@ -206,9 +206,11 @@ def test_a_lead_whose_engine_is_a_model_drives_by_its_own_tools(mem, team):
     engine = Scripted(script)
     engine.name = "anthropic"
     with Supervisor(mem, engine=engine) as boss:
-        report = asyncio.run(team.run(boss, "Say what you know", "hello"))
+        report = asyncio.run(team._replace(view_budget=321).run(boss, "Say what you know", "hello"))
+        asked = {run.agent: run.task.view_budget for run in boss.books.runs.all()}
     assert report.done
     assert [run.run.rpartition("-")[0] for run in report.runs] == ["lead", "eng-backend", "cto"]
+    assert asked == dict.fromkeys(("cto", "lead", "eng-backend"), 321), "what the team says holds for each prompt"
     assert mem.as_agent("qa").get(report.plan).body == "- [eng-backend] Half of it"
 
 
