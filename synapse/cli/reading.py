@@ -53,7 +53,8 @@ def _read_ids(call: Call) -> None:
     entries = [me.get(id) for id in call.args.ids]
     fates = [me.fate(entry.id) for entry in entries]
     shape = markdown if call.args.markdown else _whole(fates)
-    call.show(lambda: {"entries": _fated(entries, fates), "matched": len(entries)}, lambda: shape(entries))
+    counts = {"cursor": call.memory.store.index.cursor(), "matched": len(entries), "visible": len(entries)}
+    call.show(lambda: {"entries": _fated(entries, fates), **counts}, lambda: shape(entries))
 
 
 def page_json(page: Page) -> dict[str, Any]:

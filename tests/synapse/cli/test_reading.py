@@ -52,6 +52,13 @@ def test_an_agent_reads_what_it_subscribes_to(wrote, run):
     assert (found["matched"], found["visible"]) == (3, 1)
 
 
+def test_entries_by_id_come_with_the_same_counts(wrote, run):
+    first, _ = wrote("one"), wrote("two")
+    found = json.loads(run("read", first, "--json").out)
+    page = json.loads(run("read", "--json").out)
+    assert (found["cursor"], found["matched"], found["visible"]) == (page["cursor"], 1, 1)
+
+
 def test_filters(wrote, run):
     wrote("one", "--priority", "critical", "--tags", "db")
     wrote("two", "--priority", "important", who="pl-brain")
