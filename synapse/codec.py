@@ -259,7 +259,7 @@ def _addressees(value: object, problems: list[str]) -> tuple[str, ...]:
     if value is None or value == "all":
         return ("all",)
     try:
-        return addressees(_words(value, "to", problems))
+        return addressees(_words(value, "to", problems) or None)
     except InvalidEntry as error:
         problems.append(str(error))
     return ("all",)

@@ -142,9 +142,12 @@ def minted(id: str) -> tuple[str, int] | None:
 
 
 def addressees(to: str | Iterable[str] | None) -> tuple[str, ...]:
-    """`to:` as a sorted tuple of `all`, `team:x`, `agent:y`; a bare name is an agent's."""
+    """`to:` as a sorted tuple of `all`, `team:x`, `agent:y`; a bare name is an agent's. None is everybody; a list of
+    nobody is a mistake: what somebody was to hear alone, all would."""
     names = [to] if isinstance(to, str) else list(to or ())
     found = sorted({_addressee(part.strip()) for name in names for part in name.split(",") if part.strip()})
+    if to is not None and not found:
+        raise InvalidEntry("to whom? Name an agent, a team, several, or all", to=to)
     return ("all",) if not found or "all" in found else tuple(found)
 
 

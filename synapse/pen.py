@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection
 
-from synapse.errors import Conflict, Forbidden
+from synapse.errors import Conflict, Forbidden, InvalidEntry
 from synapse.records import Guard, Pending, Record, all_of, fence
 from synapse.store import Store
 from synapse.typed import Any
@@ -27,6 +27,8 @@ class Pen:
         self.fence = None if run is None else fence(run, epoch, ended=ended)
 
     def write(self, pending: Pending, *, once: str | None = None, unless: Guard | None = None) -> Record:
+        if once == "":
+            raise InvalidEntry("the key of `once` is empty: every act under it would be taken for the first")
         what = pending.kind if pending.entry is None else f"entry in {pending.entry.namespace}"
         if self.run and pending.entry is not None:
             pending = pending._replace(fields={**pending.fields, "run": self.run})

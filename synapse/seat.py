@@ -263,7 +263,10 @@ class Seat:
         from synapse import notify
 
         self.store.fresh()
-        cursor = self.store.index.cursor() if since is None else since
+        end = self.store.index.cursor()
+        if since is not None and since > end:
+            raise InvalidQuery(f"cursor {since} is beyond the log's end, {end}: it is another log's, or this was cut")
+        cursor = end if since is None else since
         follower = notify.Follower(self.store.log, self._me, self.store.current, cursor, critical)
         return notify.follow(follower, self.store.bells, self.store.look, timeout)
 

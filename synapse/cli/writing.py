@@ -65,11 +65,9 @@ def tell(call: Call) -> None:
 
 
 def _fields(args: SimpleNamespace) -> dict[str, Any]:
-    if args.to and not many(args.to):
-        raise Usage("--to is empty; say whom, or leave it out for all")
     lists = {name: many(getattr(args, name)) or () for name in ("tags", "related", "derived_from", "supersedes")}
     plain = {name: getattr(args, name) for name in ("priority", "ttl", "topic", "scope", "pii", "evidence", "once")}
-    return {"to": many(args.to) or "all", **lists, **plain}
+    return {"to": many(args.to), **lists, **plain}
 
 
 def notes(entry: Entry, me: Seat) -> list[str]:

@@ -97,8 +97,6 @@ def test_what_was_not_minted_here(text):
     ("to", "found"),
     [
         (None, ("all",)),
-        ("", ("all",)),
-        ((), ("all",)),
         ("all", ("all",)),
         ("*", ("all",)),
         ("eng-a", ("agent:eng-a",)),
@@ -116,6 +114,12 @@ def test_addressees(to, found):
 @pytest.mark.parametrize("to", ["group:x", "team:", "agent:A", "team:a/b", ":x", "a b", "team:x:y", "../x"])
 def test_no_addressees(to):
     with pytest.raises(InvalidEntry, match="to "):
+        addressees(to)
+
+
+@pytest.mark.parametrize("to", ["", " , ", (), [""]])
+def test_a_list_of_nobody_is_not_everybody(to):
+    with pytest.raises(InvalidEntry, match="to whom"):
         addressees(to)
 
 

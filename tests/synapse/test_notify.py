@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import synapse
 from synapse.authority import visible
 from synapse.entry import Entry
+from synapse.errors import InvalidQuery
 from synapse.notify import Delivery, Follower, route
 from synapse.records import Pending
 from synapse.testing import FrozenClock
@@ -83,6 +84,14 @@ def test_nobody_is_told_of_what_it_may_not_see_or_wrote_itself(author, namespace
 
 def bodies(events):
     return [(event.kind, event.entry.body) for event in events]
+
+
+def test_a_cursor_beyond_the_end_is_refused(mem):
+    """Of a log that was put back from an older copy: who waits for it to get there again misses what comes."""
+    seat, end = mem.as_agent("operator"), mem.as_agent("operator").read().cursor
+    assert list(seat.follow(end, timeout=0)) == []
+    with pytest.raises(InvalidQuery, match=f"beyond the log's end, {end}"):
+        seat.follow(end + 1)
 
 
 def test_a_follower_is_told_of_each_once(mem):

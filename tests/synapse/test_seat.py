@@ -61,6 +61,8 @@ def test_an_entry_is_what_was_written_and_who_wrote_it(mem, me):
         ({"scope": "private"}, NoKey),
         ({"scope": "team"}, InvalidEntry),
         ({"to": "group:x"}, InvalidEntry),
+        ({"to": []}, InvalidEntry),
+        ({"once": ""}, InvalidEntry),
         ({"ttl": "soon"}, InvalidEntry),
         ({"supersedes": "syn-2026-02-01-999"}, NotFound),
         ({"supersedes": "no id"}, InvalidEntry),

@@ -106,7 +106,7 @@ def test_a_staged_entry_says_that_it_waits(team, run):
 def test_an_empty_addressee_is_not_everybody(team, run, whom):
     words = ("write", "--from", "eng-backend", "--namespace", "api/x", "--to", whom, "for the one in $WHOM")
     done = run(*words)
-    assert (done.code, done.err) == (2, "synapse: --to is empty; say whom, or leave it out for all\n")
+    assert (done.code, done.err) == (2, "synapse: to whom? Name an agent, a team, several, or all\n")
     assert "0 of 0 visible" in run("read").out
 
 
