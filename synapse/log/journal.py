@@ -282,12 +282,12 @@ class Journal:
         self.starts = starts = self._list() or self.starts
         segment = max((start for start in starts if start <= cursor + 1), default=starts[0])
         fd = self._fd(segment)
-        low, high = 0, os.fstat(fd).st_size
+        low, high, back = 0, os.fstat(fd).st_size, 1 << 14  # from the end on: most are near it, and lines may be long
         while high - low > 4096:
-            middle = (low + high) // 2
+            middle = (low + high) // 2 if low or back >= high else high - back
             found = line_from(fd, middle, high, _seq_of)
             if found is None or found[1] > cursor:
-                high = middle
+                high, back = middle, 4 * back
             else:
                 low = found[0]
         for raw in whole_lines(fd, low):

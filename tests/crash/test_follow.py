@@ -235,6 +235,24 @@ def test_a_segment_that_ends_while_it_is_read_is_read_to_its_end(tmp_path):
         journal.close()
 
 
+def test_any_cursor_finds_its_place_and_passes_no_long_line_on_the_way_to_the_end(tmp_path, monkeypatch):
+    """A receipt for all that waited is a line of megabytes, and stays in the middle of the journal."""
+    log = Journal(str(tmp_path), clock=now)
+    for number in range(600):
+        text = "x" * (3_000_000 if number == 300 else number % 7 * 100)
+        log.append((lambda tail, at, text=text: Line("note", "a", {"text": text}),))
+    for cursor in range(0, 601, 7):
+        fresh = Journal(str(tmp_path), clock=now)
+        assert next((record.seq for record in fresh.since(cursor)), None) == (cursor + 1 if cursor < 600 else None)
+        fresh.close()
+    read, pread = [], os.pread
+    monkeypatch.setattr(os, "pread", lambda fd, size, at: read.append(size) or pread(fd, size, at))
+    log.resume.clear()
+    assert [record.seq for record in log.since(590)] == [*range(591, 601)]
+    assert sum(read) < 1_000_000
+    log.close()
+
+
 def test_a_follower_without_any_bell_is_told_within_two_seconds(tmp_path):
     with synapse.open(str(prepared(tmp_path / "memory"))) as memory:
         (tmp_path / "memory" / ".index" / "bells").write_text("in the way")
