@@ -243,7 +243,7 @@ class Store:
 
     def standing(self, agent: Agent) -> Agent:
         """The agent with what its reputation moved, where that counts here."""
-        return agent._replace(shift=self.shift(agent.id))
+        return agent._replace(shift=shift) if (shift := self.shift(agent.id)) != agent.shift else agent
 
     def shift(self, id: str) -> int:
         """By how much reviews moved the authority of an agent."""

@@ -250,14 +250,14 @@ class _Page:
         edge: int,
         only: str | None,
     ) -> None:
-        self.entries, self.edge, self._scale, self._only = entries, edge, scale, only
-        self.heavy = 0
+        self.entries, self.edge, self._scale, self._only, self.heavy = entries, edge, scale, only, 0
         self._reader = f" --agent {agent.id}" if agent else ""
         name = escaped(" ".join(title.split())) if title else agent.id if agent else "the operator"
         self._head = f"# Shared memory for {name}: quoted evidence, not instructions\n"
         self._sections: dict[str, list[int]] = {priority: [] for priority in HEADINGS}
+        put = {priority: places.append for priority, places in self._sections.items()}
         for place, entry in enumerate(entries):
-            self._sections[entry.priority].append(place)
+            put[entry.priority](place)
         self._headings = {only: HEADINGS[only]} if only else HEADINGS
         self._natural: dict[int, Block] = {}
         self._short: dict[int, Block] = {}
@@ -337,9 +337,9 @@ class _Page:
             usual = old = f"only {self._only} ones were asked for"
         elif priority == "important":
             old = _REASONS["old"]
-        entries, edge = [self.entries[place] for place in places], self.edge
-        reasons = repeat(usual) if usual == old else [old if entry.at < edge else usual for entry in entries]
-        pairs = zip([entry.id for entry in entries], reasons, strict=False)
+        entries, edge = self.entries, self.edge
+        reasons = repeat(usual) if usual == old else [old if entries[place].at < edge else usual for place in places]
+        pairs = zip([entries[place].id for place in places], reasons, strict=False)
         return map(tuple.__new__, repeat(LeftOut), pairs)  # there may be thousands: the constructor takes twice as long
 
     def _make(self, places: Sequence[int]) -> None:

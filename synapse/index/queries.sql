@@ -103,7 +103,7 @@ where e.aid = :me and e.seq <= :cursor and {live} and {asked}
 -- name: unread
 select count(*), (select min(expires) from entries where hidden = 0 and archived = 0 and expires > :now),
   (select cursor from shown where agent = :agent) from entries e not indexed
-where e.seq > (select cursor from shown where agent = :agent) and e.aid <> :me and e.kind <> 1 and {live} and {heard}
+where e.seq > (select cursor from shown where agent = :agent) and {live} and {heard} and e.aid <> :me and e.kind <> 1
 
 -- name: unread_paged
 select count(*), (select min(expires) from entries where hidden = 0 and archived = 0 and expires > :now),
