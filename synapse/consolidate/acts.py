@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from synapse.entry import Draft
 from synapse.typed import NamedTuple
 
-AT_ONCE = 250  # entries that are filed away in one step: for so long others may have to wait
+AT_ONCE = 100  # entries that are filed away in one step: for so long others may have to wait
 
 
 class Made(NamedTuple):

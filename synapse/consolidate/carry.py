@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from synapse.core import Memory
     from synapse.store import Store
 
-ACTS_AT_ONCE = 32
+ACTS_AT_ONCE = 16
 
 
 class Done(NamedTuple):

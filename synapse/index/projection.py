@@ -259,7 +259,7 @@ class Index:
 
     def keep_tokens(self, encoding: str, counts: Mapping[bytes, int]) -> None:
         rows: list[tuple[object, ...]] = [(digest, encoding, n) for digest, n in counts.items()]
-        self._alone(lambda: self.db.many("keep_token", rows))
+        self._alone(lambda: self._whole(lambda: self.db.many("keep_token", rows)))
 
     # -- proof -------------------------------------------------------------------------------------
 
