@@ -47,7 +47,7 @@ def test_a_night_tells_people_what_happened(world):
     assert (told.author, told.priority, told.namespace) == ("consolidator", "important", "system/changelog")
     assert "1 filed away: superseded" in told.body
     page = (root / "changelog/2026-02-01.md").read_text()
-    assert "a wrote syn-2026-02-01-002 api: new" in page
+    assert "a wrote syn-2026-02-01-002 api superseding syn-2026-02-01-001: new" in page
     assert "archived syn-2026-02-01-001: superseded" in page
     assert "secret word" not in page
     assert "secret word" in (root / "views/b.md").read_text()
