@@ -346,7 +346,7 @@ def _where(home: str, paper: Paper) -> None:
     command = os.path.join(os.path.dirname(sys.executable), "synapse")
     name = "synapse" if shutil.which("synapse") == command else min(command, os.path.relpath(command), key=len)
     paper.heading(f"All of it stays in {home}")
-    paper.line(f"  cd {shlex.quote(home)} && cat entries/*/*/*.md")
+    paper.line(f"  cat {shlex.quote(home)}/entries/*/*/*.md")
     paper.line(f"  {name} --root {shlex.quote(home)} log")
     paper.line(f"  rm -r {shlex.quote(home)}")
 

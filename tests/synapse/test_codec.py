@@ -453,9 +453,9 @@ def test_the_worst_texts_take_no_time(text):
     raw = text.encode()
     spent = []
     for _ in range(3):
-        before = time.perf_counter()
+        before = time.process_time()  # its own, however much else the machine has to do
         problem = refusal(raw)
-        spent.append(time.perf_counter() - before)
+        spent.append(time.process_time() - before)
         assert len(problem) < 20_000
     assert min(spent) < 0.05
 
