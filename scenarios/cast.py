@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from orchestrator.engine import Call, Message
 from orchestrator.engines.scripted import Move, Seen
+from scenarios.heads import heads
 from scenarios.schema import Size
 from scenarios.world import drawn, filler
 
@@ -26,7 +27,6 @@ OWN = 1_000  # what it found out itself weighs more than anybody's word
 LOOKS = 40  # times that it looks for a decision
 PATIENCE = 60.0  # seconds until an agent looks again for what another is finding out
 _VALUE = r"([A-Za-z0-9][A-Za-z0-9_-]*)"
-_HEAD = re.compile(r"^- \[[^\]]+\].*?authority (\d+)(?:, (?P<trust>[a-z]+))?(?:, (?P<at>\d{4}-\S+Z))?", re.MULTILINE)
 _QUESTION = re.compile(
     r"^- \[blockers/[^\]]+\] (syn-[0-9-]+) .*\n +> Blocked: \S+ needs a decision on ([^\n.]+)", re.MULTILINE
 )
@@ -122,9 +122,9 @@ class _Part:
         """The value of a subject, as this agent takes it from what it was shown."""
         best: tuple[int, int, str] | None = None
         value = None
-        place, refusal = 0, f"Refused: {subject}."
+        place = 0
         for at, message in enumerate(self.seen.messages):
-            if refusal in message.text:
+            if message.label == "work_obs" and subject in _refused(message.text):
                 best = value = None  # what it used was not true any more
             if message.role != "assistant":
                 for rank, when, found in statements(message.text, subject):
@@ -333,6 +333,12 @@ def _stages(text: str) -> tuple[tuple[tuple[str, str], ...], ...]:
     return tuple(tuple((agent, "\n".join(lines)) for agent, lines in stage) for stage in stages)
 
 
+@lru_cache(1_024)
+def _refused(text: str) -> frozenset[str]:
+    """The subjects whose value was not the true one any more."""
+    return frozenset(re.findall(r"^Refused: (.+)\.$", text, re.MULTILINE)) if "Refused: " in text else frozenset()
+
+
 @lru_cache(8_192)
 def statements(text: str, subject: str) -> tuple[tuple[int, str, str], ...]:
     """What a text says about a subject: authority and time of whoever says it, and the value."""
@@ -342,11 +348,11 @@ def statements(text: str, subject: str) -> tuple[tuple[int, str, str], ...]:
     pattern = rf"(?i:\b{place}(?: is(?: now)?|:) {_VALUE})|(?i:\buse {_VALUE}[^.\n]{{0,12}}? for {place}\b)"
     found = []
     for match in _matches(re.compile(pattern), text, subject.lower()):
-        heads = _heads(text)
-        before = bisect_right(heads, match.start(), key=lambda head: head.end())
-        head = heads[before - 1] if before else None
-        rank = 0 if head is None or head["trust"] == "unverified" else int(head[1])
-        found.append((rank, (head["at"] or "") if head else "", match[1] or match[2]))
+        known = heads(text)
+        before = bisect_right(known, match.start(), key=lambda head: head.end)
+        head = known[before - 1] if before else None
+        rank = head.authority if head is not None and head.trusted else 0
+        found.append((rank, head.at if head else "", match[1] or match[2]))
     return tuple(found)
 
 
@@ -357,12 +363,6 @@ def _matches(pattern: re.Pattern[str], text: str, subject: str) -> Iterator[re.M
         begin, end = text.rfind("\n", 0, place) + 1, text.find("\n", place)
         end = len(text) if end < 0 else end
         yield from pattern.finditer(text, begin, end)
-
-
-@lru_cache(64)
-def _heads(text: str) -> list[re.Match[str]]:
-    """The heads of all entries in a text."""
-    return list(_HEAD.finditer(text))
 
 
 @lru_cache(64)

@@ -1,7 +1,7 @@
 """What is played of a scenario: which arms, in which cells, under which seeds. Plays nothing.
 
 The scenario's own parameters are played by every arm; so often as the scenario says by the arm that is gated, the
-isolated one, those that a gate names and broadcast, the others less often. Each cell of its grid is played by the
+isolated one and those that a gate names, the others less often. Each cell of its grid is played by the
 gated, the isolated and the named ones, and where the team's size differs by broadcast and the manager too.
 """
 
@@ -53,7 +53,7 @@ def planned(
     chosen = available(scenario, arms)
     first, most = scenario.seed if seed is None else seed, runs or (scenario.full if full else scenario.runs)
     for arm in chosen:
-        times = most if full or arm in _named(scenario) or arm == BROADCAST else min(most, LESS)
+        times = most if full or arm in _named(scenario) else min(most, LESS)
         yield from (Order(name, arm, first + n, tuple(own.items())) for n in range(times))
     for each in cells(scenario) if grid else ():
         there = own | each

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from random import Random
@@ -27,6 +27,7 @@ _WORDS = (
     "it should be and the picture on top was drawn at half its size without a visible loss on a slow connection "
     "afterwards the list of open points was gone through in order and nothing was found that others would have to know"
 ).split()
+_FILLERS: dict[int, str] = {}  # by how many words
 _STEP = 20  # sizes are rounded to so many words, so that few texts are counted
 _HEX = "0123456789abcdef"
 _CANDIDATE = re.compile(r"(?<![\w-])[a-z]?[0-9][0-9a-z]*(?![\w-])")
@@ -55,10 +56,20 @@ def noise(tokens: int, random: Random) -> str:
 
 def filler(tokens: int) -> str:
     """A text of about so many tokens that says nothing."""
-    count = max(round(tokens / _STEP), 1) * _STEP if tokens >= _STEP / 2 else tokens
-    whole, rest = divmod(count, len(_WORDS))
-    text = " ".join([*(_WORDS * whole), *_WORDS[:rest]])
-    return text[:1].upper() + text[1:] + "." if text else ""
+    return _filled(max(round(tokens / _STEP), 1) * _STEP if tokens >= _STEP / 2 else tokens)
+
+
+def _filled(count: int) -> str:
+    if count not in _FILLERS:
+        whole, rest = divmod(count, len(_WORDS))
+        text = " ".join([*(_WORDS * whole), *_WORDS[:rest]])
+        _FILLERS[count] = text[:1].upper() + text[1:] + "." if text else ""
+    return _FILLERS[count]
+
+
+def fillers() -> Collection[str]:
+    """Those that this process has made so far."""
+    return _FILLERS.values()
 
 
 class Truth:
