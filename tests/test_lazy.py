@@ -20,7 +20,7 @@ HEAVY = {
     "frontmatter",
     "rich",
 }
-HEAVY |= {"dataclasses", "inspect", "pathlib", "typing"}
+HEAVY |= {"dataclasses", "inspect", "pathlib", "typing", "hashlib"}
 
 
 def python(*args, cwd):
