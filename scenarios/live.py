@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from orchestrator import prices
 from orchestrator.engine import ContextTooLong, Engine, EngineError, Request, Turn, load
+from orchestrator.engines.scripted import rung
 from orchestrator.prices import Price
 from scenarios.cassette import Cassette, Missed, Played
 from synapse import clock
@@ -86,7 +87,7 @@ class Live:
     async def step(self, request: Request, interrupt: asyncio.Event) -> Turn:
         played = self._answer(request._replace(model=self.model, max_tokens=min(request.max_tokens, REPLY)))
         self.costs[request.key] = played.cost, played.turn
-        if played.took and await _rung(interrupt, played.took):
+        if played.took and await rung(interrupt, played.took):
             return Turn("", stop="interrupted", usage=played.turn.usage, model=played.turn.model)
         return played.turn
 
@@ -164,11 +165,3 @@ def _price(model: str, offer: Offer) -> Price | None:
     if offer.price is not None:
         return prices.own(model, {"input": offer.price[0], "output": offer.price[1]})
     return prices.price(model, at=clock.now())
-
-
-async def _rung(interrupt: asyncio.Event, seconds: float) -> bool:
-    try:
-        await asyncio.wait_for(interrupt.wait(), seconds)
-    except TimeoutError:
-        return False
-    return True

@@ -28,23 +28,11 @@ COUNTINGS = ("_unique", "_discounted")
 AGAIN = 0.1  # what a token costs that a provider's cache holds, of its price
 
 
-def measured(run: Run) -> Figures:
-    """The figures of one run."""
-    found: Figures = {}
-    for part in (
-        _tokens,
-        _success,
-        _participation,
-        _redundancy,
-        _recall,
-        _actions,
-        _waking,
-        _blockers,
-        _relays,
-        _poison,
-        _crashes,
-        answers.figures,
-    ):
+def measured(run: Run, own: Figures | None = None) -> Figures:
+    """The figures of one run; `own` is what it is tallied to, where that is known."""
+    own = own or tally(run)
+    found = _tokens(run, own) | _success(run, own) | _participation(run) | _redundancy(run, own)
+    for part in (_recall, _actions, _waking, _blockers, _relays, _poison, _crashes, answers.figures):
         found |= part(run)
     found |= _nights(run)
     for probe in run.of("probe"):
@@ -110,8 +98,7 @@ def by_label(run: Run) -> dict[str, int]:
     return dict(sums)
 
 
-def _tokens(run: Run) -> Figures:
-    own = tally(run)
+def _tokens(run: Run, own: Figures) -> Figures:
     found = {name: own[name] for name in ("tokens", "tokens_unique", "tokens_discounted")}
     for suffix in ("", *COUNTINGS):
         work, memory, planning = (own[f"{part}{suffix}"] for part in PARTS[:3])
@@ -130,14 +117,14 @@ def _tokens(run: Run) -> Figures:
 # -- Work --------------------------------------------------------------------------------------------------------------
 
 
-def _success(run: Run) -> Figures:
+def _success(run: Run, own: Figures) -> Figures:
     verdicts = [event["ok"] for event in run.of("verdict")]
     end = run.events[-1]
     found: Figures = {"lost_results": float(end["lost_results"])}
     if verdicts:
         found |= {"task_success": fmean(verdicts), "success": float(all(verdicts))}
     if any(verdicts):
-        found["tokens_per_success"] = tally(run)["tokens"] / sum(verdicts)
+        found["tokens_per_success"] = own["tokens"] / sum(verdicts)
         found["usd_per_success"] = sum(event["cost"] for event in run.of("completion")) / sum(verdicts)
     return found
 
@@ -150,9 +137,9 @@ def _participation(run: Run) -> Figures:
     return _share("memory_participation", (agent in shown and agent in wrote for agent in took_part))
 
 
-def _redundancy(run: Run) -> Figures:
+def _redundancy(run: Run, own: Figures) -> Figures:
     found = run.of("discovery")
-    work = tally(run)["work"]
+    work = own["work"]
     first: set[tuple[str, str]] = set()
     repeated = []
     versions = _versions(run)

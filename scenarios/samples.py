@@ -44,13 +44,13 @@ class Sample(NamedTuple):
 
 
 def sample(run: Run) -> Sample:
-    begin, end = run.begin, run.events[-1]
+    begin, end, own = run.begin, run.events[-1], metrics.tally(run)
     waits = tuple(sorted(wake.seconds for wake in metrics.wakes(run) if wake.seconds is not None))
     days = [event["value"] for event in run.of("probe") if event["name"] == "day"]
     return Sample(
         begin["scenario"], begin["digest"], begin["arm"], tuple(sorted(begin["cell"].items())), begin["seed"],
         begin["gated"], begin["encoding"], begin["counting"], len(begin["roster"]), end["ok"],
-        metrics.measured(run), metrics.tally(run), waits, tuple((day["day"], day["tokens"]) for day in days),
+        metrics.measured(run, own), own, waits, tuple((day["day"], day["tokens"]) for day in days),
         begin.get("engine", ""),
     )  # fmt: skip
 

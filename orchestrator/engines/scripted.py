@@ -68,7 +68,7 @@ class Scripted:
     async def step(self, request: Request, interrupt: asyncio.Event) -> Turn:
         moved = self.script(Seen(request.system, request.messages, request.tools))
         move = Move(moved) if isinstance(moved, str) else moved
-        if move.takes and await _rung(interrupt, move.takes):
+        if move.takes and await rung(interrupt, move.takes):
             return Turn("", stop="interrupted", usage=self._usage(request, ""), model=request.model or self.name)
         turn = sum(message.role == "assistant" for message in request.messages)
         calls = tuple(Call(f"call-{turn}-{i}", name, arguments) for i, (name, arguments) in enumerate(move.calls))
@@ -87,7 +87,7 @@ class Scripted:
         return Usage(sent, self._count(said))
 
 
-async def _rung(interrupt: asyncio.Event, seconds: float) -> bool:
+async def rung(interrupt: asyncio.Event, seconds: float) -> bool:
     """Think for so long; whether somebody rang in the meantime."""
     try:
         await asyncio.wait_for(interrupt.wait(), seconds)
