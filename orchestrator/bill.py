@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from operator import is_
 
 from orchestrator.counting import schema_text
 from orchestrator.engine import Call, Message, Request, Tool, Turn
@@ -43,30 +45,41 @@ class Sheet:
     def __init__(self, count: Count) -> None:
         self._count = count
         self._tools: tuple[tuple[Tool, ...], list[Segment]] = ((), [])
-        self._messages: list[tuple[Message, list[Segment], list[Segment]]] = []  # what it is as new, and later
+        self._messages: list[Message] = []
+        self._segments: list[list[Segment]] = []  # of each message, as new
+        self._again: tuple[int, list[Segment]] = 0, []  # of so many first messages, sent once more
 
     def sent(self, request: Request, known: int) -> tuple[Segment, ...]:
         """The segments of a prompt; the first `known` messages, and with them the system text and the tools, were sent
         before. Without any known, everything is new."""
-        again = known > 0
+        self._take_in(request.messages)
         head = [Segment("system", self._count(request.system)), *self._schemas(request.tools)]
-        segments = [segment._replace(first=False) for segment in head] if again else head
-        for place, message in enumerate(request.messages):
-            _, new, later = self._counted(place, message)
-            segments += new if place >= known else later
-        return tuple(_merged(segments))
+        new = chain.from_iterable(self._segments[max(known, 0) :])
+        if known <= 0:
+            return tuple(_merged([*head, *new]))
+        return tuple(_merged([*map(_later, head), *self._sent_again(known), *new]))
+
+    def _take_in(self, messages: Sequence[Message]) -> None:
+        """Count what came; where it is another conversation from some place on, from there."""
+        same = len(self._messages)
+        if len(messages) < same or not all(map(is_, self._messages, messages)):
+            pairs = enumerate(zip(self._messages, messages, strict=False))
+            same = next((place for place, (old, new) in pairs if old is not new), len(messages))
+            self._again = 0, []
+        self._messages[same:] = messages[same:]
+        self._segments[same:] = [_merged(_message(message, self._count)) for message in messages[same:]]
+
+    def _sent_again(self, known: int) -> list[Segment]:
+        counted, segments = self._again if self._again[0] <= known else (0, [])
+        more = map(_later, chain.from_iterable(self._segments[counted:known]))
+        self._again = known, _merged([*segments, *more])
+        return self._again[1]
 
     def _schemas(self, tools: tuple[Tool, ...]) -> list[Segment]:
         if self._tools[0] != tools:
             told = [Segment(_schema_label(tool.name), self._count(schema_text(tool))) for tool in tools]
             self._tools = tools, _merged(told)
         return self._tools[1]
-
-    def _counted(self, place: int, message: Message) -> tuple[Message, list[Segment], list[Segment]]:
-        if place >= len(self._messages) or self._messages[place][0] is not message:
-            new = _merged(_message(message, self._count))
-            self._messages[place:] = [(message, new, [segment._replace(first=False) for segment in new])]
-        return self._messages[place]
 
 
 def sent(request: Request, known: int, count: Count) -> tuple[Segment, ...]:
@@ -83,6 +96,10 @@ def got(turn: Turn, label: str, count: Count) -> tuple[Segment, ...]:
     """The segments of a reply."""
     segments = [Segment(label, count(turn.text))]
     return tuple(_merged([*segments, *(_call(call, True, count) for call in turn.calls)]))
+
+
+def _later(segment: Segment) -> Segment:
+    return segment._replace(first=False)
 
 
 def _schema_label(name: str) -> str:

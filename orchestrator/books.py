@@ -90,8 +90,9 @@ class Books:
         self.templates = Templates(memory.store.root)
         self.secret = secret(self.root) if seed is None else sha256(f"seed {seed}".encode()).digest()
         self._history: tuple[int, Histories] = (0, {})
+        self._looked = memory.store.log.mark()  # before it listens: what comes in between is looked at
         self.ear = wake.Ear(memory.store)
-        self._looked, self._ends_known = memory.store.log.mark(), self.ear.cursor
+        self._ends_known = self.ear.cursor
 
     def close(self) -> None:
         self.holder.close()
@@ -284,18 +285,20 @@ class Books:
 
     # -- while it runs -----------------------------------------------------------------------------
 
+    def stirred(self) -> bool:
+        """Whether anything was written since it was last heard what."""
+        self.store.look()  # what was dropped as a file is news too
+        return bool(self.ear.held) or self.store.log.mark() != self._looked
+
     def heard(self, running: Iterable[Run]) -> Heard:
         """News for these runs' agents, and ends that somebody asked for."""
-        self.store.look()  # what was dropped as a file is news too
+        if not self.stirred():
+            return Heard([], [])
         running, mark = list(running), self.store.log.mark()
         agents = self.store.index.query.declared
         listeners = {run.agent: agents[run.agent] for run in running if run.agent in agents}
-        stops: list[tuple[str, str]] = []
-        known = self._ends_known
-        if mark != self._looked:
-            found, known = self._learn_ends(known)
-            if found:
-                stops = [(run.id, reason) for run in running if (reason := self.runs.over(run))]
+        ended, known = self._learn_ends(self._ends_known)
+        stops = [(run.id, reason) for run in running if (reason := self.runs.over(run))] if ended else []
         news = self.ear.news(listeners.values())
         self._looked, self._ends_known = mark, known  # not before: what failed on the way is looked at again
         self._hold()

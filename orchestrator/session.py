@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 from orchestrator import bill, steps
 from orchestrator.counting import Counter
+from orchestrator.desk import Desk
 from orchestrator.engine import Call, ContextTooLong, Engine, EngineError, Place, Request, Tool, Turn, Usage, taken_by
 from orchestrator.folder import LEDGER, STEPS, Folder
 from orchestrator.ledger import Line, Segment, dump
@@ -60,9 +61,7 @@ class Terms(NamedTuple):
 class Ground(Protocol):
     """What a session asks of its supervisor, on the event loop."""
 
-    async def desk(self, act: Callable[..., Any], *args: Any) -> Any: ...
-
-    def aside(self, act: Callable[..., Any], *args: Any) -> asyncio.Future[Any]: ...
+    desk: Desk
 
     async def hear(self) -> None: ...
 
@@ -236,16 +235,16 @@ class Session:
         counted = sum(segment.tokens for segment in sent)
         weight = await self._weight(request, counted)
         reservation = await self.ground.desk(self.books.reserve, self, weight)
-        noted = None if self.conversation.turns else self.ground.aside(self.books.note_shown, self.run, self.first)
+        noted = None if self.conversation.turns else self.ground.desk.aside(self.books.note_shown, self.run, self.first)
         try:
             turn = await self._stepped(request)
         except BaseException as error:
             lost = weight if isinstance(error, asyncio.CancelledError) else taken_by(error)
-            await _whatever_happens(self.ground.desk(self._lose, sent, reservation, lost))
+            await self.ground.desk.through(self.ground.desk(self._lose, sent, reservation, lost))
             if isinstance(error, ContextTooLong):
                 raise ContextTooLong(f"its conversation no longer fits the model: {error}") from error
             raise
-        await _whatever_happens(self.ground.desk(self._keep, turn, sent, reservation, counted))
+        await self.ground.desk.through(self.ground.desk(self._keep, turn, sent, reservation, counted))
         if noted is not None:
             await noted
         await self._acknowledge()
@@ -386,14 +385,3 @@ def _ending(error: SynapseError | EngineError) -> tuple[str, str]:
     if isinstance(error, Unpriced):
         return "refused", str(error)
     return "failed", f"{type(error).__name__}: {error}"
-
-
-async def _whatever_happens(act: Awaitable[Any]) -> Any:
-    """See it through, even if this task is cancelled meanwhile: it books what was spent."""
-    task = asyncio.ensure_future(act)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        with contextlib.suppress(SynapseError):
-            await task
-        raise

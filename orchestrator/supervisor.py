@@ -10,13 +10,13 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any
 
 from orchestrator import engine as engines
 from orchestrator.bill import COORDINATORS
 from orchestrator.books import Books
+from orchestrator.desk import Desk
 from orchestrator.engine import Engine
 from orchestrator.handlers import of_coordination, of_memory, of_user
 from orchestrator.holder import BEAT, LEASE
@@ -83,7 +83,7 @@ class Supervisor:
         self._background: list[asyncio.Task[None]] = []
         self._listener: Listener | None = None
         self._upkeep: Upkeep | None = None
-        self._worker = None if inline else ThreadPoolExecutor(1, "synapse-memory")
+        self.desk = Desk(inline=inline)
         name = f"{os.getpid()}-{os.urandom(4).hex()}"
         self.books = Books(
             memory,
@@ -121,7 +121,7 @@ class Supervisor:
     async def start(self, task: Task, *, parent: Run | None = None, id: str | None = None) -> Run:
         """Begin a task; `result` waits for it. Asked for the same work again, the run that does it or did."""
         id = id or self._named(task.agent, parent)
-        if self._worker is not None:
+        if not self.desk.inline:
             await self._loaded(task)
         run: Run
         run, repeated = await self.desk(self.books.admit, task, parent, id, self._engine_for, self.default_model)
@@ -169,7 +169,7 @@ class Supervisor:
             self._background = [asyncio.create_task(self._beat())]
             for server in self.mcp:
                 await self._connected(server)
-            if self._worker is not None:
+            if not self.desk.inline:
                 loop = asyncio.get_running_loop()
                 self._listener = Listener(self.books.store, lambda: soon(loop, self._rung))
                 self._upkeep = Upkeep(self.books.store, lambda: bool(self._lives))
@@ -206,11 +206,7 @@ class Supervisor:
             self._runner.run(self._close_engines())
             self._runner.close()
             self._runner = None
-        if self._worker is not None:
-            self._worker.submit(self.books.close).result()
-            self._worker.shutdown()
-        else:
-            self.books.close()
+        self.desk.close(self.books.close)
 
     def __enter__(self) -> Supervisor:
         return self
@@ -322,30 +318,13 @@ class Supervisor:
 
     # -- what a session asks -----------------------------------------------------------------------
 
-    async def desk(self, act: Callable[..., Any], *args: Any) -> Any:
-        """Do something with the memory, on its thread, after all that was asked before."""
-        if self._worker is None:
-            return act(*args)
-        return await asyncio.get_running_loop().run_in_executor(self._worker, act, *args)
-
-    def aside(self, act: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
-        """Have something done with the memory, after all that was asked before, while the caller goes on."""
-        loop = asyncio.get_running_loop()
-        if self._worker is not None:
-            done = loop.run_in_executor(self._worker, act, *args)
-        else:
-            done = loop.create_future()
-            try:
-                done.set_result(act(*args))
-            except Exception as error:
-                done.set_exception(error)
-        done.add_done_callback(lambda done: done.cancelled() or done.exception())  # if nobody asks any more
-        return done
-
     async def hear(self) -> None:
         """What is critical into the inboxes of those it is for; an end to what somebody stopped. Seen through even if
         whoever asked is cancelled: what was taken off the log is everybody's."""
-        await asyncio.shield(self._heard())
+        if self.desk.inline and not self.books.stirred():
+            await asyncio.sleep(0)  # whoever is out of time ends here
+        else:
+            await asyncio.shield(self._heard())
 
     async def _heard(self) -> None:
         heard = await self.desk(self.books.heard, [session.run for session in self.sessions.values()])

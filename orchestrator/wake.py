@@ -33,13 +33,13 @@ class Ear:
     """A supervisor's ear at the log. `news` looks once, on the thread that owns the memory."""
 
     def __init__(self, store: Store, quota: int = QUOTA) -> None:
+        self._mark = store.log.mark()  # before it listens: what comes in between is looked at
         store.index.catch_up()
         self.store = store
         self.quota = quota
         self.held: list[str] = []  # entries whose author had used up its wakes
         self._woken: dict[str, deque[int]] = defaultdict(deque)
         self._follower = Follower(store.log, lambda: None, store.current, store.index.cursor())
-        self._mark = store.log.mark()
 
     @property
     def cursor(self) -> int:

@@ -10,6 +10,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from orchestrator import Supervisor
+from orchestrator.desk import Desk
 from orchestrator.wake import News
 from synapse.core import Memory
 
@@ -22,21 +23,30 @@ class Line(NamedTuple):
     random: Random
 
 
+class _Ringing(Desk):
+    """A desk at which all that was done rings."""
+
+    def __init__(self, ring: Callable[[], None]) -> None:
+        super().__init__(inline=True)
+        self._ring = ring
+
+    async def __call__(self, act: Callable[..., Any], *args: Any) -> Any:
+        try:
+            return await super().__call__(act, *args)
+        finally:
+            self._ring()
+
+
 class Rung(Supervisor):
     """The shipped supervisor, at the end of such a line."""
 
     def __init__(self, memory: Memory, line: Line, **options: Any) -> None:
         super().__init__(memory, **options)
+        self.desk = _Ringing(self.ring)
         self._line = line
         self._mark = memory.store.log.mark()
         self._delivered: set[tuple[str, str]] = set()  # run and entry
         self._again: list[tuple[str, News]] = []
-
-    async def desk(self, act: Callable[..., Any], *args: Any) -> Any:
-        try:
-            return await super().desk(act, *args)
-        finally:
-            self.ring()
 
     def ring(self) -> None:
         """Once for all that was written since the last time."""

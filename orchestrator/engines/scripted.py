@@ -69,11 +69,11 @@ class Scripted:
         moved = self.script(Seen(request.system, request.messages, request.tools))
         move = Move(moved) if isinstance(moved, str) else moved
         if move.takes and await rung(interrupt, move.takes):
-            return Turn("", stop="interrupted", usage=self._usage(request, ""), model=request.model or self.name)
+            return Turn("", stop="interrupted", usage=self._usage(request), model=request.model or self.name)
         turn = sum(message.role == "assistant" for message in request.messages)
         calls = tuple(Call(f"call-{turn}-{i}", name, arguments) for i, (name, arguments) in enumerate(move.calls))
         stop = move.stop or ("tools" if calls else "done" if move.text else "empty")
-        usage = self._usage(request, move.text + "".join(f"{name}{args}" for name, args in move.calls))
+        usage = self._usage(request, move.text, *(f"{name}{args}" for name, args in move.calls))
         return Turn(move.text, calls, stop, usage, request.model or self.name, blocked=move.blocked)
 
     async def count(self, request: Request) -> int | None:
@@ -82,15 +82,16 @@ class Scripted:
     async def close(self) -> None:
         return None
 
-    def _usage(self, request: Request, said: str) -> Usage:
+    def _usage(self, request: Request, *said: str) -> Usage:
         sent = self._count(request.system) + sum(self._count(message.text) for message in request.messages)
-        return Usage(sent, self._count(said))
+        return Usage(sent, sum(map(self._count, said)))
 
 
 async def rung(interrupt: asyncio.Event, seconds: float) -> bool:
     """Think for so long; whether somebody rang in the meantime."""
     try:
-        await asyncio.wait_for(interrupt.wait(), seconds)
+        async with asyncio.timeout(seconds):
+            await interrupt.wait()
     except TimeoutError:
         return False
     return True
