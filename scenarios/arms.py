@@ -20,13 +20,13 @@ from scenarios.cast import read_task, statements
 from scenarios.schema import Scenario
 from scenarios.world import Truth, filler
 from synapse import tools as memory_tools
-from synapse.block import natural, whole
+from synapse.block import whole
 from synapse.core import Memory
 from synapse.entry import Entry
 from synapse.records import entry_of
 from synapse.seat import Seat
 from synapse.view import Included, View
-from synapse.workspace import Agent
+from synapse.workspace import OPERATOR, Agent
 
 PRIORITIES = ("critical", "important", "info")
 _APPEND = next(tool for tool in memory_tools.TOOLS if tool.name == "append")
@@ -225,13 +225,7 @@ def _ever(ground: Ground) -> list[Entry]:
 
 def _live(ground: Ground) -> list[Entry]:
     """Every live entry, the oldest first."""
-    return list(ground.memory.as_agent("operator").read())[::-1]
-
-
-def live_tokens(ground: Ground) -> tuple[int, int]:
-    """How many entries live, and the tokens of all of them in the form that a view has."""
-    entries = _live(ground)
-    return len(entries), sum(ground.count(natural(entry).text) for entry in entries)
+    return list(ground.memory.as_agent(OPERATOR).read())[::-1]
 
 
 ARMS: Mapping[str, Arm] = {

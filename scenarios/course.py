@@ -2,7 +2,9 @@
 
 The scenario's own parameters are played by every arm; so often as the scenario says by the arm that is gated, the
 isolated one and those that a gate names, the others less often. Each cell of its grid is played by the
-gated, the isolated and the named ones, and where the team's size differs by broadcast and the manager too.
+gated, the isolated and the named ones, and where the team's size differs by broadcast and the manager too. Where
+nothing differs but what the memory is to an agent, isolated agents would do the very same once more: they are not
+played again, and the cell is held against the isolated runs of the scenario's own parameters, seed by seed.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import Any
 from scenarios.arms import ARMS
 from scenarios.batch import Order
 from scenarios.reading import BrokenScenario, load
-from scenarios.schema import Scenario
+from scenarios.schema import OF_MEMORY, Scenario
 
 BASE, BROADCAST = "isolated", "broadcast"
 COMPARED = (BROADCAST, "manager")  # how these grow with a team is what the others are held against
@@ -66,7 +68,14 @@ def _in_cell(scenario: Scenario, changed: Scenario, cell: Mapping[str, Any], arm
     named = _named(scenario)
     if len(cell) == 1 and len(changed.agents) != len(scenario.agents):
         named |= set(COMPARED)
+    if same_alone(scenario, changed, cell):
+        named.discard(BASE)
     return [arm for arm in arms if arm in named]
+
+
+def same_alone(scenario: Scenario, changed: Scenario, cell: Mapping[str, Any]) -> bool:
+    """Whether isolated agents do the very same in this cell."""
+    return cell.keys() <= OF_MEMORY and changed._replace(params=scenario.params, cell=scenario.cell) == scenario
 
 
 def _named(scenario: Scenario) -> set[str | None]:

@@ -34,6 +34,7 @@ from scenarios.recorder import PRICES, cost, declared
 from scenarios.schema import Scenario
 from scenarios.world import Truth, brief, filler, steps_of, using_of
 from synapse.tokens import DEFAULT
+from synapse.workspace import OPERATOR
 
 ATTEMPTS = "attempts.jsonl"
 PACE = 0.01  # seconds that an agent thinks
@@ -153,7 +154,7 @@ def _told(scenario: Scenario, arm: str, seed: int, root: str, truth: Truth, died
     """What is left, as a ledger; its time is the order of things."""
     with synapse.open(root) as memory:
         runs = Runs(memory.store).all()[::-1]
-        written = Counter((entry.author, entry.body) for entry in memory.as_agent("operator").read())
+        written = Counter((entry.author, entry.body) for entry in memory.as_agent(OPERATOR).read())
         ids = {record.id for record in memory.store.log.since(0) if record.kind == "entry"}
         sound = memory.verify().ok
     acknowledged = {id for run in runs for id in _acknowledged(root, run)}

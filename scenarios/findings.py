@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from scenarios import metrics, statistics
 from scenarios.samples import Sample
-from scenarios.schema import OPERATORS, PARAMETERS
+from scenarios.schema import OF_MEMORY, OPERATORS, PARAMETERS
 from scenarios.statistics import Interval
 
 ISOLATED, BROADCAST = "isolated", "broadcast"
@@ -86,7 +86,12 @@ class Study:
         return [arm for which, place, arm in self.cells if (which, place) == (scenario, where)]
 
     def of(self, scenario: str, arm: str, cell: str | None = None) -> list[Sample]:
-        return self.cells.get((scenario, self.base(scenario) if cell is None else cell, arm), [])
+        """The runs of an arm in a cell. Isolated agents do in some what they do in the first; those are its runs."""
+        base = self.base(scenario)
+        where = base if cell is None else cell
+        if arm == ISOLATED and (scenario, where, arm) not in self.cells and self.varied(scenario, where) <= OF_MEMORY:
+            where = base
+        return self.cells.get((scenario, where, arm), [])
 
     def varied(self, scenario: str, cell: str) -> set[str]:
         """The parameters in which a cell differs from the one that it varies."""

@@ -29,7 +29,7 @@ from scenarios.arms import ARMS, Ground, Setting
 from scenarios.bell import Line, Rung
 from scenarios.cast import Player, Policy, read_task
 from scenarios.live import Live
-from scenarios.recorder import PRICES, Recorder, declared
+from scenarios.recorder import MODEL, PRICES, Recorder, declared
 from scenarios.schema import PLAYS, Fact, Happening, Job, Scenario, drawn_needs, matching
 from scenarios.world import Truth, Witness, World, brief, drawn, fillers, noise, steps_of, texts
 from synapse.errors import SynapseError
@@ -45,7 +45,6 @@ WAYS = {
 }
 SHORT = 16_384  # characters of a text that is counted in one piece
 _BLOCKS = re.compile(r"(?<=\n)(?=- )")
-MODEL = "gpt-4o"  # agents count as one whose tokenizer is the encoding that is counted in
 LIMITS = Limits(depth=8, children=64, turns=400, seconds=86_400.0)
 
 
@@ -72,11 +71,11 @@ class Keeper:
     interrupt = "now"
     takes_tools = True
 
-    def __init__(self, engine: Engine, recorder: Recorder, ground: Ground) -> None:
-        self._engine, self._recorder, self._ground = engine, recorder, ground
+    def __init__(self, engine: Engine, recorder: Recorder) -> None:
+        self._engine, self._recorder = engine, recorder
 
     async def step(self, request: Request, interrupt: asyncio.Event) -> Turn:
-        self._recorder.prompted(request, self._ground)
+        self._recorder.prompted(request)
         turn = await self._engine.step(request, interrupt)
         self._recorder.replied(request, turn)
         return turn
@@ -192,11 +191,11 @@ class Play:
 
     def _engine(self, plays: str) -> Keeper:
         if self.live is not None:
-            return Keeper(self.live, self.recorder, self.ground)
+            return Keeper(self.live, self.recorder)
         params, sizes = self.scenario.params, self.scenario.sizes
         policy = Policy(plays, params["p_read"], params["tool_use"], params["claims"], params["window"],
                         params["slip"], sizes.output, sizes.thinks)  # fmt: skip
-        return Keeper(Scripted(Player(policy, self.seed), count=self.count), self.recorder, self.ground)
+        return Keeper(Scripted(Player(policy, self.seed), count=self.count), self.recorder)
 
     def _watched(self, setting: Setting) -> Any:
         """The arm's policy; what the supervisor planned is kept for the ledger."""

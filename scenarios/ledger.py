@@ -71,7 +71,7 @@ import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any
 
 FORMAT = "brain-suite/ledger-v1"
 KINDS = (
@@ -83,10 +83,14 @@ KINDS = (
 Event = Mapping[str, Any]
 
 
-class Run(NamedTuple):
+class Run:
     """All events of one run, in their order, by kind too."""
 
-    events: Sequence[Event]
+    def __init__(self, events: Sequence[Event]) -> None:
+        self.events = events
+        self._of: dict[str, list[Event]] = {}
+        for event in events:
+            self._of.setdefault(event["kind"], []).append(event)
 
     @property
     def begin(self) -> Event:
@@ -98,7 +102,10 @@ class Run(NamedTuple):
         begin = self.begin
         return begin["scenario"], begin["arm"], cell_name(begin["cell"]), begin["seed"]
 
-    def of(self, *kinds: str) -> list[Event]:
+    def of(self, *kinds: str) -> Sequence[Event]:
+        """Those of these kinds, in their order."""
+        if len(kinds) == 1:
+            return self._of.get(kinds[0], ())
         return [event for event in self.events if event["kind"] in kinds]
 
 

@@ -20,7 +20,7 @@ MEANINGS: Mapping[str, str] = {
     "success": "1 where all tasks were done right",
     "tokens_per_success": "tokens ÷ tasks done right",
     "usd_per_success": "dollars ÷ tasks done right",
-    "net_saving": "1 - T ÷ T of the isolated arm",
+    "net_saving": "1 - T ÷ T of the isolated arm, by seeds; where memory alone differs, its runs in the first cell",
     "saving_vs_broadcast": "1 - T ÷ T of the broadcast arm",
     "memory_participation": "share of the agents with an entry rendered or read, and an entry written",
     "discoveries": "facts that agents found out by themselves",

@@ -43,7 +43,8 @@ def measured(run: Run, own: Figures | None = None) -> Figures:
 
 def compared(run: Run, isolated: Run | None, broadcast: Run | None = None) -> Figures:
     """The figures of a run beside others of the same seed and cell."""
-    return beside(tally(run), isolated and tally(isolated), broadcast and tally(broadcast))
+    others = (other if other is None else tally(other) for other in (isolated, broadcast))
+    return beside(tally(run), *others)
 
 
 def beside(own: Figures, isolated: Figures | None, broadcast: Figures | None = None) -> Figures:
@@ -157,10 +158,12 @@ def _redundancy(run: Run, own: Figures) -> Figures:
 
 def _versions(run: Run) -> Callable[[str, int], str]:
     """Which version of a fact was true at a time."""
-    changes = run.of("fact")
+    changes: dict[str, list[Event]] = {}
+    for event in run.of("fact"):
+        changes.setdefault(event["fact"], []).append(event)
 
     def at(fact: str, t: int) -> str:
-        return str([event["version"] for event in changes if event["fact"] == fact and event["t"] <= t][-1])
+        return str([event["version"] for event in changes[fact] if event["t"] <= t][-1])
 
     return at
 
@@ -219,9 +222,11 @@ def _actions(run: Run) -> Figures:
     actions = run.of("action")
     if not actions:
         return {}
-    told = _first_shown(run)
+    told, true = _first_shown(run), _versions(run)
     after = [
-        event["stale"] for event in actions if told.get((event["agent"], _current(run, event)), 1 << 60) <= event["t"]
+        event["stale"]
+        for event in actions
+        if told.get((event["agent"], true(event["fact"], event["t"])), 1 << 60) <= event["t"]
     ]
     found = {
         "stale_action_rate": fmean(event["stale"] for event in actions),
@@ -231,17 +236,13 @@ def _actions(run: Run) -> Figures:
     found |= _share("stale_after_delivery", after)
     hops = sorted({event["hop"] for event in actions if event["hop"] is not None})
     found |= {f"fidelity.{hop}": fmean(event["ok"] for event in actions if event["hop"] == hop) for hop in hops}
-    users = {(event["agent"], event["fact"]) for event in actions}
-    waits = [told[agent, change["version"]] - change["t"] for change in run.of("fact") for agent, fact in sorted(users)
-             if change["t"] > 0 and change["fact"] == fact and (agent, change["version"]) in told]  # fmt: skip
+    users = sorted({(event["agent"], event["fact"]) for event in actions})
+    changes = [event for event in run.of("fact") if event["t"] > 0]
+    waits = [told[agent, change["version"]] - change["t"] for change in changes for agent, fact in users
+             if change["fact"] == fact and (agent, change["version"]) in told]  # fmt: skip
     if waits:
         found["exposure"] = max(fmean(waits), 0) / 1_000
     return found
-
-
-def _current(run: Run, action: Event) -> str:
-    """The version that was true when this was done."""
-    return _versions(run)(action["fact"], action["t"])
 
 
 def _first_shown(run: Run) -> dict[tuple[str, str], int]:

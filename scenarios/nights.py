@@ -20,13 +20,12 @@ from scenarios import ledger
 from scenarios.recorder import PRICES, Recorder, declared
 from scenarios.schema import Scenario
 from scenarios.world import Truth, drawn, noise
-from synapse.block import natural
 from synapse.clock import micros
 from synapse.consolidate import PHASES, gather, night, plan
 from synapse.entry import SECOND, Entry
 from synapse.records import filings
 from synapse.tokens import DEFAULT
-from synapse.workspace import CONSOLIDATOR, Settings
+from synapse.workspace import CONSOLIDATOR, OPERATOR, Settings
 
 DAY = 86_400.0
 REGIMES: dict[str, Callable[[int], bool]] = {
@@ -37,7 +36,7 @@ REGIMES: dict[str, Callable[[int], bool]] = {
 MISSED = 12  # a night on which the machine was off
 DIED = 14  # a night that dies in its third phase
 THIRD = PHASES[2]
-ASKED_EVERY = 3  # nights after which it is asked for every fact, before and after
+ASKED_EVERY = 5  # nights after which it is asked for every fact, before and after
 BLOCKED = 3  # the day on which a blocker is reported that nobody resolves
 HITS = 8
 
@@ -143,13 +142,13 @@ class _Month:
 
     def _night(self, day: int) -> None:
         on = self._falls()
-        live, tokens = self._live()
+        live, tokens = self.recorder.live()
         if REGIMES[self.arm](day):
             asks = not len(self.nights) % ASKED_EVERY or day in (DIED, self.scenario.params["days"])
             before = self._answered() if asks else 0
             done = self._consolidated(on, dies=day == DIED)
             self.nights.append(done)
-            after_live, after_tokens = self._live()
+            after_live, after_tokens = self.recorder.live()
             self._note("consolidate", night=day, date=on.isoformat(), live_before=live, live_after=after_live,
                        tokens_before=tokens, tokens_after=after_tokens, archived=done.acts, tokens=0)  # fmt: skip
             if asks:
@@ -192,12 +191,8 @@ class _Month:
             resumed = phases[begun]
         return Night(on, due, acts, resumed, again=ran(self.time() + schedule.LOOK_EVERY * SECOND))
 
-    def _live(self) -> tuple[int, int]:
-        entries = self._entries()
-        return len(entries), sum(self.count(natural(entry).text) for entry in entries)
-
     def _entries(self) -> list[Entry]:
-        return list(self.memory.as_agent("operator").read())
+        return list(self.memory.as_agent(OPERATOR).read())
 
     def _answered(self) -> int:
         """How many facts a search for them finds, as they are now."""
@@ -212,7 +207,7 @@ class _Month:
         entries = self._entries()
         told = [entry.body for entry in entries if entry.author == CONSOLIDATOR and "all" in entry.addressees]
         self._note("probe", name="answered", value=self._answered() / len(self.scenario.facts))
-        asked = [entry for entry in [*entries, *self.memory.as_agent("operator").read(archived=True)]
+        asked = [entry for entry in [*entries, *self.memory.as_agent(OPERATOR).read(archived=True)]
                  if self.blocker in entry.body and "agent:operator" in entry.addressees]  # fmt: skip
         self._note("probe", name="blocker_told", value=int(bool(asked)))
         self._note("probe", name="retold", value=sum(self.secret in body for body in told))
@@ -220,7 +215,7 @@ class _Month:
         self.memory.rebuild()
         self._note("probe", name="rebuilt", value=int(self.memory.digest() == before))
         reached = {entry.id for archived in (False, True)
-                   for entry in self.memory.as_agent("operator").read(archived=archived)}  # fmt: skip
+                   for entry in self.memory.as_agent(OPERATOR).read(archived=archived)}  # fmt: skip
         written = [record.id for record in self.memory.store.log.since(0) if record.kind == "entry"]
         self._note("probe", name="reachable", value=sum(id in reached for id in written) / len(written))
         self._note("probe", name="nights", value=self._kept())

@@ -18,7 +18,6 @@ from orchestrator.budget import Plan
 from orchestrator.engine import Call, Message, Request, Turn
 from orchestrator.testing.virtual import VirtualTime
 from scenarios import ledger
-from scenarios.arms import Ground, live_tokens
 from scenarios.cast import read_task
 from scenarios.schema import Member, Scenario
 from scenarios.world import Truth
@@ -30,8 +29,9 @@ from synapse.errors import NotFound
 from synapse.namespace import matches_any
 from synapse.records import Record, entry_of
 from synapse.seat import Seat
-from synapse.workspace import Agent, settled
+from synapse.workspace import OPERATOR, Agent, settled
 
+MODEL = "gpt-4o"  # agents count as one whose tokenizer is the encoding that is counted in
 PRICES = {"input": 3.0, "cached": 0.3, "output": 15.0}  # dollars per million tokens: a list price, for comparison
 MEMORY = ("view", "wake", "capsule")  # labels of what the memory says
 _DISPUTE = "disputed with "
@@ -55,6 +55,7 @@ class Recorder:
         self.zero = 0.0  # seconds of virtual time that passed before the run began
         self._start = micros(scenario.start)
         self.lies: dict[str, dict[str, Any]] = {}  # value -> what became of it
+        self._sizes: dict[tuple[str, tuple[str, ...]], int] = {}
         self._order = counting()
         self._cursor = 0
         self._messages: dict[str, int] = {}  # of each run, that were seen
@@ -87,12 +88,24 @@ class Recorder:
         seat = self.memory.as_agent(agent)
         return any(_is_shown(seat, id) for id in sorted(self.holders.get(version, ())))
 
+    def live(self) -> tuple[int, int]:
+        """How many entries live, and the tokens of all of them in the form that a view has."""
+        entries = list(self.memory.as_agent(OPERATOR).read())
+        return len(entries), sum(map(self._size, entries))
+
+    def _size(self, entry: Entry) -> int:
+        """The tokens of its form, counted once: nothing of it changes but who disputes it."""
+        key = entry.id, entry.disputed
+        if key not in self._sizes:
+            self._sizes[key] = self.count(natural(entry).text)
+        return self._sizes[key]
+
     # -- at the engine's edge --
 
-    def prompted(self, request: Request, ground: Ground) -> None:
+    def prompted(self, request: Request) -> None:
         run, _, step = request.key.rpartition("/")
         if run not in self._messages:
-            self._spawned(run, request, ground)
+            self._spawned(run, request)
         new = request.messages[self._messages.get(run, 0) :]
         self._messages[run] = len(request.messages)
         agent, _ = self.agent_of(run)
@@ -115,12 +128,12 @@ class Recorder:
         self.note("prompt", run=run, agent=agent, step=int(step), segments=[], ids=list(dict.fromkeys(ids)),
                   shows=shows, **more)  # fmt: skip
 
-    def _spawned(self, run: str, request: Request, ground: Ground) -> None:
+    def _spawned(self, run: str, request: Request) -> None:
         found = self.books.known(run)
         agent, task = self.agent_of(run)
         needs = self._needs.get(task, [])
         view = next((message.text for message in request.messages if message.label == "view"), "")
-        entries, tokens = live_tokens(ground)
+        entries, tokens = self.live()
         available = [need for need in needs if self.readable(agent, self.truth.version(need))]
         plan = self.plans.get((agent, found.task.text))
         self.note("spawn", run=run, agent=agent, role=str(found.fields["role"]), parent=found.parent,
@@ -163,7 +176,9 @@ class Recorder:
         if call is None:
             return
         about: dict[str, Any] = {"run": run, "agent": agent, "call": call.id}
-        self.note("tool_result", **about, tool=call.name, label=message.label, tokens=self.count(message.text),
+        tokens = self.count(message.text)
+        self.books.costs.counter(MODEL).know(message.text, tokens)
+        self.note("tool_result", **about, tool=call.name, label=message.label, tokens=tokens,
                   failed=message.failed)  # fmt: skip
         found: dict[str, Any] = {"ids": _ids(message.text), "facts": self.truth.told_in(message.text)}
         if call.name == "memory_search":
@@ -196,7 +211,7 @@ class Recorder:
         source = "scenario" if not rest else "agent" if "/" in rest else "writeback"
         self.note("write", at=self._at(record.at), id=entry.id, agent=entry.author, run=run if rest else None,
                   namespace=entry.namespace, priority=entry.priority, topic=entry.topic,
-                  supersedes=list(entry.replaces), tokens=self.count(natural(entry).text), facts=told, source=source,
+                  supersedes=list(entry.replaces), tokens=self._size(entry), facts=told, source=source,
                   **{"for": to})  # fmt: skip
         for version in told:
             fact = self.truth.facts[version.partition("@")[0]]

@@ -28,6 +28,8 @@ PARAMETERS: Mapping[str, Any] = {
     "told_twice": 0.0,  # chance that news is delivered to an agent once more, after it was told
     "price": 1.0,  # what finding something out oneself costs, times the scenario's own figure
 }
+# What isolated agents take no heed of: how the memory is read, used, relayed and told of.
+OF_MEMORY = frozenset(("p_read", "tool_use", "claims", "relay_loss", "bell_lost", "told_twice"))
 
 
 class Size(NamedTuple):

@@ -50,7 +50,7 @@ def drawn(size: Size, random: Random) -> int:
 
 def noise(tokens: int, random: Random) -> str:
     """A text of about so many tokens about nothing in particular, each time another."""
-    words = [random.choice(_WORDS) for _ in range(max(tokens - 2, 3))]
+    words = random.choices(_WORDS, k=max(tokens - 2, 3))
     return f"{_upper(' '.join(words))}."
 
 

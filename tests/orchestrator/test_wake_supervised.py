@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import synapse
-from orchestrator import Supervisor, Task, supervisor
+from orchestrator import Supervisor, Task, supervisor, wake
 from orchestrator.engines.scripted import Move, Scripted
 from orchestrator.folder import STEPS
 from synapse.errors import NotFound
@@ -233,3 +233,20 @@ def test_all_calls_end_at_a_stop(tmp_path):
         assert len(ended) == 5
     finally:
         office.close()
+
+
+def test_what_is_written_while_it_begins_to_listen_is_heard(monkeypatch):
+    with synapse.open("memory:") as memory:
+        for agent in AGENTS:
+            memory.register(agent)
+        store, cursor = memory.store, memory.store.index.cursor
+
+        def meanwhile():
+            found = cursor()
+            monkeypatch.undo()
+            memory.as_agent("boss").append("Stop using v1.", "decisions/api", priority="critical")
+            return found
+
+        monkeypatch.setattr(store.index, "cursor", meanwhile)
+        listeners = [store.index.query.declared["eng-a"]]
+        assert [agent for agent, _ in wake.Ear(store).news(listeners)] == ["eng-a"]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from scenarios import cast, harness, ledger, metrics, reading
+from scenarios import cast, harness, ledger, metrics, reading, schema
 from scenarios.arms import ARMS
 from scenarios.cast import Player, Policy
 from scenarios.harness import Play, counter, play
@@ -26,6 +26,7 @@ HELPED = {
     "context_explosion": "view_capsule",
     "blocker_escalation": "view_capsule",
 }
+ASKEW = {"p_read": 0.5, "tool_use": 0.3, "claims": False, "relay_loss": 0.5, "bell_lost": 0.0, "told_twice": 0.5}
 SMALL = {"redundant_discovery": {"n": 6}, "context_explosion": {"n": 4, "entries": 60}}
 
 
@@ -119,6 +120,23 @@ def test_who_is_isolated_is_shown_no_value_that_it_did_not_find_out(played, name
                 found |= {(event["run"], version) for version in versions}
         if event["kind"] == "action" and event["used"]:
             assert (event["run"], event["used"]) in found
+
+
+@pytest.mark.parametrize("name", [*HELPED, "poisoned_memory", "sequential_single"])
+def test_who_is_isolated_takes_no_heed_of_what_the_memory_is_like(played, count, name):
+    assert set(ASKEW) == schema.OF_MEMORY
+    run = other(name, ASKEW, count)
+    assert run.events[1:] == played(name, "isolated").events[1:]
+
+
+def test_the_check_for_heed_finds_some(played, count):
+    assert other("telephone", {"price": 2.0}, count).events[1:] != played("telephone", "isolated").events[1:]
+
+
+def other(name, cell, count):
+    """The isolated run of a scenario with other parameters."""
+    scenario = reading.load(reading.find(name), SMALL.get(name, {}) | cell)
+    return next(ledger.runs(play(scenario, "isolated", 7, count)))
 
 
 def test_the_check_for_leaks_finds_one(played):

@@ -236,12 +236,34 @@ def test_cells_of_the_grid_are_played_by_those_that_are_compared():
     by_cell = {}
     for order in orders:
         by_cell.setdefault(order.cell, set()).add(order.arm)
-    assert by_cell[("tool_use", 0.3),] == {"isolated", "view_capsule"}
+    assert by_cell[("price", 0.5),] == {"isolated", "view_capsule"}
     assert by_cell[("n", 10),] == {"isolated", "view_capsule", "broadcast", "manager"}
-    assert {len([o for o in orders if o.cell == cell and o.arm == "isolated"]) for cell in by_cell} == {10}
+    assert {len([o for o in orders if o.cell == cell and o.arm == "view_capsule"]) for cell in by_cell} == {10}
     full = list(course.planned(text, "redundant_discovery", full=True))
     assert sum(order.cell == (("n", 10),) and order.arm == "isolated" for order in full) == 30
     assert not any(("n", 20) in order.cell and len(order.cell) == 1 for order in orders), "that is its own"
+
+
+def test_isolated_agents_are_not_played_again_where_they_do_the_same():
+    text = reading.find("redundant_discovery")
+    orders = list(course.planned(text, "redundant_discovery"))
+    assert {order.arm for order in orders if order.cell == (("tool_use", 0.3),)} == {"view_capsule"}
+    heeded = text.replace("overlap: $overlap", "overlap: $p_read")
+    orders = list(course.planned(heeded, "heeded"))
+    assert {order.arm for order in orders if order.cell == (("p_read", 0.9),)} == {"isolated", "view_capsule"}
+
+
+def test_such_a_cell_is_held_against_the_isolated_runs_of_the_first():
+    cell, other = (("p_read", 0.9),), (("price", 2.0),)
+    study = Study([
+        *(made("isolated", seed, 1_000 + seed) for seed in range(4)),
+        *(made("view", seed, 500, cell) for seed in range(2)),
+        *(made("view", seed, 500, other) for seed in range(2)),
+    ])  # fmt: skip
+    found = study.pairs("trial", "view", "isolated", "p_read=0.9")
+    assert [(one.tally["tokens"], two.tally["tokens"]) for one, two in found] == [(500, 1_000), (500, 1_001)]
+    assert study.figures("trial", "view", "p_read=0.9")["net_saving"].value == pytest.approx(0.5, abs=1e-3)
+    assert not study.pairs("trial", "view", "isolated", "price=2.0")
 
 
 @pytest.mark.parametrize(("asked", "runs"), [({}, 5), ({"full": True}, 50), ({"full": True, "runs": 2}, 2)])
