@@ -8,13 +8,18 @@ import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import count
 from typing import Any, NamedTuple
 
 from scenarios import crashing, nights
 from scenarios.harness import counter, play
+from scenarios.ledger import Run, told
 from scenarios.reading import find, load
+from scenarios.samples import Sample, sample
 from scenarios.schema import Scenario
 
+COLLECTED = 8  # runs, after which rubbish is collected
+_ENDED = count()
 SHARED = "/dev/shm"  # where there is one, its files never reach a disk
 
 
@@ -27,8 +32,15 @@ class Order(NamedTuple):
     cell: tuple[tuple[str, Any], ...] = ()
 
 
-def played(orders: Sequence[Order], jobs: int = 1) -> Iterator[list[str]]:
-    """The lines of each run, in the order of the orders."""
+class Played(NamedTuple):
+    """A run that was played: its figures, and its lines in one text."""
+
+    sample: Sample
+    text: str
+
+
+def played(orders: Sequence[Order], jobs: int = 1) -> Iterator[Played]:
+    """The runs, in the order of the orders."""
     if jobs <= 1 or len(orders) <= 1:
         yield from map(_play, orders)
         return
@@ -43,12 +55,17 @@ def _settle() -> None:
     gc.disable()
 
 
-def _play(order: Order) -> list[str]:
+def of_run(run: Run) -> Played:
+    return Played(sample(run), "".join(told(run)))
+
+
+def _play(order: Order) -> Played:
     try:
-        return _played(order, _scenario(order.scenario, order.cell))
+        return of_run(_played(order, _scenario(order.scenario, order.cell)))
     finally:
-        gc.collect()
-        _keep()
+        if not next(_ENDED) % COLLECTED:
+            gc.collect()
+            _keep()
 
 
 @cache
@@ -57,7 +74,7 @@ def _keep() -> None:
     gc.freeze()
 
 
-def _played(order: Order, scenario: Scenario) -> list[str]:
+def _played(order: Order, scenario: Scenario) -> Run:
     if scenario.kind == "memory":
         return nights.play(scenario, order.arm, order.seed, _counter())
     if scenario.kind == "crash":

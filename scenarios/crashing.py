@@ -115,8 +115,8 @@ def main(root: str, named: str, seed: int) -> None:
 # -- Who kills it ------------------------------------------------------------------------------------------------------
 
 
-def play(scenario: Scenario, named: str, arm: str, seed: int) -> list[str]:
-    """The lines of the ledger of one team that was killed so many times."""
+def play(scenario: Scenario, named: str, arm: str, seed: int) -> ledger.Run:
+    """One team that is killed so many times."""
     with tempfile.TemporaryDirectory(prefix="brain-suite-") as above:
         root = os.path.join(above, "ws")
         truth = Truth(scenario, seed)
@@ -150,8 +150,8 @@ def _life(root: str, named: str, seed: int, after: float | None) -> bool:
     return True
 
 
-def _told(scenario: Scenario, arm: str, seed: int, root: str, truth: Truth, died: int) -> list[str]:
-    """What is left, as a ledger; its time is the order of things."""
+def _told(scenario: Scenario, arm: str, seed: int, root: str, truth: Truth, died: int) -> ledger.Run:
+    """What is left, as a run; its time is the order of things."""
     with synapse.open(root) as memory:
         runs = Runs(memory.store).all()[::-1]
         written = Counter((entry.author, entry.body) for entry in memory.as_agent(OPERATOR).read())
@@ -181,7 +181,7 @@ def _told(scenario: Scenario, arm: str, seed: int, root: str, truth: Truth, died
     lost = sum(run.status == "done" and not run.fields.get("entry") for run in runs)
     events.append({"kind": "finish", "elapsed": len(events), "tasks": len(verdicts), "lost_results": lost,
                    "ok": sum(bool(each["ok"]) for each in verdicts)})  # fmt: skip
-    return [ledger.dump({"kind": event.pop("kind"), "t": at} | event) for at, event in enumerate(events)]
+    return ledger.Run([{"kind": event.pop("kind"), "t": at} | event for at, event in enumerate(events)])
 
 
 def _acknowledged(root: str, run: Run) -> list[str]:

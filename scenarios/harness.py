@@ -59,9 +59,9 @@ def counter() -> Any:
     return lambda text: (short if len(text) <= SHORT else long)(text)
 
 
-def play(scenario: Scenario, arm: str, seed: int, count: Any = None, live: Live | None = None) -> list[str]:
-    """The lines of the ledger of one run; by the cast, or by a real model."""
-    return Play(scenario, arm, seed, count or counter(), live).lines()
+def play(scenario: Scenario, arm: str, seed: int, count: Any = None, live: Live | None = None) -> ledger.Run:
+    """One run; by the cast, or by a real model."""
+    return Play(scenario, arm, seed, count or counter(), live).run()
 
 
 class Keeper:
@@ -104,7 +104,7 @@ class Play:
         self.world = World(scenario, seed, self.truth, witness)
         self.ground = Ground(scenario, seed, self.memory, self.truth, count, self.note)
 
-    def lines(self) -> list[str]:
+    def run(self) -> ledger.Run:
         self.truth.lint(texts(self.scenario, self.steps, self.truth))
         try:
             self._begin()
@@ -115,7 +115,7 @@ class Play:
                 self.time.run(self._played(boss))
         finally:
             self.memory.close()
-        return self.recorder.lines()
+        return self.recorder.run()
 
     def _spare_counting(self, boss: Supervisor) -> None:
         """Texts about nothing are the same in all runs: their counts are told, and not made again in each."""

@@ -122,6 +122,11 @@ def dump(event: Event) -> str:
     return json.dumps(event, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
+def told(run: Run) -> Iterator[str]:
+    """The lines of a run."""
+    return map(dump, run.events)
+
+
 def write(path: str, lines: Iterable[str]) -> None:
     """The lines into a file. The bytes depend on the lines alone, gzipped or not."""
     if not path.endswith(".gz"):

@@ -36,7 +36,7 @@ REGIMES: dict[str, Callable[[int], bool]] = {
 MISSED = 12  # a night on which the machine was off
 DIED = 14  # a night that dies in its third phase
 THIRD = PHASES[2]
-ASKED_EVERY = 5  # nights after which it is asked for every fact, before and after
+ASKED_EVERY = 10  # nights after which it is asked for every fact, before and after
 BLOCKED = 3  # the day on which a blocker is reported that nobody resolves
 HITS = 8
 
@@ -56,9 +56,9 @@ class _Killed(BaseException):
     """The end of a process, which nothing in it can hinder."""
 
 
-def play(scenario: Scenario, arm: str, seed: int, count: Any) -> list[str]:
-    """The lines of the ledger of one month."""
-    return _Month(scenario, arm, seed, count).lines()
+def play(scenario: Scenario, arm: str, seed: int, count: Any) -> ledger.Run:
+    """One month."""
+    return _Month(scenario, arm, seed, count).run()
 
 
 class _Month:
@@ -78,7 +78,7 @@ class _Month:
         self.nights: list[Night] = []
         self.left = 0  # acts that second nights would have done
 
-    def lines(self) -> list[str]:
+    def run(self) -> ledger.Run:
         scenario = self.scenario
         self._note("begin", format=ledger.FORMAT, scenario=scenario.id, digest=scenario.digest, arm=self.arm,
                    seed=self.seed, cell=dict(scenario.cell), encoding=DEFAULT, counting="exact",
@@ -93,7 +93,7 @@ class _Month:
             self._end()
         finally:
             self.memory.close()
-        return self.recorder.lines()
+        return self.recorder.run()
 
     def _note(self, kind: str, **fields: Any) -> None:
         self.recorder.note(kind, at=self.recorder.now(), **fields)

@@ -250,15 +250,15 @@ class Recorder:
             if event["kind"] == "spawn":
                 event["view_tokens"] = first.get(event["run"], 0)
 
-    def lines(self) -> list[str]:
-        """The ledger, in the order of its time."""
+    def run(self) -> ledger.Run:
+        """All that was seen, in the order of its time."""
         events = [event for event in self.events if event["kind"] != "lost"]
         first = [event for event in events if event["kind"] == "begin"]
         last = [event for event in events if event["kind"] == "finish"]
         middle = [event for event in events if event["kind"] not in ("begin", "finish")]
         middle.sort(key=lambda event: (event["t"], event["_"]))
-        told = ({key: value for key, value in event.items() if key != "_"} for event in (*first, *middle, *last))
-        return [ledger.dump(event) for event in told]
+        told = [*first, *middle, *last]
+        return ledger.Run([{key: value for key, value in event.items() if key != "_"} for event in told])
 
 
 def _is_shown(seat: Seat, id: str) -> bool:

@@ -12,8 +12,8 @@ from random import Random
 from time import monotonic
 from typing import Any, NamedTuple, TextIO
 
-from scenarios import harness, ledger, markdown, page, report, samples, table
-from scenarios.batch import Order, played
+from scenarios import harness, ledger, markdown, page, report, table
+from scenarios.batch import Order, Played, of_run, played
 from scenarios.course import available, planned
 from scenarios.findings import Table
 from scenarios.harness import counter
@@ -96,7 +96,7 @@ def _in_blocks(scenario: Scenario, name: str, wanted: Wanted) -> Iterator[Order]
         yield from (Order(name, arm, seed, tuple(wanted.cell.items())) for arm in arms)
 
 
-def _asked(orders: Sequence[Order], known: Mapping[str, Scenario], live: Live) -> Iterator[list[str]]:
+def _asked(orders: Sequence[Order], known: Mapping[str, Scenario], live: Live) -> Iterator[Played]:
     """Run after run, until the money is spent."""
     count = counter()
     for order in orders:
@@ -105,7 +105,7 @@ def _asked(orders: Sequence[Order], known: Mapping[str, Scenario], live: Live) -
             return
         if live.broken is not None:
             raise Broken(str(live.broken)) from live.broken
-        yield made
+        yield of_run(made)
 
 
 def _reported(
@@ -124,23 +124,22 @@ def _reported(
     return made
 
 
-def _written(orders: Sequence[Order], runs: Iterable[list[str]], folder: str, out: TextIO) -> tuple[list[Sample], str]:
+def _written(orders: Sequence[Order], runs: Iterable[Played], folder: str, out: TextIO) -> tuple[list[Sample], str]:
     """Play, with the ledger on the disk as it goes; it gets its name when it is whole."""
     found: list[Sample] = []
     digest, progress = sha256(), Progress(out, len(orders), monotonic)
 
-    def lines() -> Iterator[str]:
+    def texts() -> Iterator[str]:
         for order, made in zip(orders, runs, strict=False):  # money may end before the orders do
-            found.extend(samples.of_lines(made))
-            for line in made:
-                digest.update(line.encode())
-            yield from made
+            found.append(made.sample)
+            digest.update(made.text.encode())
+            yield made.text
             progress.step(f"{order.scenario} {order.arm} {ledger.cell_name(dict(order.cell))}")
 
     os.makedirs(folder, exist_ok=True)
     unfinished = os.path.join(folder, UNFINISHED)
     try:
-        ledger.write(unfinished, lines())
+        ledger.write(unfinished, texts())
     finally:
         progress.end()
     os.replace(unfinished, os.path.join(folder, report.LEDGER))

@@ -1,11 +1,11 @@
 """A team that is killed: nothing is lost, whatever the moment."""
 
-from scenarios import crashing, ledger, metrics, reading
+from scenarios import crashing, metrics, reading
 
 
 def test_a_killed_team_finishes():
     scenario = reading.load(reading.find("crash_resume"), {"kills": 2})
-    run = next(ledger.runs(crashing.play(scenario, "crash_resume", "shipped", 5)))
+    run = crashing.play(scenario, "crash_resume", "shipped", 5)
     found = metrics.measured(run)
     assert [event["ok"] for event in run.of("verdict")] == [True] * 4
     assert (found["lost_writes"], found["probe.crash.twice"], found["probe.crash.sound"]) == (0, 0, 1)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from scenarios import cast, harness, ledger, metrics, reading, schema
+from scenarios import cast, harness, metrics, reading, schema
 from scenarios.arms import ARMS
 from scenarios.cast import Player, Policy
 from scenarios.harness import Play, counter, play
@@ -26,7 +26,8 @@ HELPED = {
     "context_explosion": "view_capsule",
     "blocker_escalation": "view_capsule",
 }
-ASKEW = {"p_read": 0.5, "tool_use": 0.3, "claims": False, "relay_loss": 0.5, "bell_lost": 0.0, "told_twice": 0.5}
+ASKEW = {"p_read": 0.5, "tool_use": 0.3, "claims": False,
+         "relay_loss": 0.5, "bell_lost": 0.0, "told_twice": 0.5}  # fmt: skip
 SMALL = {"redundant_discovery": {"n": 6}, "context_explosion": {"n": 4, "entries": 60}}
 
 
@@ -46,8 +47,7 @@ def played(scenario, count):
 
     def run(name, arm, seed=7):
         if (name, arm, seed) not in known:
-            lines = play(scenario(name), arm, seed, count)
-            known[name, arm, seed] = next(ledger.runs(lines))
+            known[name, arm, seed] = play(scenario(name), arm, seed, count)
         return known[name, arm, seed]
 
     return run
@@ -93,7 +93,7 @@ def test_a_value_that_is_changed_in_the_memory_changes_the_outcome(scenario, cou
             super()._furnish()
             del self.truth.state
 
-    run = next(ledger.runs(Mutated(scenario(name), HELPED[name], 7, count).lines()))
+    run = Mutated(scenario(name), HELPED[name], 7, count).run()
     assert figures(run)["task_success"] < 1
     assert any(event["used"].endswith("@!") for event in run.of("action"))
 
@@ -102,7 +102,7 @@ def test_the_less_the_memory_holds_the_less_it_saves(scenario, count):
     whole, saved = scenario("telephone"), []
     for dropped in range(5):
         facts = [fact._replace(known=None) if n < dropped else fact for n, fact in enumerate(whole.facts)]
-        run = next(ledger.runs(play(whole._replace(facts=tuple(facts)), "capsule", 7, count)))
+        run = play(whole._replace(facts=tuple(facts)), "capsule", 7, count)
         first = [event for event in run.of("discovery") if event["agent"] == "hop-1"]
         saved.append(-len(first))
     assert saved == [0, -1, -2, -3, -4]
@@ -136,7 +136,7 @@ def test_the_check_for_heed_finds_some(played, count):
 def other(name, cell, count):
     """The isolated run of a scenario with other parameters."""
     scenario = reading.load(reading.find(name), SMALL.get(name, {}) | cell)
-    return next(ledger.runs(play(scenario, "isolated", 7, count)))
+    return play(scenario, "isolated", 7, count)
 
 
 def test_the_check_for_leaks_finds_one(played):
@@ -149,7 +149,7 @@ def test_the_name_of_an_arm_means_nothing(scenario, count, monkeypatch, arms):
     one, other = arms
     straight = play(scenario("landing_pages"), one, 7, count)
     monkeypatch.setattr(harness, "ARMS", {other: ARMS[one], one: ARMS[other]})
-    assert play(scenario("landing_pages"), other, 7, count)[1:] == straight[1:]
+    assert play(scenario("landing_pages"), other, 7, count).events[1:] == straight.events[1:]
 
 
 def test_a_player_is_made_of_a_policy_and_a_seed():
@@ -195,7 +195,7 @@ def copied(tmp_path_factory):
         code = f"""
 import json
 from scenarios import harness, ledger, metrics, reading
-run = next(ledger.runs(harness.play(reading.load(reading.find({name!r})), {arm!r}, 21)))
+run = harness.play(reading.load(reading.find({name!r})), {arm!r}, 21)
 print(json.dumps(metrics.measured(run)))
 """
         env = os.environ | {"PYTHONPATH": str(root)}
