@@ -16,8 +16,9 @@ from orchestrator.budget import Plan
 from orchestrator.opening import Context, Policy, by_default
 from orchestrator.task import Task
 from orchestrator.tools import UserTool, tool_of
-from scenarios.cast import read_task, statements
+from scenarios.cast import read_task
 from scenarios.schema import Scenario
+from scenarios.statements import statements
 from scenarios.world import Truth, filler
 from synapse import tools as memory_tools
 from synapse.block import whole

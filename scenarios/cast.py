@@ -10,7 +10,6 @@ in, and how often it thinks of its tools, are chances that the policy sets.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import chain
@@ -19,14 +18,13 @@ from typing import NamedTuple
 
 from orchestrator.engine import Call, Message
 from orchestrator.engines.scripted import Move, Seen
-from scenarios.heads import heads
 from scenarios.schema import Size
+from scenarios.statements import statements
 from scenarios.world import drawn, filler
 
 OWN = 1_000  # what it found out itself weighs more than anybody's word
 LOOKS = 40  # times that it looks for a decision
 PATIENCE = 60.0  # seconds until an agent looks again for what another is finding out
-_VALUE = r"([A-Za-z0-9][A-Za-z0-9_-]*)"
 _QUESTION = re.compile(
     r"^- \[blockers/[^\]]+\] (syn-[0-9-]+) .*\n +> Blocked: \S+ needs a decision on ([^\n.]+)", re.MULTILINE
 )
@@ -44,6 +42,7 @@ class Policy(NamedTuple):
     slip: float = 0.0
     output: Size = Size(236, 601)
     thinks: Size = Size(8, 25)
+    beside: float = 1.0
 
 
 class Player:
@@ -84,7 +83,7 @@ class _Part:
     def __init__(self, policy: Policy, seed: int, seen: Seen) -> None:
         self.policy, self.seed, self.seen = policy, seed, seen
         self.me = seen.system.split(None, 3)[2].strip(",.")
-        self.tools = {tool.name for tool in seen.tools}
+        self.tools = {tool.name: tool.description for tool in seen.tools}
         self.done = list(_done(seen.messages))
         text = next(message.text for message in seen.messages if message.label == "task")
         self.task = read_task(text)
@@ -109,14 +108,14 @@ class _Part:
     def work(self) -> Move:
         known = {need: self.reads(need) for need in self.task.needs}
         unknown = [need for need, value in known.items() if value is None]
-        return (
-            self._shares(known)
-            or self._searches(unknown)
+        move = (
+            self._searches(unknown)
             or self._finds_out(unknown)
             or self._works(known, unknown)
             or self._hands_in(known)
             or self._ends(known)
         )
+        return self._sharing(self._notes(), move)
 
     def reads(self, subject: str) -> str | None:
         """The value of a subject, as this agent takes it from what it was shown."""
@@ -143,16 +142,24 @@ class _Part:
             p *= 0.5
         return self.chance(p, "read", message.label, subject, value)
 
-    def _shares(self, known: dict[str, str | None]) -> Move | None:
-        """Write down what it found out itself, where it has a tool for that."""
+    def _notes(self) -> tuple[tuple[str, dict[str, object]], ...]:
+        """What it found out itself and has not written down, where it has a tool for that."""
         if "append" not in self.tools:
-            return None
+            return ()
         told = {str(done.arguments.get("body")) for done in self.made("append")}
         notes = [found for found in self._found() if found not in told and self.chance(self.policy.tool_use, "share")]
-        if not notes:
-            return None
         place, priority = self.task.places[0] if self.task.places else ("status/notes", "info")
-        return Move(self.says(), tuple(("append", _note(place, note, priority)) for note in notes))
+        return tuple(("append", _note(place, note, priority)) for note in notes)
+
+    def _sharing(self, notes: tuple[tuple[str, dict[str, object]], ...], move: Move) -> Move:
+        """Write them down: beside the next call, where the tool asks for that and there is one that need not wait;
+        else before it."""
+        if not notes:
+            return move
+        asked = "beside" in self.tools["append"] and self.chance(self.policy.beside, "beside")
+        if asked and move.calls and not move.takes:
+            return move._replace(calls=(*notes, *move.calls))
+        return Move(self.says(), notes)
 
     def _found(self) -> list[str]:
         """Statements that its own investigations gave."""
@@ -337,39 +344,6 @@ def _stages(text: str) -> tuple[tuple[tuple[str, str], ...], ...]:
 def _refused(text: str) -> frozenset[str]:
     """The subjects whose value was not the true one any more."""
     return frozenset(re.findall(r"^Refused: (.+)\.$", text, re.MULTILINE)) if "Refused: " in text else frozenset()
-
-
-@lru_cache(8_192)
-def statements(text: str, subject: str) -> tuple[tuple[int, str, str], ...]:
-    """What a text says about a subject: authority and time of whoever says it, and the value."""
-    if subject not in text and subject[:1].upper() + subject[1:] not in text:
-        return ()
-    place = re.escape(subject)
-    pattern = rf"(?i:\b{place}(?: is(?: now)?|:) {_VALUE})|(?i:\buse {_VALUE}[^.\n]{{0,12}}? for {place}\b)"
-    found = []
-    for match in _matches(re.compile(pattern), text, subject.lower()):
-        known = heads(text)
-        before = bisect_right(known, match.start(), key=lambda head: head.end)
-        head = known[before - 1] if before else None
-        rank = head.authority if head is not None and head.trusted else 0
-        found.append((rank, head.at if head else "", match[1] or match[2]))
-    return tuple(found)
-
-
-def _matches(pattern: re.Pattern[str], text: str, subject: str) -> Iterator[re.Match[str]]:
-    """Where it matches: on lines that name the subject, for the texts may be long and few of their lines do."""
-    lowered, end = _lowered(text), -1
-    while (place := lowered.find(subject, end + 1)) >= 0:
-        begin, end = text.rfind("\n", 0, place) + 1, text.find("\n", place)
-        end = len(text) if end < 0 else end
-        yield from pattern.finditer(text, begin, end)
-
-
-@lru_cache(64)
-def _lowered(text: str) -> str:
-    """In small letters, each in its place: the few that become two letters stay as they are."""
-    lowered = text.lower()
-    return lowered if len(lowered) == len(text) else "".join(low if len(low := c.lower()) == 1 else c for c in text)
 
 
 def _done(messages: Iterable[Message]) -> Iterator[Done]:

@@ -194,7 +194,7 @@ class Play:
             return Keeper(self.live, self.recorder)
         params, sizes = self.scenario.params, self.scenario.sizes
         policy = Policy(plays, params["p_read"], params["tool_use"], params["claims"], params["window"],
-                        params["slip"], sizes.output, sizes.thinks)  # fmt: skip
+                        params["slip"], sizes.output, sizes.thinks, params["beside"])  # fmt: skip
         return Keeper(Scripted(Player(policy, self.seed), count=self.count), self.recorder)
 
     def _watched(self, setting: Setting) -> Any:

@@ -20,6 +20,7 @@ VALUES = ("hex", "int")
 PARAMETERS: Mapping[str, Any] = {
     "p_read": 1.0,  # chance that what stands in a prompt is taken in
     "tool_use": 1.0,  # chance that a tool of the memory is used where it helps
+    "beside": 1.0,  # chance that a note is written beside the next call, where the tool asks for that; else before it
     "claims": True,  # whether agents reserve work before they take it up, where they can
     "window": 128_000,  # tokens an agent attends to; what is in the middle of a longer prompt is read half the time
     "slip": 0.0,  # chance that an agent says something wrongly when it says it again
@@ -29,7 +30,7 @@ PARAMETERS: Mapping[str, Any] = {
     "price": 1.0,  # what finding something out oneself costs, times the scenario's own figure
 }
 # What isolated agents take no heed of: how the memory is read, used, relayed and told of.
-OF_MEMORY = frozenset(("p_read", "tool_use", "claims", "relay_loss", "bell_lost", "told_twice"))
+OF_MEMORY = frozenset(("p_read", "tool_use", "beside", "claims", "relay_loss", "bell_lost", "told_twice"))
 
 
 class Size(NamedTuple):

@@ -218,7 +218,13 @@ _FACT = _object(
     supersedes="string",
 )
 TOOLS = (
-    Tool("append", "Write memory to agent:ID, team:NAME, operator or all", _ENTRY, _append, True),
+    Tool(
+        "append",
+        "Write memory to agent:ID, team:NAME, operator or all; beside your next call, not alone",
+        _ENTRY,
+        _append,
+        True,
+    ),
     Tool("read", "Newest entries, or one", _WHICH, _read, False),
     Tool("memory_search", "Search agent, group, global or all memory", _QUERY, _memory_search, False),
     Tool("report_blocker", "Report what stops you", _object(("text",), text="string"), _report_blocker, True),

@@ -3,8 +3,8 @@
 import pytest
 
 import synapse
-from scenarios.cast import statements
 from scenarios.heads import Head, heads
+from scenarios.statements import statements
 from synapse import recall
 from synapse.testing import FrozenClock
 from synapse.workspace import Agent

@@ -26,7 +26,7 @@ HELPED = {
     "context_explosion": "view_capsule",
     "blocker_escalation": "view_capsule",
 }
-ASKEW = {"p_read": 0.5, "tool_use": 0.3, "claims": False,
+ASKEW = {"p_read": 0.5, "tool_use": 0.3, "beside": 0.0, "claims": False,
          "relay_loss": 0.5, "bell_lost": 0.0, "told_twice": 0.5}  # fmt: skip
 SMALL = {"redundant_discovery": {"n": 6}, "context_explosion": {"n": 4, "entries": 60}}
 

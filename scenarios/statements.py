@@ -1,0 +1,45 @@
+"""What a text says about a subject, as an agent reads it: the value, and the authority and time of whoever says so."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from functools import lru_cache
+
+from scenarios.heads import heads
+
+_VALUE = r"([A-Za-z0-9][A-Za-z0-9_-]*)"
+
+
+@lru_cache(8_192)
+def statements(text: str, subject: str) -> tuple[tuple[int, str, str], ...]:
+    """What a text says about a subject: authority and time of whoever says it, and the value."""
+    if subject not in text and subject[:1].upper() + subject[1:] not in text:
+        return ()
+    place = re.escape(subject)
+    pattern = rf"(?i:\b{place}(?: is(?: now)?|:) {_VALUE})|(?i:\buse {_VALUE}[^.\n]{{0,12}}? for {place}\b)"
+    found = []
+    for match in _matches(re.compile(pattern), text, subject.lower()):
+        known = heads(text)
+        before = bisect_right(known, match.start(), key=lambda head: head.end)
+        head = known[before - 1] if before else None
+        rank = head.authority if head is not None and head.trusted else 0
+        found.append((rank, head.at if head else "", match[1] or match[2]))
+    return tuple(found)
+
+
+def _matches(pattern: re.Pattern[str], text: str, subject: str) -> Iterator[re.Match[str]]:
+    """Where it matches: on lines that name the subject, for the texts may be long and few of their lines do."""
+    lowered, end = _lowered(text), -1
+    while (place := lowered.find(subject, end + 1)) >= 0:
+        begin, end = text.rfind("\n", 0, place) + 1, text.find("\n", place)
+        end = len(text) if end < 0 else end
+        yield from pattern.finditer(text, begin, end)
+
+
+@lru_cache(64)
+def _lowered(text: str) -> str:
+    """In small letters, each in its place: the few that become two letters stay as they are."""
+    lowered = text.lower()
+    return lowered if len(lowered) == len(text) else "".join(low if len(low := c.lower()) == 1 else c for c in text)
