@@ -20,7 +20,7 @@ VALUES = ("hex", "int")
 PARAMETERS: Mapping[str, Any] = {
     "p_read": 1.0,  # chance that what stands in a prompt is taken in
     "tool_use": 1.0,  # chance that a tool of the memory is used where it helps
-    "beside": 1.0,  # chance that a note is written beside the next call, where the tool asks for that; else before it
+    "beside": 1.0,  # chance that an agent writes its notes beside its next call, where the tool asks for that
     "claims": True,  # whether agents reserve work before they take it up, where they can
     "window": 128_000,  # tokens an agent attends to; what is in the middle of a longer prompt is read half the time
     "slip": 0.0,  # chance that an agent says something wrongly when it says it again

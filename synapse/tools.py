@@ -220,14 +220,14 @@ _FACT = _object(
 TOOLS = (
     Tool(
         "append",
-        "Write memory to agent:ID, team:NAME, operator or all; beside your next call, not alone",
+        "Write memory beside other calls, to agent:ID, team:NAME, operator or all",
         _ENTRY,
         _append,
         True,
     ),
-    Tool("read", "Newest entries, or one", _WHICH, _read, False),
-    Tool("memory_search", "Search agent, group, global or all memory", _QUERY, _memory_search, False),
-    Tool("report_blocker", "Report what stops you", _object(("text",), text="string"), _report_blocker, True),
+    Tool("read", "Newest entries or one", _WHICH, _read, False),
+    Tool("memory_search", "Search agent, group, global or all", _QUERY, _memory_search, False),
+    Tool("report_blocker", "Report a blocker", _object(("text",), text="string"), _report_blocker, True),
     Tool("claim", "Reserve work", _WORK, _claim, True),
     Tool("ack", "Confirm entries delivered to you", _object(("ids",), ids=_IDS), _ack, True),
     Tool("memory_remember", "Keep a fact for scope agent, group or global", _FACT, _memory_remember, True),

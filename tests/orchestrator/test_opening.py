@@ -73,7 +73,7 @@ def test_a_workspace_teaches_in_its_own_words(tmp_path):
     (tmp_path / "prompts").mkdir()
     (tmp_path / "prompts" / "_recall.md.j2").write_text("Ask when in doubt.")
     (search,) = taught([tool for tool in tools.TOOLS if tool.name == "memory_search"], Templates(str(tmp_path)))
-    assert search.description.endswith(" memory. Ask when in doubt.")
+    assert search.description.endswith(" all. Ask when in doubt.")
 
 
 def test_what_is_taught_is_billed_as_schema(world):
