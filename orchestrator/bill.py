@@ -53,9 +53,10 @@ class Sheet:
         """The segments of a prompt; the first `known` messages, and with them the system text and the tools, were sent
         before. Without any known, everything is new."""
         self._take_in(request.messages)
+        known = min(max(known, 0), len(request.messages))
         head = [Segment("system", self._count(request.system)), *self._schemas(request.tools)]
-        new = chain.from_iterable(self._segments[max(known, 0) :])
-        if known <= 0:
+        new = chain.from_iterable(self._segments[known:])
+        if not known:
             return tuple(_merged([*head, *new]))
         return tuple(_merged([*map(_later, head), *self._sent_again(known), *new]))
 

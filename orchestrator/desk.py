@@ -39,16 +39,21 @@ class Desk:
         return done
 
     async def through(self, asked: Awaitable[Any]) -> Any:
-        """See through what was asked, even if whoever asked is cancelled meanwhile. Inline there is no meanwhile."""
+        """See through what was asked, even if whoever asked is cancelled meanwhile, however often. Inline there is no
+        meanwhile."""
         if self.inline:
             return await asked
-        task = asyncio.ensure_future(asked)
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            with contextlib.suppress(SynapseError):
-                await task
-            raise
+        task, cancelled = asyncio.ensure_future(asked), False
+        while not task.done():
+            try:
+                await asyncio.wait((task,))
+            except asyncio.CancelledError:
+                cancelled = True
+        if not cancelled:
+            return task.result()
+        with contextlib.suppress(SynapseError):
+            task.result()
+        raise asyncio.CancelledError
 
     def close(self, last: Callable[[], None]) -> None:
         """Do this last."""

@@ -38,6 +38,7 @@ class Ear:
         self.store = store
         self.quota = quota
         self.held: list[str] = []  # entries whose author had used up its wakes
+        self._found: list[tuple[str, Entry]] = []  # kept where a look fails on the way: the cursor has passed it
         self._woken: dict[str, deque[int]] = defaultdict(deque)
         self._follower = Follower(store.log, lambda: None, store.current, store.index.cursor())
 
@@ -51,14 +52,15 @@ class Ear:
         mark = self.store.log.mark()
         if mark == self._mark:
             return []
-        listeners, found = list(listeners), []
+        listeners = list(listeners)
         for event in self._follower.poll():
             to = [each.agent for each in route(event.entry, listeners) if each.tier == "now"]
             if to and not self._may_wake(event.entry):
                 self.held.append(event.entry.id)
             else:
-                found += [(agent, event.entry) for agent in to]
+                self._found += [(agent, event.entry) for agent in to]
         self._mark = mark
+        found, self._found = self._found, []
         return found
 
     def _may_wake(self, entry: Entry) -> bool:

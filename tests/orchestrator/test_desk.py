@@ -43,20 +43,24 @@ def test_an_error_reaches_whoever_asked(desk):
     asyncio.run(asked())
 
 
+@pytest.mark.parametrize("times", [1, 3])
 @pytest.mark.parametrize("through", [True, False])
-def test_what_is_seen_through_outlives_whoever_asked(through):
+def test_what_is_seen_through_outlives_whoever_asked(through, times):
+    """However often it is cancelled, and though it still waits for its turn at the desk."""
     desk, going, gone = Desk(), threading.Event(), []
 
     async def booked():
-        await desk(going.wait)
-        gone.append("booked")
+        await desk(gone.append, "booked")
 
     async def asked():
+        before = desk.aside(going.wait)
         task = asyncio.create_task(desk.through(booked()) if through else booked())
-        await asyncio.sleep(0.01)
-        task.cancel()
+        for _ in range(times):
+            await asyncio.sleep(0.01)
+            task.cancel()
         await asyncio.sleep(0.01)
         going.set()
+        await before
         with pytest.raises(asyncio.CancelledError):
             await task
 

@@ -9,14 +9,16 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import synapse
-from orchestrator import Supervisor, Task, supervisor, wake
+from orchestrator import Supervisor, Task, supervisor
 from orchestrator.engines.scripted import Move, Scripted
 from orchestrator.folder import STEPS
-from synapse.errors import NotFound
+from synapse.errors import NotFound, StoreBusy
+from synapse.records import Pending
 
 LISTENERS = ("eng-a", "eng-b", "eng-c")
 AGENTS = (
@@ -235,11 +237,15 @@ def test_all_calls_end_at_a_stop(tmp_path):
         office.close()
 
 
+def listening(memory):
+    for agent in AGENTS:
+        memory.register(agent)
+    return [SimpleNamespace(id="eng-a-1", agent="eng-a")]
+
+
 def test_what_is_written_while_it_begins_to_listen_is_heard(monkeypatch):
     with synapse.open("memory:") as memory:
-        for agent in AGENTS:
-            memory.register(agent)
-        store, cursor = memory.store, memory.store.index.cursor
+        running, cursor = listening(memory), memory.store.index.cursor
 
         def meanwhile():
             found = cursor()
@@ -247,6 +253,24 @@ def test_what_is_written_while_it_begins_to_listen_is_heard(monkeypatch):
             memory.as_agent("boss").append("Stop using v1.", "decisions/api", priority="critical")
             return found
 
-        monkeypatch.setattr(store.index, "cursor", meanwhile)
-        listeners = [store.index.query.declared["eng-a"]]
-        assert [agent for agent, _ in wake.Ear(store).news(listeners)] == ["eng-a"]
+        monkeypatch.setattr(memory.store.index, "cursor", meanwhile)
+        with Supervisor(memory, inline=True) as boss:
+            assert [agent for agent, _ in boss.books.heard(running).news] == ["eng-a"]
+            assert boss.books.heard(running).news == []
+
+
+def test_what_was_heard_before_a_look_failed_is_told_by_the_next():
+    def busy(id):
+        boss.books.ear._follower.entry = memory.store.current
+        raise StoreBusy("somebody has it")
+
+    with synapse.open("memory:") as memory, Supervisor(memory, inline=True) as boss:
+        running = listening(memory)
+        later = memory.as_agent("boss").append("Later.", "decisions/api")
+        told = memory.as_agent("boss").append("Stop using v1.", "decisions/api", priority="critical")
+        memory.store.log.append(Pending("vouch", "operator", {"entry": later.id}))
+        boss.books.ear._follower.entry = busy
+        with pytest.raises(StoreBusy):
+            boss.books.heard(running)
+        assert [(agent, entry.id) for agent, entry in boss.books.heard(running).news] == [("eng-a", told.id)]
+        assert boss.books.heard(running).news == []
