@@ -65,9 +65,10 @@ def again(told: Mapping[str, Table], where: Where) -> Table:
 
 
 def _replayed(folder: str) -> Table:
-    found = replay.report(folder)
-    if not any(found["policies"].values()):
-        raise BrokenData(f"{folder}: no recorded runs there: JSON objects with a `history`")
+    try:
+        found = replay.report(folder)
+    except replay.BrokenTraces as error:
+        raise BrokenData(str(error)) from error
     kinds = {kind: _kind(rows, found["above_the_window"][kind]) for kind, rows in found["policies"].items()}
     return {"data": _data(folder), "tokenizer": found["tokenizer"], "shipped": replay.SHIPPED_NAME, "kinds": kinds}
 

@@ -64,18 +64,30 @@ class Score(NamedTuple):
 # -- traces ----------------------------------------------------------------------------------------
 
 
+class BrokenTraces(ValueError):
+    """There is nothing to be replayed there; says why."""
+
+
 def load(folder: str | Path) -> dict[str, list[Trace]]:
-    """The traces below a folder, by the folder that holds them. Each is a JSON object with a `history`."""
+    """The traces below a folder, by the folder that holds them. Each is a JSON object with a `history`; those in which
+    no agent says anything are left out."""
     found: dict[str, list[Trace]] = {}
     for path in sorted(Path(folder).rglob("*.json"), key=lambda path: (str(path.parent), path.stem.zfill(9))):
-        value = json.loads(path.read_text(encoding="utf-8"))
-        if isinstance(value, dict) and value.get("history"):
-            found.setdefault(path.parent.name, []).append(_trace(path.stem, value))
+        try:
+            value = json.loads(path.read_text(encoding="utf-8"))
+            trace = _trace(path.stem, value) if isinstance(value, dict) and value.get("history") else None
+        except (ValueError, TypeError, AttributeError, LookupError) as error:
+            raise BrokenTraces(f"{path}: is no recorded run: {type(error).__name__}: {error}") from error
+        if trace is not None and any(steps(trace)):
+            found.setdefault(path.parent.name, []).append(trace)
+    if not found:
+        what = "JSON objects with a `history` in which somebody answers"
+        raise BrokenTraces(f"{folder}: no recorded runs there: {what}")
     return found
 
 
 def _trace(name: str, value: dict[str, Any]) -> Trace:
-    said = [(str(each.get("name") or each["role"]), str(each["content"])) for each in value["history"]]
+    said = [(str(each.get("name") or each["role"]), str(each["content"] or "")) for each in value["history"]]
     return Trace(
         name, said[0][1], _roles(value.get("system_prompt")), tuple(Said(*each, _prints(each[0])) for each in said)
     )
@@ -204,7 +216,7 @@ def summary(scores: Sequence[Score], seed: int = 1) -> dict[str, Any]:
     return {
         "runs": len(scores),
         "cost": _with_interval(scores, _cost, seed),
-        "cost_mean_of_runs": fmean(each.cost / each.everything for each in scores),
+        "cost_mean_of_runs": fmean(each.cost / max(each.everything, 1) for each in scores),
         "availability": _with_interval(scores, _macro, seed),
         "availability_micro": _share([sum(each.found) for each in scores], [sum(each.needed) for each in scores]),
         "availability_by_quarter": [
@@ -215,7 +227,7 @@ def summary(scores: Sequence[Score], seed: int = 1) -> dict[str, Any]:
 
 
 def _cost(scores: Sequence[Score]) -> float:
-    return sum(each.cost for each in scores) / sum(each.everything for each in scores)
+    return sum(each.cost for each in scores) / max(sum(each.everything for each in scores), 1)
 
 
 def _macro(scores: Sequence[Score]) -> float:
@@ -236,8 +248,7 @@ def _with_interval(scores: Sequence[Score], value: Callable[[Sequence[Score]], f
 
 def replayed(traces: Sequence[Trace]) -> dict[str, dict[str, Any]]:
     """Every policy's summary over these traces."""
-    taken = [list(steps(trace)) for trace in traces]
-    held = [(trace, found) for trace, found in zip(traces, taken, strict=True) if found]
+    held = [(trace, list(steps(trace))) for trace in traces]
     return {
         name: summary([score(trace, policy, found) for trace, found in held]) for name, policy in policies().items()
     }

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from scenarios import __main__ as shell
 from scenarios import replay
 from scenarios.replay import Trace
 from synapse.condense import Said
@@ -71,3 +72,34 @@ def test_the_same_report_twice(tmp_path: Path) -> None:
     taken = list(replay.steps(RUN))
     scores = [replay.score(RUN, policy, taken) for policy in replay.policies().values()]
     assert replay.summary(scores) == replay.summary(scores)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{", "0.json: is no recorded run: JSONDecodeError"),
+        ('{"history": [{"content": "a"}]}', "0.json: is no recorded run: KeyError: 'role'"),
+        ('{"history": ["a"]}', "0.json: is no recorded run: AttributeError"),
+        ('{"history": [{"role": "human", "content": "Find it out."}]}', "no recorded runs there"),
+        ("[1]", "no recorded runs there"),
+    ],
+)
+def test_what_is_no_run_is_told(tmp_path: Path, capsys, text: str, told: str) -> None:
+    (tmp_path / "0.json").write_text(text)
+    assert shell.main(["replay", str(tmp_path)]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_a_run_in_which_nobody_answers_is_left_out(tmp_path: Path) -> None:
+    for number, said in enumerate((RUN.said, RUN.said[:1])):
+        history = [{"content": each.text, "role": each.author} for each in said]
+        (tmp_path / f"{number}.json").write_text(json.dumps({"history": history}))
+    (rows,) = replay.report(tmp_path)["policies"].values()
+    assert rows["everything"]["runs"] == 1
+
+
+def test_messages_without_a_text_cost_nothing(tmp_path: Path) -> None:
+    history = [{"role": "human", "content": ""}, {"role": "Lead", "content": None}]
+    (tmp_path / "0.json").write_text(json.dumps({"history": history}))
+    (rows,) = replay.report(tmp_path)["policies"].values()
+    assert rows["everything"]["cost"] == [0, 0, 0]
