@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from scenarios import crashing, nights
 from scenarios.harness import counter, play
-from scenarios.ledger import Run, told
+from scenarios.ledger import Run, checked, told
 from scenarios.reading import find, load
 from scenarios.samples import Sample, sample
 from scenarios.schema import Scenario
@@ -56,7 +56,7 @@ def _settle() -> None:
 
 
 def of_run(run: Run) -> Played:
-    return Played(sample(run), "".join(told(run)))
+    return Played(sample(checked(run)), "".join(told(run)))
 
 
 def _play(order: Order) -> Played:

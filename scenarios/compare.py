@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from scenarios.schema import OF_MEMORY
+
 TOLERANCE = 0.02  # of a share, or of the figure itself: less is no change
 # The figures that have a good side: 1 where more is better, -1 where less is.
 BETTER: Mapping[str, int] = {
@@ -37,7 +39,8 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any], tolerance: floa
     for key, figures in before["metrics"].items():
         others = after["metrics"].get(key)
         if others is None:
-            yield Change(key, "played", "not played", True)
+            if not _stands_for(key, after):
+                yield Change(key, "played", "not played", True)
             continue
         for name, old in figures.items():
             if name not in BETTER:
@@ -46,6 +49,13 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any], tolerance: floa
                 yield Change(f"{key} {name}", old["value"], "not measured", True)
             elif change := _moved(f"{key} {name}", name, old, others[name]["value"], tolerance):
                 yield change
+
+
+def _stands_for(key: str, after: Mapping[str, Any]) -> bool:
+    """Whether other runs of isolated agents stand for these: their cell differs only in what memory is to an agent."""
+    name, _, cell = key.partition("@")
+    varied = {each.partition("=")[0] for each in cell.split(",")}
+    return name.rpartition("/")[2] == "isolated" and varied <= OF_MEMORY and name in after["metrics"]
 
 
 def _moved(what: str, name: str, old: Mapping[str, float], new: float, tolerance: float) -> Change | None:

@@ -86,12 +86,16 @@ class Study:
         return [arm for which, place, arm in self.cells if (which, place) == (scenario, where)]
 
     def of(self, scenario: str, arm: str, cell: str | None = None) -> list[Sample]:
-        """The runs of an arm in a cell. Isolated agents do in some what they do in the first; those are its runs."""
+        """The runs of an arm in a cell. Where a cell differs from the first only in what memory is to agents, isolated
+        ones were not played again: those of the first stand for them."""
         base = self.base(scenario)
         where = base if cell is None else cell
-        if arm == ISOLATED and (scenario, where, arm) not in self.cells and self.varied(scenario, where) <= OF_MEMORY:
+        if arm == ISOLATED and (scenario, where, arm) not in self.cells and self._same_alone(scenario, where):
             where = base
         return self.cells.get((scenario, where, arm), [])
+
+    def _same_alone(self, scenario: str, cell: str) -> bool:
+        return cell in self.names(scenario) and self.varied(scenario, cell) <= OF_MEMORY
 
     def varied(self, scenario: str, cell: str) -> set[str]:
         """The parameters in which a cell differs from the one that it varies."""
@@ -235,7 +239,8 @@ def _in_cells(study: Study, threshold: Threshold) -> Iterator[tuple[str, Table]]
     """What it comes to in each other cell in which it was measured."""
     scenario, arm, metric = threshold.scenario, threshold.arm, threshold.metric
     for cell in study.names(scenario):
-        value = None if cell == study.base(scenario) else study.figures(scenario, arm, cell).get(metric)
+        played = cell != study.base(scenario) and (scenario, cell, arm) in study.cells
+        value = study.figures(scenario, arm, cell).get(metric) if played else None
         if value is not None:
             n = sum(metric in row for row in study.rows(scenario, arm, cell))
             yield cell, {**_told(value), "n": n, "met": threshold.met(value.value)}

@@ -29,7 +29,7 @@ from scenarios.arms import ARMS, Ground, Setting
 from scenarios.bell import Line, Rung
 from scenarios.cast import Player, Policy, read_task
 from scenarios.live import Live
-from scenarios.recorder import MODEL, PRICES, Recorder, declared
+from scenarios.recorder import PRICES, Recorder, declared
 from scenarios.schema import PLAYS, Fact, Happening, Job, Scenario, drawn_needs, matching
 from scenarios.world import Truth, Witness, World, brief, drawn, fillers, noise, steps_of, texts
 from synapse.errors import SynapseError
@@ -45,6 +45,7 @@ WAYS = {
 }
 SHORT = 16_384  # characters of a text that is counted in one piece
 _BLOCKS = re.compile(r"(?<=\n)(?=- )")
+MODEL = "gpt-4o"  # agents count as one whose tokenizer is the encoding that is counted in
 LIMITS = Limits(depth=8, children=64, turns=400, seconds=86_400.0)
 
 

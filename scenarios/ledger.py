@@ -158,9 +158,18 @@ def read(path: str) -> list[Run]:
 
 def runs(lines: Iterable[str]) -> Iterator[Run]:
     """The runs that these lines hold; BrokenLedger where they do not begin, end or follow as they should."""
+    return _runs(_event(number, line) for number, line in enumerate(lines, 1))
+
+
+def checked(run: Run) -> Run:
+    """This run; BrokenLedger where its lines would be none."""
+    (found,) = _runs(_known(number, event) for number, event in enumerate(run.events, 1))
+    return found
+
+
+def _runs(each: Iterable[Event]) -> Iterator[Run]:
     events: list[Event] = []
-    for number, line in enumerate(lines, 1):
-        event = _event(number, line)
+    for number, event in enumerate(each, 1):
         if (event["kind"] == "begin") == bool(events):
             raise BrokenLedger(f"line {number}: a {event['kind']} {'within a run' if events else 'before any begin'}")
         if events and event["t"] < events[-1]["t"]:
@@ -175,14 +184,20 @@ def runs(lines: Iterable[str]) -> Iterator[Run]:
 
 def _event(number: int, line: str) -> Event:
     try:
-        event = json.loads(line)
+        return _known(number, json.loads(line))
+    except ValueError as error:
+        raise BrokenLedger(f"line {number}: {type(error).__name__}: {error}") from error
+
+
+def _known(number: int, event: Event) -> Event:
+    try:
         if event["kind"] not in KINDS or not isinstance(event["t"], int):
             raise BrokenLedger(f"line {number}: {event['kind']!r} is no kind of event")
         if event["kind"] == "begin" and event["format"] != FORMAT:
             raise BrokenLedger(f"line {number}: the format is {event['format']}, not {FORMAT}")
-    except (ValueError, KeyError, TypeError) as error:
+    except (KeyError, TypeError) as error:
         raise BrokenLedger(f"line {number}: {type(error).__name__}: {error}") from error
-    return event  # type: ignore[no-any-return]
+    return event
 
 
 def digest(lines: Iterable[str]) -> str:

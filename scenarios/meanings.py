@@ -14,7 +14,7 @@ MEANINGS: Mapping[str, str] = {
     "co_plan": "P ÷ W, billed: what agents take that only coordinate",
     "co_task": "(C + P) ÷ W, billed",
     "co_total": "(C + P) ÷ T, billed",
-    "co_ref": "(C + P) ÷ W of the isolated arm, billed: a denominator that does not shrink when memory saves work",
+    "co_ref": "(C + P) ÷ W of the isolated arm as for net_saving, billed: it does not shrink when memory saves work",
     "tokens.": "tokens of each label, billed",
     "task_success": "share of the tasks that were done right, as the environment judged",
     "success": "1 where all tasks were done right",

@@ -8,7 +8,7 @@ machine is off, and once a night dies in its third phase: who looks next goes on
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from random import Random
 from typing import Any, NamedTuple
@@ -36,7 +36,7 @@ REGIMES: dict[str, Callable[[int], bool]] = {
 MISSED = 12  # a night on which the machine was off
 DIED = 14  # a night that dies in its third phase
 THIRD = PHASES[2]
-ASKED_EVERY = 10  # nights after which it is asked for every fact, before and after
+STRETCH = 10  # days, in the first night of which it is asked for every fact, before and after; and in the last
 BLOCKED = 3  # the day on which a blocker is reported that nobody resolves
 HITS = 8
 
@@ -61,6 +61,12 @@ def play(scenario: Scenario, arm: str, seed: int, count: Any) -> ledger.Run:
     return _Month(scenario, arm, seed, count).run()
 
 
+def _asked(nights: Sequence[int]) -> set[int]:
+    """Of these nights, by their days, those in which it is asked for every fact."""
+    firsts = {day // STRETCH: day for day in reversed(nights)}
+    return {*firsts.values(), DIED, *nights[-1:]}
+
+
 class _Month:
     def __init__(self, scenario: Scenario, arm: str, seed: int, count: Any) -> None:
         self.scenario, self.arm, self.seed, self.count = scenario, arm, seed, count
@@ -76,7 +82,8 @@ class _Month:
         self.due = schedule.plan_of(Settings(other=(("schedule", named),)))
         self.zone = schedule.zone_of(self.due.zone)
         self.nights: list[Night] = []
-        self.left = 0  # acts that second nights would have done
+        self.asked = _asked([day for day in range(1, int(scenario.params["days"]) + 1) if REGIMES[arm](day)])
+        self.left = 0  # acts that second nights would have done, after the nights in which it is asked
 
     def run(self) -> ledger.Run:
         scenario = self.scenario
@@ -144,7 +151,7 @@ class _Month:
         on = self._falls()
         live, tokens = self.recorder.live()
         if REGIMES[self.arm](day):
-            asks = not len(self.nights) % ASKED_EVERY or day in (DIED, self.scenario.params["days"])
+            asks = day in self.asked
             before = self._answered() if asks else 0
             done = self._consolidated(on, dies=day == DIED)
             self.nights.append(done)

@@ -31,7 +31,6 @@ from synapse.records import Record, entry_of
 from synapse.seat import Seat
 from synapse.workspace import OPERATOR, Agent, settled
 
-MODEL = "gpt-4o"  # agents count as one whose tokenizer is the encoding that is counted in
 PRICES = {"input": 3.0, "cached": 0.3, "output": 15.0}  # dollars per million tokens: a list price, for comparison
 MEMORY = ("view", "wake", "capsule")  # labels of what the memory says
 _DISPUTE = "disputed with "
@@ -176,9 +175,7 @@ class Recorder:
         if call is None:
             return
         about: dict[str, Any] = {"run": run, "agent": agent, "call": call.id}
-        tokens = self.count(message.text)
-        self.books.costs.counter(MODEL).know(message.text, tokens)
-        self.note("tool_result", **about, tool=call.name, label=message.label, tokens=tokens,
+        self.note("tool_result", **about, tool=call.name, label=message.label, tokens=self.count(message.text),
                   failed=message.failed)  # fmt: skip
         found: dict[str, Any] = {"ids": _ids(message.text), "facts": self.truth.told_in(message.text)}
         if call.name == "memory_search":

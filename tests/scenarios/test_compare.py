@@ -72,3 +72,16 @@ def test_the_command_is_a_gate(before, tmp_path, capsys):
     assert "WORSE  view tokens: 1000 -> 2000" in capsys.readouterr().out
     assert shell.main(["compare", b, a]) == 0
     assert shell.main(["compare", a, str(tmp_path / "none.json")]) == 2
+
+
+def test_runs_for_which_others_stand_are_not_missed(before):
+    before["metrics"] |= {
+        key: {} for key in ("isolated", "isolated@p_read=0.9", "isolated@n=3,p_read=0.9", "isolated@n=3")
+    }
+    after = copy.deepcopy(before)
+    del after["metrics"]["isolated@p_read=0.9"]
+    assert list(compare.changes(before, after)) == []
+    del after["metrics"]["isolated@n=3"], after["metrics"]["isolated@n=3,p_read=0.9"]
+    assert [change.worse for change in compare.changes(before, after)] == [True, True]
+    del after["metrics"]["isolated"]
+    assert len(list(compare.changes(before, after))) == 4, "nothing stands for them any more"

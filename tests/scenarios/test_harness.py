@@ -101,3 +101,19 @@ def test_what_was_played_is_what_its_lines_say(name, arm):
     cell = (("days", 3),) if name == "defrag_30_days" else ()
     (made,) = batch.played([batch.Order(name, arm, 5, cell)])
     assert [made.sample] == samples.of_lines(made.text.splitlines(keepends=True))
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda events: events[1:], "before any begin"),
+        (lambda events: events[:-1], "no finish"),
+        (lambda events: [*events[:5], events[0], *events[5:]], "within a run"),
+        (lambda events: [*events[:5], {"kind": "guess", "t": 0}], "no kind of event"),
+        (lambda events: [events[0], events[-2], *events[1:]], "earlier"),
+    ],
+)
+def test_a_broken_run_is_found_out_before_it_is_written(played, change, problem):
+    assert ledger.checked(played("view")).events == played("view").events
+    with pytest.raises(BrokenLedger, match=problem):
+        batch.of_run(ledger.Run(change(list(played("view").events))))

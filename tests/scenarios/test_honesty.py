@@ -122,7 +122,7 @@ def test_who_is_isolated_is_shown_no_value_that_it_did_not_find_out(played, name
             assert (event["run"], event["used"]) in found
 
 
-@pytest.mark.parametrize("name", [*HELPED, "poisoned_memory", "sequential_single"])
+@pytest.mark.parametrize("name", [*HELPED, "contradictory_authority_wrong", "poisoned_memory", "sequential_single"])
 def test_who_is_isolated_takes_no_heed_of_what_the_memory_is_like(played, count, name):
     assert set(ASKEW) == schema.OF_MEMORY
     run = other(name, ASKEW, count)

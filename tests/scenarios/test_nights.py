@@ -85,3 +85,11 @@ def test_nights_that_are_run_as_often_as_one_asks_are_found_out(monkeypatch):
     monkeypatch.setattr(module, "vacant", lambda key, *about: Guard(key, "vacant", lambda records: True))
     found = metrics.measured(play("nightly", 3))
     assert found["probe.nights.again"] == 3
+
+
+@pytest.mark.parametrize(
+    ("regime", "days"), [("nightly", [1, 10, 14, 20, 30]), ("weekly", [7, 14, 21, 28]), ("off", [14])]
+)
+def test_a_month_is_asked_about_to_its_end(regime, days):
+    kept = [day for day in range(1, 31) if nights.REGIMES[regime](day)]
+    assert sorted(nights._asked(kept)) == days

@@ -266,6 +266,23 @@ def test_such_a_cell_is_held_against_the_isolated_runs_of_the_first():
     assert not study.pairs("trial", "view", "isolated", "price=2.0")
 
 
+def test_isolated_agents_that_nobody_played_have_no_runs():
+    played, alone = (("p_read", 0.9),), Threshold("trial", "tokens[isolated] > 0", "tokens", "isolated", ">", 0)
+    study = Study([made("view", seed, 500, cell) for seed in range(3) for cell in ((), played)])
+    assert study.of("trial", "isolated") == study.of("trial", "isolated", "p_read=0.9") == []
+    assert study.of("another", "isolated") == study.of("trial", "isolated", "n=3") == []
+    elsewhere = alone._replace(scenario="another")
+    assert [each["met"] for each in findings.found(study, (alone, elsewhere)).verdicts] == [None, None]
+
+
+def test_runs_that_stand_for_others_are_not_told_as_runs_of_their_cell():
+    alone = Threshold("trial", "tokens[isolated] > 0", "tokens", "isolated", ">", 0)
+    cell = (("p_read", 0.9),)
+    runs = [*pairs(0.4), *(made("view", seed, 500, cell) for seed in range(3))]
+    (verdict,) = findings.found(Study(runs), (alone,)).verdicts
+    assert (verdict["n"], verdict["cells"]) == (10, {})
+
+
 @pytest.mark.parametrize(("asked", "runs"), [({}, 5), ({"full": True}, 50), ({"full": True, "runs": 2}, 2)])
 def test_a_scenario_says_how_often_it_is_played_in_full(asked, runs):
     orders = list(course.planned(reading.find("crash_resume"), "crash_resume", **asked))
