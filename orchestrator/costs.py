@@ -34,7 +34,7 @@ class Costs:
         self.budget = budget_of(runs, root, self.policy) if where else Budget(policy=self.policy)
         self.ratios = Ratios(root)
         self._tops: dict[str, Limits] = {}
-        self._counters: dict[str | None, Counter] = {}
+        self.counters: dict[str | None, Counter] = {}
         self._since: dict[int, int] = {}  # when calls in flight began
 
     def close(self) -> None:
@@ -42,9 +42,9 @@ class Costs:
 
     def counter(self, model: str | None) -> Counter:
         """Counts for this model; what was counted once is looked up."""
-        if model not in self._counters:
-            self._counters[model] = Counter(model, ratio=self.ratios.of(model))
-        return self._counters[model]
+        if model not in self.counters:
+            self.counters[model] = Counter(model, ratio=self.ratios.of(model))
+        return self.counters[model]
 
     # -- runs --------------------------------------------------------------------------------------
 

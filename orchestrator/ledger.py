@@ -81,6 +81,9 @@ class Overhead(NamedTuple):
         return (self.coordination + self.planning) / self.work if self.work else 0.0
 
 
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode  # made once
+
+
 def dump(line: Line) -> str:
     """The line as text, with its newline."""
     fields = {
@@ -96,7 +99,7 @@ def dump(line: Line) -> str:
         "cost": line.cost,
         "stop": line.stop,
     }
-    return json.dumps(fields, ensure_ascii=False, separators=(",", ":")) + "\n"
+    return _encode(fields) + "\n"
 
 
 def load(text: str) -> Line:

@@ -100,7 +100,7 @@ def _not_live(args: argparse.Namespace) -> str | None:
 def _live(wanted: Wanted, args: argparse.Namespace, out: TextIO) -> Report:
     cassette = Cassette(args.cassette, args.cassette_mode, os.environ)
     offer = Offer(args.live, args.model, args.max_usd, _two(args.price) if args.price else None)
-    live = Live(offer, cassette, harness.counter())
+    live = Live(offer, cassette, harness.Counts())
     try:
         return running.play_live(wanted, live, args.out, out)
     finally:

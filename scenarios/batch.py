@@ -12,7 +12,7 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from scenarios import crashing, nights
-from scenarios.harness import counter, play
+from scenarios.harness import Counts, play
 from scenarios.ledger import Run, checked, told
 from scenarios.reading import find, load
 from scenarios.samples import Sample, sample
@@ -76,10 +76,10 @@ def _keep() -> None:
 
 def _played(order: Order, scenario: Scenario) -> Run:
     if scenario.kind == "memory":
-        return nights.play(scenario, order.arm, order.seed, _counter())
+        return nights.play(scenario, order.arm, order.seed, _counts())
     if scenario.kind == "crash":
         return crashing.play(scenario, order.scenario, order.arm, order.seed)
-    return play(scenario, order.arm, order.seed, _counter())
+    return play(scenario, order.arm, order.seed, _counts())
 
 
 @cache
@@ -88,5 +88,5 @@ def _scenario(name: str, cell: tuple[tuple[str, Any], ...]) -> Scenario:
 
 
 @cache
-def _counter() -> Any:
-    return counter()
+def _counts() -> Counts:
+    return Counts()

@@ -28,7 +28,7 @@ from orchestrator.task import Task
 from orchestrator.tools import UserTool, tool_of
 from scenarios import ledger
 from scenarios.cast import Player, Policy, read_task
-from scenarios.harness import counter
+from scenarios.harness import Counts
 from scenarios.reading import find, load
 from scenarios.recorder import PRICES, cost, declared
 from scenarios.schema import Scenario
@@ -53,7 +53,7 @@ class _Counted:
     takes_tools = True
 
     def __init__(self, engine: Scripted, path: str) -> None:
-        self._engine, self._path, self._count = engine, path, counter()
+        self._engine, self._path, self._count = engine, path, Counts()
 
     async def step(self, request: Request, interrupt: asyncio.Event) -> Turn:
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

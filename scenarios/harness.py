@@ -17,6 +17,7 @@ import synapse
 from orchestrator import Supervisor
 from orchestrator import ledger as token_ledger
 from orchestrator.budget import Plan
+from orchestrator.counting import Counter
 from orchestrator.engine import Engine, Request, Turn
 from orchestrator.engines.scripted import Scripted
 from orchestrator.limits import Limits
@@ -31,10 +32,10 @@ from scenarios.cast import Player, Policy, read_task
 from scenarios.live import Live
 from scenarios.recorder import PRICES, Recorder, declared
 from scenarios.schema import PLAYS, Fact, Happening, Job, Scenario, drawn_needs, matching
-from scenarios.world import Truth, Witness, World, brief, drawn, fillers, noise, steps_of, texts
+from scenarios.world import Truth, Witness, World, brief, drawn, noise, steps_of, texts
 from synapse.errors import SynapseError
 from synapse.seat import Seat
-from synapse.tokens import DEFAULT, Tokens
+from synapse.tokens import DEFAULT
 
 DAY = 86_400.0
 # What stands around a lie that poses as something else; the memory has to quote it, and to believe none of it.
@@ -49,20 +50,24 @@ MODEL = "gpt-4o"  # agents count as one whose tokenizer is the encoding that is 
 LIMITS = Limits(depth=8, children=64, turns=400, seconds=86_400.0)
 
 
-def counter() -> Any:
-    """Exact counts, each text counted once. One for a process."""
-    short = lru_cache(65_536)(Tokens().count)
+class Counts:
+    """Exact counts. Each text is counted once in a process, by the suite or by a supervisor of it."""
 
-    @lru_cache(64)
-    def long(text: str) -> int:
-        return sum(map(short, _BLOCKS.split(text)))  # a view's blocks add up
+    def __init__(self) -> None:
+        self.counter = Counter(MODEL)
+        self._short = lru_cache(65_536)(self.counter.count)
+        self._long = lru_cache(64)(self._in_blocks)
 
-    return lambda text: (short if len(text) <= SHORT else long)(text)
+    def __call__(self, text: str) -> int:
+        return (self._short if len(text) <= SHORT else self._long)(text)
+
+    def _in_blocks(self, text: str) -> int:
+        return sum(map(self._short, _BLOCKS.split(text)))  # a view's blocks add up
 
 
-def play(scenario: Scenario, arm: str, seed: int, count: Any = None, live: Live | None = None) -> ledger.Run:
+def play(scenario: Scenario, arm: str, seed: int, count: Counts | None = None, live: Live | None = None) -> ledger.Run:
     """One run; by the cast, or by a real model."""
-    return Play(scenario, arm, seed, count or counter(), live).run()
+    return Play(scenario, arm, seed, count or Counts(), live).run()
 
 
 class Keeper:
@@ -91,7 +96,7 @@ class Keeper:
 class Play:
     """A run while it is being played."""
 
-    def __init__(self, scenario: Scenario, arm: str, seed: int, count: Any, live: Live | None = None) -> None:
+    def __init__(self, scenario: Scenario, arm: str, seed: int, count: Counts, live: Live | None = None) -> None:
         self.scenario = scenario = drawn_needs(scenario, seed)
         self.arm, self.seed, self.count, self.live = arm, seed, count, live
         self.time = VirtualTime(scenario.start)
@@ -112,17 +117,11 @@ class Play:
             self._furnish()
             with self._supervisor(ARMS[self.arm].made(self.ground)) as boss:
                 self.recorder.books = boss.books
-                self._spare_counting(boss)
+                boss.books.costs.counters[MODEL] = self.count.counter
                 self.time.run(self._played(boss))
         finally:
             self.memory.close()
         return self.recorder.run()
-
-    def _spare_counting(self, boss: Supervisor) -> None:
-        """Texts about nothing are the same in all runs: their counts are told, and not made again in each."""
-        counter = boss.books.costs.counter(MODEL)
-        for text in fillers():
-            counter.know(text, self.count(text))
 
     # -- before --
 

@@ -118,8 +118,11 @@ def cell_name(cell: Mapping[str, Any]) -> str:
     return ",".join(f"{name}={cell[name]}" for name in sorted(cell))
 
 
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode  # made once
+
+
 def dump(event: Event) -> str:
-    return json.dumps(event, ensure_ascii=False, separators=(",", ":")) + "\n"
+    return _encode(event) + "\n"
 
 
 def told(run: Run) -> Iterator[str]:

@@ -16,7 +16,7 @@ from scenarios import harness, ledger, markdown, page, report, table
 from scenarios.batch import Order, Played, of_run, played
 from scenarios.course import available, planned
 from scenarios.findings import Table
-from scenarios.harness import counter
+from scenarios.harness import Counts
 from scenarios.live import MODELS, Broken, Live, TooDear, missing
 from scenarios.progress import Progress
 from scenarios.reading import BrokenScenario, find, load
@@ -98,7 +98,7 @@ def _in_blocks(scenario: Scenario, name: str, wanted: Wanted) -> Iterator[Order]
 
 def _asked(orders: Sequence[Order], known: Mapping[str, Scenario], live: Live) -> Iterator[Played]:
     """Run after run, until the money is spent."""
-    count = counter()
+    count = Counts()
     for order in orders:
         made = harness.play(known[order.scenario], order.arm, order.seed, count, live)
         if isinstance(live.broken, TooDear):

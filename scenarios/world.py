@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from random import Random
@@ -65,11 +65,6 @@ def _filled(count: int) -> str:
         text = " ".join([*(_WORDS * whole), *_WORDS[:rest]])
         _FILLERS[count] = text[:1].upper() + text[1:] + "." if text else ""
     return _FILLERS[count]
-
-
-def fillers() -> Collection[str]:
-    """Those that this process has made so far."""
-    return _FILLERS.values()
 
 
 class Truth:

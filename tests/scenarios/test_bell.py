@@ -4,7 +4,7 @@ import pytest
 
 from orchestrator.session import Session
 from scenarios import metrics, reading
-from scenarios.harness import counter, play
+from scenarios.harness import Counts, play
 
 SEEDS = range(21, 25)
 CELLS = {"none": {}, "whole": {"bell_lost": 0.0}, "lossy": {"bell_lost": 0.5, "told_twice": 0.5}}
@@ -12,7 +12,7 @@ CELLS = {"none": {}, "whole": {"bell_lost": 0.0}, "lossy": {"bell_lost": 0.5, "t
 
 @pytest.fixture(scope="module")
 def heard():
-    count = counter()
+    count = Counts()
 
     def figures(cell):
         scenario = reading.load(reading.find("api_migration_wake"), CELLS[cell])
@@ -42,4 +42,4 @@ def test_a_session_that_believes_all_that_is_delivered_is_found_out(heard, monke
 
 def test_a_line_with_faults_is_the_same_twice():
     scenario = reading.load(reading.find("api_migration_wake"), CELLS["lossy"])
-    assert play(scenario, "view", 21, counter()).events == play(scenario, "view", 21, counter()).events
+    assert play(scenario, "view", 21, Counts()).events == play(scenario, "view", 21, Counts()).events

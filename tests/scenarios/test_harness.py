@@ -9,13 +9,13 @@ from functools import cache
 import pytest
 
 from scenarios import batch, ledger, reading, samples
-from scenarios.harness import counter, play
+from scenarios.harness import Counts, play
 from scenarios.ledger import BrokenLedger
 
 
 @pytest.fixture(scope="module")
 def count():
-    return counter()
+    return Counts()
 
 
 @pytest.fixture(scope="module")

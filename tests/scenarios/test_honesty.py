@@ -14,7 +14,7 @@ import pytest
 from scenarios import cast, harness, metrics, reading, schema
 from scenarios.arms import ARMS
 from scenarios.cast import Player, Policy
-from scenarios.harness import Play, counter, play
+from scenarios.harness import Counts, Play, play
 from scenarios.world import Leak
 
 ROOT = Path(__file__).parents[2]
@@ -33,7 +33,7 @@ SMALL = {"redundant_discovery": {"n": 6}, "context_explosion": {"n": 4, "entries
 
 @pytest.fixture(scope="module")
 def count():
-    return counter()
+    return Counts()
 
 
 @pytest.fixture(scope="module")

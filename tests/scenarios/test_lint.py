@@ -4,7 +4,7 @@ import pytest
 
 from scenarios import metrics
 from scenarios.__main__ import main
-from scenarios.harness import counter, play
+from scenarios.harness import Counts, play
 from scenarios.lint import example, problems
 from scenarios.reading import library, load
 
@@ -19,7 +19,7 @@ def test_the_example_is_sound_and_shows_what_it_says(tmp_path, capsys):
     assert main(["new", "mine", str(path)]) == 0
     assert main(["lint", str(path)]) == 0
     assert main(["new", "mine", str(path)]) == 2  # what is there stays
-    scenario, count = load(path.read_text()), counter()
+    scenario, count = load(path.read_text()), Counts()
     assert scenario.id == "mine"
     run, base = (play(scenario, arm, 1, count) for arm in (scenario.gated, "isolated"))
     found = metrics.measured(run) | metrics.compared(run, base)

@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator import schedule
 from scenarios import metrics, nights, reading
-from scenarios.harness import counter
+from scenarios.harness import Counts
 from synapse.records import Guard
 
 DAYS = 20  # to the day after the clocks change
@@ -16,7 +16,7 @@ GAP = "2026-03-29"
 
 
 def play(arm, days=DAYS):
-    return nights.play(reading.load(reading.find("defrag_30_days"), {"days": days}), arm, 91, counter())
+    return nights.play(reading.load(reading.find("defrag_30_days"), {"days": days}), arm, 91, Counts())
 
 
 @pytest.fixture(scope="module")
