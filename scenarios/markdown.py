@@ -8,7 +8,7 @@ from scenarios.findings import Table
 from scenarios.meanings import meaning
 from scenarios.recorded import REPLAY, RETRIEVAL
 from scenarios.report import LEVELS, ONLY_CHANCE, Report
-from scenarios.words import cells, figure, gate, levels, parameters, pays, percent, together
+from scenarios.words import cells, figure, gate, levels, others, parameters, pays, percent, together
 
 REPLAYED = (
     "Real teams' runs, not played again: what each context policy would have sent, beside sending everything (cost),"
@@ -74,7 +74,7 @@ def _cells(verdicts: Sequence[Table]) -> Iterator[str]:
     rows = [(name, *(_cell(each["metric"], found) for each, found in told)) for name, _, told in cells(verdicts)]
     if rows:
         yield from (
-            f"<details><summary>The other {len(rows)} cells of the grid, in which nothing is judged</summary>",
+            f"<details><summary>{others(len(rows))} of the grid, in which nothing is judged</summary>",
             "",
         )
         yield from ("**!**: beyond the gate's limit. n: runs.", "")

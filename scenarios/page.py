@@ -16,7 +16,7 @@ from scenarios.meanings import meaning
 from scenarios.pictures import Picture
 from scenarios.recorded import RETRIEVAL
 from scenarios.report import LEVELS, ONLY_CHANCE, Report
-from scenarios.words import amount, cells, figure, levels, parameters, pays, percent, together
+from scenarios.words import amount, cells, figure, levels, others, parameters, pays, percent, together
 
 HEADS = {
     "tokens": "tokens", "net_saving": "saved", "task_success": "done right", "co_memory": "C ÷ W", "co_plan": "P ÷ W",
@@ -123,8 +123,8 @@ def _judged(told: Table, scenario: str, verdicts: Sequence[Table]) -> Iterator[s
     ]
     if rows:
         beyond = sum(not found["met"] for each in verdicts for found in each["cells"].values())
-        yield f"<details class='cells'><summary>The other {len(rows)} cells of its grid"
-        yield f"<small>{beyond} figures beyond a limit</small></summary>"
+        yield f"<details class='cells'><summary>{others(len(rows))} of its grid"
+        yield f"<small>{beyond} figure{'s' * (beyond != 1)} beyond a limit</small></summary>"
         yield "<p class='soft'>By these nothing is judged. ✗: beyond the limit. n: runs.</p>"
         yield _table(("cell", *(each["gate"] for each in verdicts)), rows)
         yield "</details>"

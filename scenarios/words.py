@@ -51,6 +51,11 @@ def gate(verdict: Table) -> Sequence[str]:
     return verdict["gate"], verdict["arm"], figure(verdict["metric"], verdict), runs, mark
 
 
+def others(count: int) -> str:
+    """The cells beside the one that is judged."""
+    return "The other cell" if count == 1 else f"The other {count} cells"
+
+
 def cells(verdicts: Iterable[Table]) -> Iterator[tuple[str, int, list[tuple[Table, Table | None]]]]:
     """Each other cell of a scenario's grid: its name, how many runs, and what each gate's figure comes to in it."""
     listed = list(verdicts)

@@ -137,6 +137,10 @@ def test_a_cell_within_the_limit_bears_no_mark(whole):
     shown = whole._replace(table=whole.table | {"verdicts": [met]})
     assert "**!** |" not in "\n".join(markdown.lines(shown))
     assert "<td class=missed>" not in page.html(shown)
+    one = verdict | {"cells": dict(list(met["cells"].items())[:1])}
+    shown = whole._replace(table=whole.table | {"verdicts": [one]})
+    for form in ("\n".join(markdown.lines(shown)), page.html(shown)):
+        assert "<summary>The other cell of" in form
 
 
 def test_what_was_missed_is_told_with_its_reason(whole):
