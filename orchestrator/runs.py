@@ -95,7 +95,6 @@ class Runs:
             "depth": parent.depth + 1 if parent else 0,
             "holder": holder,
             "attempts": 1,
-            "grants": [f"status/{task.project}", f"blockers/{task.project}"],
             **more,
         }
         pen = Pen(self.store, agent.id)

@@ -329,10 +329,9 @@ class Supervisor:
     async def _heard(self) -> None:
         heard = await self.desk(self.books.heard, [session.run for session in self.sessions.values()])
         now = self.books.now()
-        for agent, entry in heard.news:
-            for session in list(self.sessions.values()):
-                if session.run.agent == agent:
-                    session.offer(News(entry, now))
+        for id, entry in heard.news:
+            if id in self.sessions:
+                self.sessions[id].offer(News(entry, now))
         for id, reason in heard.stops:
             if id in self.sessions:
                 self.sessions[id].stop(reason)

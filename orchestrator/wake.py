@@ -8,12 +8,13 @@ from __future__ import annotations
 import threading
 from asyncio import AbstractEventLoop
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
+from synapse.authority import wakes
 from synapse.bell import Bell
 from synapse.entry import SECOND, Entry
-from synapse.notify import Follower, route
+from synapse.notify import Follower
 from synapse.store import Store
 from synapse.workspace import Agent
 
@@ -38,7 +39,7 @@ class Ear:
         self.store = store
         self.quota = quota
         self.held: list[str] = []  # entries whose author had used up its wakes
-        self._found: list[tuple[str, Entry]] = []  # kept where a look fails on the way: the cursor has passed it
+        self._news: list[tuple[str, Entry]] = []  # kept where a look fails on the way: the cursor has passed it
         self._woken: dict[str, deque[int]] = defaultdict(deque)
         self._follower = Follower(store.log, lambda: None, store.current, store.index.cursor())
 
@@ -47,21 +48,21 @@ class Ear:
         """How far it has listened."""
         return self._follower.cursor
 
-    def news(self, listeners: Iterable[Agent]) -> list[tuple[str, Entry]]:
-        """What has come that wakes one of these agents: (agent, entry), in the order of the log."""
+    def news(self, listeners: Mapping[str, Agent]) -> list[tuple[str, Entry]]:
+        """Return what has come that wakes one of these runs: (run, entry), in the order of the log. `listeners` has
+        the agent of each run."""
         mark = self.store.log.mark()
         if mark == self._mark:
             return []
-        listeners = list(listeners)
         for event in self._follower.poll():
-            to = [each.agent for each in route(event.entry, listeners) if each.tier == "now"]
-            if to and not self._may_wake(event.entry):
+            runs = [run for run, agent in listeners.items() if wakes(event.entry, agent)]
+            if runs and not self._may_wake(event.entry):
                 self.held.append(event.entry.id)
             else:
-                self._found += [(agent, event.entry) for agent in to]
+                self._news += [(run, event.entry) for run in runs]
         self._mark = mark
-        found, self._found = self._found, []
-        return found
+        news, self._news = self._news, []
+        return news
 
     def _may_wake(self, entry: Entry) -> bool:
         """Whether its author has wakes left in this minute."""

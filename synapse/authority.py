@@ -84,7 +84,7 @@ def admit(draft: Draft, agent: Agent | None, settings: Settings, *, trust: str =
         may_write(agent, draft.namespace, settings)
     to = draft.addressees
     if draft.scope == "team" and to == ("all",):
-        to = tuple(sorted(name for name in (agent.names if agent else ()) if name.startswith("team:")))
+        to = tuple(sorted(f"team:{name}" for name in (agent.groups if agent else ())))
         if not to:
             raise InvalidEntry(f"scope: team needs a team, and {draft.author} is in none; name one in `to`")
     unverified = trust == "unverified"
@@ -140,7 +140,10 @@ def may_write(agent: Agent, namespace: str, settings: Settings, action: str = "w
 
 
 def refusal(agent: Agent, namespace: str, action: str = "write") -> Forbidden:
-    allowed = tuple(agent.write or ())
+    """Return the error of an agent that may not write there; it names where it may."""
+    places = (f"{place}/{name}/*" for name in agent.memberships for place in ("projects", "status", "blockers"))
+    extra = (glob for glob in places if not ns.matches_any(agent.write or (), glob.removesuffix("/*")))
+    allowed = (*(agent.write or ()), *dict.fromkeys(extra))
     return Forbidden(
         f"agent {agent.id} may not {action} in {namespace}; it may in {', '.join(allowed) or 'no namespace'}",
         agent=agent.id,

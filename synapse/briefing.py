@@ -28,6 +28,7 @@ _BY_SEQ = attrgetter("seq")
 def brief(
     store: Store,
     agent: Agent | None,
+    project: str | None = None,
     *,
     budget: int | None = None,
     department: str | None = None,
@@ -38,7 +39,8 @@ def brief(
 ) -> View:
     """The view of an agent, or of what all agents of a department may see.
 
-    As of a time, it is what the log held then; `until` a cursor, no more than that, so that a view with its `at`
+    `project` is that of the agent's run. As of a time, the view is what the log held then; `until` a cursor, no more
+    than that, so that a view with its `at`
     and `cursor` can be made again. `only` one priority: of the others, the view has no more than their number.
     """
     store.fresh()
@@ -47,7 +49,7 @@ def brief(
     if as_of is not None:
         now = _moment(as_of, now)
         index = past(store, now, until)
-        agent = index.query.declared.get(agent.id, agent) if agent else None
+        agent = index.query.declared.get(agent.id, agent).joined(project) if agent else None
     cursor = index.horizon
     entries = chosen(index, agent, now, cursor)
     if department is not None:

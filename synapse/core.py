@@ -91,8 +91,8 @@ class Memory:
     def as_agent(self, id: str, run: str | None = None, epoch: int | None = None) -> Seat:
         """The memory as this agent has it; `operator` reads everything and writes no entries.
 
-        With a run and its epoch, as the agent has it in that incarnation of the run: it may write where the run is
-        granted to, and everything that it writes is refused once the run was taken over or has ended.
+        With a run and its epoch, as the agent has it in that incarnation of the run: a member of the run's project, and
+        everything that it writes is refused once the run was taken over or has ended.
         """
         (spawned, current), own = incarnation(), os.environ.get("SYNAPSE_AGENT")
         if spawned and id != own:

@@ -346,9 +346,9 @@ def _asked(given: Arguments) -> tuple[str, ...]:
 
 def _scope(seat: Seat) -> str:
     """Where a memory goes: to the agent's team, if it is in one alone, else to itself."""
-    agent = seat.store.agent(seat.id)
-    teams = sorted(name for name in (agent.names if agent else ()) if name.startswith("team:"))
-    return f"group:{teams[0].removeprefix('team:')}" if len(teams) == 1 else "agent"
+    agent = seat.agent
+    groups = agent.groups if agent else ()
+    return f"group:{groups[0]}" if len(groups) == 1 else "agent"
 
 
 def _count(given: Arguments, name: str, otherwise: int) -> int:

@@ -187,8 +187,7 @@ def _reached(me: Seat, message: Entry) -> str:
     agent = _agent(me)
     if authority_in(agent, "global", me.store.settings.flat) >= me.store.settings.global_write:
         return "global"
-    names = teams(agent)
-    return f"group:{names[0]}" if len(names) == 1 else "agent"
+    return f"group:{agent.groups[0]}" if len(agent.groups) == 1 else "agent"
 
 
 def summarise(me: Seat, messages: Sequence[Entry], text: str | None = None) -> Entry:
@@ -222,18 +221,14 @@ def place(agent: Agent, scope: str) -> str:
         return "global"
     if kind != "group":
         raise InvalidEntry(f"scope {scope!r} is not valid: write agent, group, group:NAME or global", scope=scope)
-    names = teams(agent)
-    if name and name not in names:
-        raise Forbidden(f"agent {agent.id} is not in {name}; it is in {', '.join(names) or 'no group'}", agent=agent.id)
+    names = sorted(agent.groups)
+    if name and name not in agent.memberships:
+        known = ", ".join(sorted(agent.memberships)) or "no group"
+        raise Forbidden(f"agent {agent.id} is not in {name}; it is in {known}", agent=agent.id)
     if not name and len(names) != 1:
         which = f"is in {', '.join(names)}: write group:NAME" if names else "is in no group"
         raise InvalidEntry(f"agent {agent.id} {which}", scope=scope)
     return f"groups/{name or names[0]}"
-
-
-def teams(agent: Agent) -> list[str]:
-    """The groups that an agent is in."""
-    return sorted(name.removeprefix("team:") for name in agent.names if name.startswith("team:"))
 
 
 def _draft(me: Seat, body: str, kind: str, scope: str, cites: Names, own: dict[str, object], id: str | None) -> Draft:
@@ -249,7 +244,7 @@ def _draft(me: Seat, body: str, kind: str, scope: str, cites: Names, own: dict[s
 
 
 def _agent(me: Seat) -> Agent:
-    agent = me.store.agent(me.id)
+    agent = me.agent
     if agent is None:
         raise Forbidden("the operator keeps no knowledge; act as an agent", action="remember")
     return agent

@@ -225,7 +225,7 @@ class Mail:
         return self.store.index.query
 
     def _reader(self) -> Agent | None:
-        return None if self.seat.id == OPERATOR else self.store.agent(self.seat.id)
+        return self.seat.agent
 
     def _owner(self, named: str | None) -> Agent:
         """Whose mail this is about: the agent's own, or, for the operator, the one that is named."""
@@ -234,7 +234,7 @@ class Mail:
                 f"agent {self.seat.id} may not look into the mail of {named}", agent=self.seat.id, action="read mail"
             )
         id = named or self.seat.id
-        agent = None if id == OPERATOR else self.store.agent(id)
+        agent = self.seat.agent if id == self.seat.id else self.store.agent(id)
         if agent is None:
             what = "the operator has no mail of its own; name an agent" if id == OPERATOR else f"there is no agent {id}"
             raise NotFound(what, id=id)

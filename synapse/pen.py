@@ -24,6 +24,7 @@ class Pen:
         self.id = id
         self.run = run
         self.epoch = epoch
+        self._project: str | None = None
         self.fence = None if run is None else fence(run, epoch, ended=ended)
 
     def write(self, pending: Pending, *, once: str | None = None, unless: Guard | None = None) -> Record:
@@ -50,20 +51,17 @@ class Pen:
             Pending("delivery", self.id, whose | {"state": state, "ids": list(ids), "how": how}), once=once
         )
 
-    def grants(self) -> tuple[str, ...]:
-        """Where the run may write besides its agent's own namespaces. To write alone: its own entries an agent may
-        read back wherever they are, and a grant shows it nobody else's."""
+    def project(self) -> str | None:
+        """Return the project that the run is for; Forbidden where the run is another agent's."""
+        if self.run is None or self._project is not None:
+            return self._project
         run = self._record()
         if run is None:
-            return ()
+            return None
         if run["agent"] != self.id:
-            raise Forbidden(f"run {self.run} is {run['agent']}'s, not {self.id}'s", agent=self.id, action="write")
-        return tuple(run.get("grants") or ())
-
-    def project(self) -> str | None:
-        """The project that the run is for."""
-        found = self._record() or {}
-        return found.get("project")
+            raise Forbidden(f"run {self.run} is {run['agent']}'s, not {self.id}'s", agent=self.id, action="act")
+        self._project = run.get("project")
+        return self._project
 
     def _record(self) -> dict[str, Any] | None:
         if self.run is None:

@@ -45,7 +45,7 @@ def search(me: Seat, query: str, scope: str = "all", top_k: int = TOP, max_capsu
 
 def within(me: Seat, scope: str) -> tuple[str, ...] | None:
     """The globs of a scope; None for everything, and none at all where the agent is in no group."""
-    agent = me.store.agent(me.id)
+    agent = me.agent
     kind, _, name = scope.partition(":") if isinstance(scope, str) else ("", "", "")
     if kind not in SCOPES or (name and kind != "group"):
         raise InvalidQuery(f"scope {scope!r} is not one of {', '.join(SCOPES)}, group:NAME", scope=str(scope))
@@ -57,7 +57,7 @@ def within(me: Seat, scope: str) -> tuple[str, ...] | None:
         return (f"{'agents' if kind == 'agent' else 'groups'}/*",)
     if name or kind == "agent":
         return (f"{knowledge.place(agent, scope)}/*",)
-    return tuple(f"groups/{team}/*" for team in knowledge.teams(agent))
+    return tuple(f"groups/{team}/*" for team in sorted(agent.memberships))
 
 
 def remember(

@@ -29,7 +29,7 @@ PAGES = 64
 
 class Seat:
     """One agent at the memory, or the operator, who sees everything and writes nothing. With a run, the agent in
-    that incarnation of it: it may write where the run is granted to, and nothing once another has taken over."""
+    that incarnation of it: a member of the run's project, which writes nothing once another has taken over."""
 
     def __init__(self, store: Store, id: str, run: str | None = None, epoch: int = 0) -> None:
         self.store = store
@@ -38,6 +38,11 @@ class Seat:
         self._pages: dict[object, tuple[tuple[int, int], int, Page]] = {}
         self._unread: tuple[object, int, int] = (None, 0, 0)
         self._me()
+
+    @property
+    def agent(self) -> Agent | None:
+        """The agent as registered, with a run as a member of its project; None is the operator."""
+        return self._me()
 
     # -- writing -----------------------------------------------------------------------------------
 
@@ -70,7 +75,6 @@ class Seat:
         """Write what a draft says, of whatever kind, as this agent, where the guard holds. A message, a fact or an atom
         brings its id."""
         agent = self._writer()
-        agent = agent._replace(write=(*(agent.write or ()), *self.pen.grants()))
         draft = draft._replace(author=self.id)
         entry = admit(draft, agent, self.store.settings, trust=self._lineage(draft.derived_from))
         for id in entry.replaces:
@@ -217,8 +221,8 @@ class Seat:
         if mark:
             self._writer()
         view = brief(
-            self.store, self._me(), budget=budget, department=department, as_of=as_of, encoding=encoding,
-            until=until, only=check_priority(only) if only else None,
+            self.store, self._me(), self.pen.project(), budget=budget, department=department, as_of=as_of,
+            encoding=encoding, until=until, only=check_priority(only) if only else None,
         )  # fmt: skip
         if mark:
             self.pen.act("shown", cursor=view.cursor, how="briefing")
@@ -293,7 +297,7 @@ class Seat:
                 f" `synapse register --id {self.id} --role engineer`",
                 id=self.id,
             )
-        return agent
+        return agent.joined(self.pen.project())
 
     def _writer(self) -> Agent:
         agent = self._me()

@@ -1,7 +1,7 @@
 """What the operator declares: agents and settings, as the YAML files say them. Values, pure.
 
-A role fills in whatever an agent's file leaves out. Membership (teams, projects, the department) is a set of
-names that `to:` can address.
+A role fills in whatever an agent's file leaves out. Membership (department, teams, projects) gives an agent the
+places of what it is a member of, and the name `team:NAME` that `to:` can address.
 """
 
 from __future__ import annotations
@@ -21,20 +21,21 @@ MAIL, GLOBAL = "mail", "global/*"  # what all agents read; mail all may write, a
 
 
 class Role(NamedTuple):
-    """The rights that come with a role; `{department}` stands for the agent's own."""
+    """The rights that come with a role."""
 
     authority: int
     read: tuple[str, ...]
     write: tuple[str, ...]
 
 
-_COMMON = ("projects/*", "decisions/*", "blockers/*")
+_COMMON = ("projects/*", "decisions/*", "blockers/*", "status/*")
 ROLES = {
     "cto": Role(100, ("*",), ("*",)),
-    "project-lead": Role(80, (*_COMMON, "status/*"), (*_COMMON, "status/*")),
-    "engineer": Role(60, (*_COMMON, "status/{department}"), ("projects/*", "status/*", "blockers/*")),
-    "specialist": Role(40, (*_COMMON, "status/{department}"), ("status/*", "blockers/*")),
+    "project-lead": Role(80, _COMMON, _COMMON),
+    "engineer": Role(60, _COMMON, ("projects/*", "status/*", "blockers/*")),
+    "specialist": Role(40, _COMMON, ("status/*", "blockers/*")),
 }
+PLACES = ("projects", "status", "blockers", "groups")  # where a member of X reads and writes: PLACE/X/*
 
 
 class Skill(NamedTuple):
@@ -72,23 +73,40 @@ class Agent(NamedTuple):
         return 0 if self.authority is None else self.authority
 
     @property
+    def groups(self) -> tuple[str, ...]:
+        """The teams that the agent is in for good; its department is one."""
+        department = (self.department,) if self.department else ()
+        return tuple(dict.fromkeys((*self.teams, *department)))
+
+    @property
+    def memberships(self) -> tuple[str, ...]:
+        """The teams and the projects that the agent belongs to."""
+        return tuple(dict.fromkeys((*self.groups, *self.projects)))
+
+    @property
     def names(self) -> frozenset[str]:
         """Every addressee that means this agent, `all` left out."""
-        department = (self.department,) if self.department else ()
-        return frozenset((f"agent:{self.id}", *(f"team:{team}" for team in (*self.teams, *department))))
+        return frozenset((f"agent:{self.id}", *(f"team:{name}" for name in self.memberships)))
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The patterns of all that it reads: those declared, mail, what it recalls, and what its teams and all do."""
-        return (*(self.read or ()), MAIL, GLOBAL, *self._own())
+        """The patterns of all that it reads: those declared, those of its memberships, mail, and what it recalls."""
+        return (*(self.read or ()), *self._own(), MAIL, GLOBAL)
 
     @property
     def writes(self) -> tuple[str, ...]:
-        return (*(self.write or ()), MAIL, GLOBAL, *self._own())
+        """The patterns of all that it may write; `global` takes authority besides."""
+        return (*(self.write or ()), *self._own(), MAIL, GLOBAL)
 
     def _own(self) -> tuple[str, ...]:
-        department = (self.department,) if self.department else ()
-        return (f"agents/{self.id}/*", *(f"groups/{team}/*" for team in (*self.teams, *department)))
+        shared = (f"{place}/{name}/*" for name in self.memberships for place in PLACES)
+        return (*shared, f"agents/{self.id}/*")
+
+    def joined(self, project: str | None) -> Agent:
+        """Return the agent as a member of the project too: what it is while a run of the project lasts."""
+        if project is None or project in self.projects:
+            return self
+        return self._replace(projects=(*self.projects, project))
 
 
 LEAST, MOST = 10, 100  # what reputation moves an authority between
@@ -158,17 +176,20 @@ def settled(agent: Agent) -> Agent:
         )
     role = ROLES.get(agent.role, ROLES["engineer"])
     department = agent.department or None
-    for team in (*words(agent.teams), *words(agent.projects), *((department,) if department else ())):
+    for team in (*words(agent.teams), *((department,) if department else ())):
         if not ns.is_component(team):
-            raise InvalidEntry(f"agent {agent.id}: {team!r} is not a valid team, project or department", id=agent.id)
+            raise InvalidEntry(f"agent {agent.id}: {team!r} is not a valid team or department", id=agent.id)
+    for project in words(agent.projects):
+        if not ns.is_namespace(f"status/{project}"):
+            raise InvalidEntry(f"agent {agent.id}: {project!r} is not a valid project", id=agent.id)
     authority = role.authority if agent.authority is None else agent.authority
     if not 0 <= authority <= 100:
         raise InvalidEntry(f"agent {agent.id}: authority {authority} is not between 0 and 100", id=agent.id)
     return agent._replace(
         department=department,
         authority=authority,
-        read=_globs(agent.read, _filled(role.read, department)),
-        write=_globs(agent.write, _filled(role.write, department)),
+        read=_globs(agent.read, role.read),
+        write=_globs(agent.write, role.write),
         notify=_priorities(agent.notify),
         teams=words(agent.teams),
         projects=words(agent.projects),
@@ -215,11 +236,6 @@ def general_authority(agent: Agent, flat: bool = False) -> int:
 
 def _shifted(authority: int, shift: int) -> int:
     return min(max(authority + shift, min(authority, LEAST)), max(authority, MOST))
-
-
-def _filled(globs: tuple[str, ...], department: str | None) -> tuple[str, ...]:
-    """The role's globs for this department; without one, a glob that needs it is left out."""
-    return tuple(g.format(department=department) for g in globs if department or "{" not in g)
 
 
 def _globs(globs: Iterable[str] | None, default: tuple[str, ...]) -> tuple[str, ...]:

@@ -50,34 +50,25 @@ agent:
   id: {id}
   role: {role}
   department: {department}
+  # projects: [hello]       # what it is on for good; a run of a project is on it as long as it lasts
   # engine: claude-code     # what runs it; else what the team or the command says
   # model: claude-sonnet-5
 subscriptions:
-  # What it hears of, and where it may write: X/* is X and all below it.
-  read: [{read}]
-  write: [{write}]
+  # What it hears of, and where it may write, follow from its role and from what it belongs to. To say it yourself:
+  # read: [projects/*, decisions/*, blockers/*, status/*]    # X/* is X and all below it
+  # write: [projects/*, status/*, blockers/*]
   # What wakes it while it works: critical, important.
   notify: [critical]
 """
 
-_HEARS = "projects/*, decisions/*, blockers/*, status/*"
-_WRITES = "projects/*, status/*, blockers/*"
 _WORKS = "Does what the plan gives it."
 _WHO = (
-    ("cto", "cto", "management", "Sets the goal. Sees and overrides everything.", '"*"', '"*"'),
-    ("lead", "project-lead", "management", "Plans, gives out the work, reports.", _HEARS, _HEARS),
-    ("eng-backend", "engineer", "backend", _WORKS, _HEARS, _WRITES),
-    (
-        "eng-frontend",
-        "engineer",
-        "frontend",
-        "Does what the plan gives it.",
-        _HEARS,
-        "projects/*, status/*, blockers/*",
-    ),
-    ("qa", "specialist", "quality", "Tests what the others say they have done.", _HEARS, "status/*, blockers/*"),
+    ("cto", "cto", "management", "Sets the goal. Sees and overrides everything."),
+    ("lead", "project-lead", "management", "Plans, gives out the work, reports."),
+    ("eng-backend", "engineer", "backend", _WORKS),
+    ("eng-frontend", "engineer", "frontend", _WORKS),
+    ("qa", "specialist", "quality", "Tests what the others say they have done."),
 )
 AGENTS = {
-    id: _AGENT.format(id=id, role=role, department=department, about=about, read=read, write=write)
-    for id, role, department, about, read, write in _WHO
+    id: _AGENT.format(id=id, role=role, department=department, about=about) for id, role, department, about in _WHO
 }

@@ -91,11 +91,12 @@ def _again(call: Call, run: Fields) -> Prompt:
             f"the prompt of {run['run']} in its folder was changed or is gone, and so is its receipt"
         ) from error
     memory, root = call.memory, call.memory.store.root or call.root
+    seat = memory.as_agent(found.agent, str(run["run"]), int(run["epoch"]))
     agent = memory.store.agents()[found.agent]
     above = memory.store.index.query.run(str(run["parent"])) if run.get("parent") else None
     asked = run.get("asked") or {}
     task = Assignment(str(run["task"]), str(run["project"]), str(above["agent"]) if above else None, asked.get("role"))
-    return derive(memory.as_agent(found.agent), found, task, secret(root), Templates(memory.store.root), agent)
+    return derive(seat, found, task, secret(root), Templates(memory.store.root), agent)
 
 
 def _journalled(call: Call, run: Fields) -> str | None:

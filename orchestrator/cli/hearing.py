@@ -13,6 +13,7 @@ from synapse.clock import parse_since
 from synapse.entry import Entry
 from synapse.notify import route
 from synapse.records import Record
+from synapse.workspace import Agent
 
 HEADERS = ("entry", "for", "state", "offered", "rendered", "acked", "said")
 STATES = ("offered", "rendered", "acked")
@@ -68,13 +69,22 @@ def _all(call: Call, since: str) -> Iterable[Wake]:
     floor = parse_since(since, now) or 0
     entries = [entry for entry in query.all(store.index.horizon, now) if entry.priority == "critical"]
     reached = _reached(store.acts(None, None, floor, None))
-    busy = {str(run["agent"]) for run in query.runs(state="running")}
-    agents = store.agents().values()
+    running: dict[str, list[str]] = {}
+    for run in query.runs(state="running"):
+        running.setdefault(str(run["agent"]), []).append(str(run["project"]))
+    agents = [_at_work(agent, running.get(agent.id, ())) for agent in store.agents().values()]
     for entry in reversed([entry for entry in entries if entry.at >= floor]):
         told = {agent for id, agent in reached if id == entry.id}
         due = [each.agent for each in route(entry, agents) if each.tier == "now"]
         for agent in dict.fromkeys([*due, *sorted(told)]):
-            yield _wake(entry, agent, reached.get((entry.id, agent), {}), agent in busy)
+            yield _wake(entry, agent, reached.get((entry.id, agent), {}), agent in running)
+
+
+def _at_work(agent: Agent, projects: Iterable[str]) -> Agent:
+    """Return the agent as a member of the projects that its runs are for."""
+    for project in projects:
+        agent = agent.joined(project)
+    return agent
 
 
 def _wake(entry: Entry, agent: str, at: Mapping[str, tuple[int, str | None]], busy: bool) -> Wake:

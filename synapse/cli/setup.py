@@ -32,15 +32,15 @@ def register_options(parser: Options) -> None:
     add("--id", metavar="ID", help="a-z, 0-9, _ and -")
     add("--name", metavar="NAME", help="what people call it")
     add("--role", default="engineer", metavar="R", help="cto, project-lead, engineer, specialist or any")
-    add("--department", metavar="D", help="its department, which is a team")
+    add("--department", metavar="D", help="its department: a team that it is in")
     add("--engine", metavar="E", help="what runs it, such as claude-code")
     add("--model", metavar="M", help="with which model")
     add("--authority", type=number, metavar="N", help="0 to 100; else the role's")
     add("--read", action="append", metavar="GLOB,...", help="what it hears; else the role's")
     add("--write", action="append", metavar="GLOB,...", help="where it may write; else the role's")
     add("--notify", action="append", metavar="P,...", help=f"{', '.join(PRIORITIES)}; else critical")
-    add("--team", action="append", metavar="T,...", help="teams it is in")
-    add("--project", action="append", metavar="P,...", help="projects it is on")
+    add("--team", action="append", metavar="T,...", help="teams it is in: it reads and writes what is theirs")
+    add("--project", action="append", metavar="P,...", help="projects it is on: it reads and writes what is theirs")
     add("--skill", action="append", metavar="S", help="NAME=AUTHORITY:GLOB,...: authority only there")
     add("--review-required", action="store_true", help="what it writes waits for approval")
     add("--user", metavar="U", help="the system user whose files are its own")
@@ -95,6 +95,7 @@ def described(agent: Agent) -> str:
         f"{agent.id}: {agent.role}, authority {agent.authority}",
         f"  reads   {', '.join(agent.read or ()) or 'nothing'}",
         f"  writes  {', '.join(agent.write or ()) or 'nothing'}",
+        *([f"  member  of {', '.join(agent.memberships)}"] if agent.memberships else []),
         f"  woken   {', '.join(agent.notify) or 'by nothing'}",
     ]
     return "\n".join([*lines, *(["  review  required"] if agent.review_required else [])])

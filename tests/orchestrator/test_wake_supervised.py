@@ -240,7 +240,7 @@ def test_all_calls_end_at_a_stop(tmp_path):
 def listening(memory):
     for agent in AGENTS:
         memory.register(agent)
-    return [SimpleNamespace(id="eng-a-1", agent="eng-a")]
+    return [SimpleNamespace(id="eng-a-1", agent="eng-a", project="general")]
 
 
 def test_what_is_written_while_it_begins_to_listen_is_heard(monkeypatch):
@@ -255,7 +255,7 @@ def test_what_is_written_while_it_begins_to_listen_is_heard(monkeypatch):
 
         monkeypatch.setattr(memory.store.index, "cursor", meanwhile)
         with Supervisor(memory, inline=True) as boss:
-            assert [agent for agent, _ in boss.books.heard(running).news] == ["eng-a"]
+            assert [run for run, _ in boss.books.heard(running).news] == ["eng-a-1"]
             assert boss.books.heard(running).news == []
 
 
@@ -272,5 +272,5 @@ def test_what_was_heard_before_a_look_failed_is_told_by_the_next():
         boss.books.ear._follower.entry = busy
         with pytest.raises(StoreBusy):
             boss.books.heard(running)
-        assert [(agent, entry.id) for agent, entry in boss.books.heard(running).news] == [("eng-a", told.id)]
+        assert [(run, entry.id) for run, entry in boss.books.heard(running).news] == [("eng-a-1", told.id)]
         assert boss.books.heard(running).news == []

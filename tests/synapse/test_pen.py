@@ -18,7 +18,7 @@ def keep(mem, run, by="eng", **fields):
 
 
 def start(mem, run="r", by="eng", epoch=1, **fields):
-    return keep(mem, run, by, epoch=epoch, state="running", agent=by, **{"grants": ["status/p", "blockers/p"]} | fields)
+    return keep(mem, run, by, epoch=epoch, state="running", agent=by, **{"project": "p"} | fields)
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def refusals(mem):
     return [record for record in mem.store.log.since() if record.kind == "refused"]
 
 
-def test_a_run_may_write_where_it_is_granted_to(mem):
+def test_a_run_may_write_in_its_project(mem):
     me = mem.as_agent("eng", run="r", epoch=1)
     entry = me.append("Done: it works", "status/p")
     assert (entry.authority, me.get(entry.id).body) == (60, "Done: it works")
@@ -46,12 +46,20 @@ def test_a_run_may_write_where_it_is_granted_to(mem):
         me.append("no", "status/q")
 
 
-def test_a_grant_lets_nobody_read_or_rule(mem):
-    theirs = mem.as_agent("lead").append("theirs", "status/p")
+def test_a_run_reads_its_project_and_rules_on_nobody_above_it(mem):
+    lead = mem.as_agent("lead")
+    theirs = [lead.append("theirs", f"{place}/p") for place in ("status", "blockers", "projects")]
+    lead.append("another project's", "status/q")
+    lead.append("for who is on it", "team/p", to="team:p")
     mine = mem.as_agent("eng", run="r", epoch=1)
-    assert [entry.body for entry in mine.read()] == []
+    assert [entry.body for entry in mine.read()] == ["for who is on it", "theirs", "theirs", "theirs"]
+    assert mine.briefing().included
+    assert [hit.entry.id for hit in mine.search("theirs")]
+    with pytest.raises(Forbidden, match="it takes authority 80"):
+        mine.resolve(theirs[0].id)
+    assert [entry.body for entry in mem.as_agent("eng").read()] == []
     with pytest.raises(synapse.NotFound):
-        mine.resolve(theirs.id)
+        mem.as_agent("eng").resolve(theirs[0].id)
 
 
 def test_a_run_is_its_own_agent_s(mem):
@@ -117,7 +125,7 @@ def test_what_was_written_before_is_returned_again(mem):
 
 
 def test_a_staged_entry_needs_room_and_the_right_incarnation(mem):
-    start(mem, "s", "junior", grants=[])
+    start(mem, "s", "junior")
     me = mem.as_agent("junior", run="s", epoch=1)
     mem.store.declared_settings = mem.store.settings._replace(staging_limit=1)
     me.append("x", "api/x")

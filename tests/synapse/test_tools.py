@@ -24,7 +24,7 @@ def mem():
         mem.register(Agent("eng", read=["api/*", "blockers/*"], write=["api/*"]))
         mem.register(Agent("lead", role="project-lead", read=["*"], write=["*"]))
         run = {"run": "r", "epoch": 1, "state": "running", "agent": "eng", "project": "p"}
-        mem.store.log.append(Pending("run", "eng", run | {"grants": ["status/p", "blockers/p"]}, key="run:r"))
+        mem.store.log.append(Pending("run", "eng", run, key="run:r"))
         yield mem
 
 

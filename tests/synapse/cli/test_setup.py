@@ -82,7 +82,8 @@ def test_register_shows_the_rights_that_come_with_a_role(run):
     run("init")
     shown = run("register", "eng-web", "--department", "web").out
     assert shown.splitlines()[0] == "eng-web: engineer, authority 60"
-    assert "  reads   projects/*, decisions/*, blockers/*, status/web" in shown
+    assert "  reads   projects/*, decisions/*, blockers/*, status/*" in shown
+    assert "  member  of web" in shown
 
 
 @pytest.mark.parametrize(
