@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
 from traceback import format_exception
 from typing import Any, NamedTuple
@@ -32,6 +33,7 @@ from orchestrator.spending import Reservation
 from orchestrator.task import Outcome, Result, Task, check, result_of
 from orchestrator.templates import Templates
 from orchestrator.wake import News
+from synapse import knowledge
 from synapse import tools as memory_tools
 from synapse.authority import wakes
 from synapse.core import Memory
@@ -42,6 +44,7 @@ from synapse.records import Guard, Pending
 from synapse.seat import Seat
 from synapse.workspace import OPERATOR, Agent
 
+_ID = re.compile(r"syn-\d{4}-\d\d-\d\d-\d+")
 RECENT = 600 * SECOND  # so long a result answers the same task again
 MAX_OUTPUT = 8_192  # tokens of one reply
 NEIGHBOURS = 20  # running runs that a new one is compared with
@@ -49,7 +52,7 @@ HISTORY_KEPT = 30 * SECOND
 
 
 class Heard(NamedTuple):
-    """What came since the last look: who is woken by what, and which runs somebody stopped."""
+    """What came since the last look: which runs are woken by what, and which somebody stopped."""
 
     news: list[tuple[str, Entry]]
     stops: list[tuple[str, str]]
@@ -248,9 +251,10 @@ class Books:
 
     def missed(self, session: Session) -> tuple[list[News], str | None]:
         """What came after the prompt was made, before the session could hear: what is critical, and why to end."""
-        agent, cursor = self.store.agent(session.run.agent), session.first["cursor"]
-        if agent is None:
+        declared, cursor = self.store.agent(session.run.agent), session.first["cursor"]
+        if declared is None:
             return [], "its agent is registered no more"
+        agent = declared.joined(session.run.project)
         self._learn_ends(cursor)  # the index stands at the cursor at least
         follower = Follower(self.store.log, lambda: agent, self.store.current, cursor)
         now = self.now()
@@ -291,15 +295,15 @@ class Books:
         return bool(self.ear.held) or self.store.log.mark() != self._looked
 
     def heard(self, running: Iterable[Run]) -> Heard:
-        """News for these runs' agents, and ends that somebody asked for."""
+        """Return the news for these runs, and the ends that somebody asked for."""
         if not self.stirred():
             return Heard([], [])
         running, mark = list(running), self.store.log.mark()
         agents = self.store.index.query.declared
-        listeners = {run.agent: agents[run.agent] for run in running if run.agent in agents}
+        listeners = {run.id: agents[run.agent].joined(run.project) for run in running if run.agent in agents}
         ended, known = self._learn_ends(self._ends_known)
         stops = [(run.id, reason) for run in running if (reason := self.runs.over(run))] if ended else []
-        news = self.ear.news(listeners.values())
+        news = self.ear.news(listeners)
         self._looked, self._ends_known = mark, known  # not before: what failed on the way is looked at again
         self._hold()
         return Heard(news, stops)
@@ -320,7 +324,7 @@ class Books:
         self.seat(run).pen.write(Pending("delivery", run.agent, fields | more))
 
     def wake_text(self, session: Session, news: list[News]) -> str:
-        reader = self.agent(session.run.agent)
+        reader = self.agent(session.run.agent).joined(session.run.project)
         return prompt.wake(wake.standing(self.store, news, reader), reader, self.secret, self.templates)
 
     def results_text(self, reader: Run, results: list[Result], waited: bool = False) -> str:
@@ -328,6 +332,20 @@ class Books:
         reports = [Report(each.run, self.known(each.run).agent, each.status, writeback.told(each)) for each in results]
         told = prompt.results if waited else prompt.unread
         return told(reports, self.agent(reader.agent), self.secret, self.templates)
+
+    def seen(self, runs: Iterable[str], entries: Sequence[str]) -> list[str]:
+        """Return those of the entries that were in front of one of these runs: in its prompt, as news, or in an
+        answer of the memory's tools. An agent with a shell looks for itself: of its, all that it may see."""
+        shown: set[str] = set()
+        for run in map(self.known, runs):
+            recorded = steps.read(self.folder(run).lines(STEPS))
+            for step in recorded:
+                shown.update(step.fields.get("ids", ()))
+                if step.kind == "result":
+                    shown.update(_ID.findall(step.fields["text"]))
+            if "folder" in run.fields:
+                shown.update(id for id in entries if knowledge.sees(self.seat(run), id))
+        return [id for id in entries if id in shown]
 
     def open_blocker(self, session: Session) -> str | None:
         """An entry in which the run says what keeps it, and that still stands."""

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from orchestrator.budget import MODES
+from orchestrator.runs import Run
 from orchestrator.supervisor import Supervisor
 from orchestrator.task import Result, Task
 from synapse import yaml_text
@@ -40,12 +41,13 @@ class Part(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What came of a brief: the lead's last word, and every run on the way, in order."""
+    """What came of a brief: the lead's last word, and every run on the way, in order. `why` it is not done."""
 
     status: str
     text: str
     runs: tuple[Result, ...]
     plan: str | None = None
+    why: str = ""
 
     @property
     def done(self) -> bool:
@@ -154,7 +156,26 @@ class _Work:
         below = await self.boss.desk(lambda: self.boss.books.runs.all(root=result.run))
         others = [await self.boss.result(run) for run in reversed(below) if run.id != result.run and not run.running]
         plan = await self.boss.desk(_planned, self.boss.books.memory, team.lead, self.project, result.run)
-        return Report(result.status, result.text, (*others, result), plan)
+        runs = (*others, result)
+        if not result.done:
+            return Report(result.status, result.text, runs, plan, result.why)
+        why = await self._missing(plan, below)
+        return Report("blocked" if why else "done", result.text, runs, plan, why)
+
+    async def _missing(self, plan: str | None, runs: Sequence[Run]) -> str:
+        """Return which part of the work nobody did, though the first run says that it is done; empty for none."""
+        team = self.team
+        if plan is None:
+            return f"{team.lead} wrote no plan: there is no entry in projects/{self.project} with the topic {TOPIC}"
+        made = [run for run in runs if run.agent in team.engineers]
+        if not made:
+            return f"nobody gave work to {' or '.join(team.engineers)}"
+        if not team.qa:
+            return ""
+        tests = [run for run in runs if run.agent == team.qa]
+        if not tests:
+            return f"nobody had {team.qa} test it"
+        return await self._unseen([run.id for run in tests], [run.fields.get("entry") for run in made])
 
     def _roster(self) -> str:
         team = self.team
@@ -173,21 +194,36 @@ class _Work:
             aim = f"Set the goal and the limits of this project for {team.lead}, who plans it:\n\n{self.brief}"
             parent = (await self._do(team.cto, aim)).run
             if not self.runs[-1].done:
-                return self._so_far()
+                return self._so_far(self.runs[-1])
         planned = await self._do(team.lead, self._planning(), parent)
         if not planned.done:
-            return self._so_far()
+            return self._so_far(planned)
         plan, text = await self.boss.desk(_plan, self.boss.books.memory, planned, team.lead, self.project)
         tasks = parts(text)
         if problem := self._problem(tasks):
-            return Report("blocked", problem, tuple(self.runs), plan)
+            return Report("blocked", problem, tuple(self.runs), plan, problem.rstrip("."))
         made = await asyncio.gather(*(self._try(part.agent, part.task, planned.run) for part in tasks))
         self.runs += made
+        unseen = ""
         if team.qa:
-            await self._do(team.qa, self._testing(made), planned.run, role="qa")
+            tested = await self._do(team.qa, self._testing(made), planned.run, role="qa")
+            unseen = await self._unseen([tested.run], [result.entry for result in made]) if tested.done else ""
         report = await self._do(team.lead, self._reporting(made), parent or planned.run)
-        unfinished = [result.status for result in self.runs if not result.done]
-        return Report(unfinished[0] if unfinished else report.status, report.text, tuple(self.runs), plan)
+        unfinished = next((result for result in self.runs if not result.done), None)
+        if unfinished is not None:
+            return self._so_far(unfinished, report.text, plan)
+        return Report("blocked" if unseen else "done", report.text, tuple(self.runs), plan, unseen)
+
+    async def _unseen(self, tests: Sequence[str], entries: Iterable[object]) -> str:
+        """Return why these runs tested nothing: none of the results was in front of them. Empty where one was."""
+        results = sorted({str(entry) for entry in entries if entry})
+        seen = await self.boss.desk(self.boss.books.seen, tests, results) if results else ()
+        if seen or not results:
+            return ""
+        return (
+            f"{self.team.qa} saw none of the results that it was to test ({', '.join(results)});"
+            f" `orchestrator receipt {tests[-1]}` says why"
+        )
 
     def _planning(self) -> str:
         return (
@@ -214,9 +250,11 @@ class _Work:
             f"It was asked for:\n\n{self.brief}"
         )
 
-    def _so_far(self) -> Report:
-        last = self.runs[-1]
-        return Report(last.status, last.text or last.why, tuple(self.runs))
+    def _so_far(self, ended: Result, text: str = "", plan: str | None = None) -> Report:
+        """Return the report of a project that this result keeps from being done."""
+        who = ended.run or "a run that could not begin"
+        why = f"{who} is {ended.status}: {ended.why.rstrip('.')}" if ended.why else f"{who} is {ended.status}"
+        return Report(ended.status, text or ended.text or ended.why, tuple(self.runs), plan, why)
 
     # -- one run ---------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 from orchestrator.cli.engines import chosen, made, model_of
@@ -11,7 +12,7 @@ from orchestrator.cli.running import clean_text, engine_options, said
 from orchestrator.cli.told import money, tokens
 from synapse.cli.call import Call
 from synapse.cli.options import Options
-from synapse.cli.show import fields
+from synapse.cli.show import WIDTH, fields
 
 if TYPE_CHECKING:
     from orchestrator.task import Result
@@ -48,12 +49,13 @@ def team(call: Call) -> int:
 
 def _as_json(report: Report) -> dict[str, object]:
     runs = [fields(result.fields()) for result in report.runs]
-    return {"status": report.status, "text": report.text, "plan": report.plan, "runs": runs}
+    return {"status": report.status, "text": report.text, "why": report.why, "plan": report.plan, "runs": runs}
 
 
 def _shown(report: Report) -> str:
     rows = [_row(result) for result in report.runs]
-    return f"{clean_text(report.text)}\n\n{grid(HEADERS, rows, ('tokens', 'cost'))}\n\nThe project is {report.status}."
+    end = f"The project is {report.status}{f': {clean_text(report.why)}' if report.why else ''}."
+    return f"{clean_text(report.text)}\n\n{grid(HEADERS, rows, ('tokens', 'cost'))}\n\n{fill(end, WIDTH)}"
 
 
 def _row(result: Result) -> list[str]:

@@ -12,7 +12,16 @@ from orchestrator.engines.scripted import Move, Scripted
 from orchestrator.limits import Limits
 from orchestrator.rehearsal import play
 from orchestrator.team import Part, parts, team_of
+from synapse.cli import main as memory_shell
 from synapse.declared import parse_agent
+
+ROLES = {
+    "cto": "cto",
+    "lead": "project-lead",
+    "eng-backend": "engineer",
+    "eng-frontend": "engineer",
+    "qa": "specialist",
+}
 
 
 @pytest.fixture
@@ -198,7 +207,9 @@ def test_a_lead_whose_engine_is_a_model_drives_by_its_own_tools(mem, team):
             plan = {"namespace": "projects/hello", "topic": "plan", "body": "- [eng-backend] Half of it"}
             work = {"agent": "eng-backend", "task": "Half of it"}
             return Move("", (("append", plan), ("spawn_agent", work)))
-        if "an engineer" not in seen.system and seen.turn == 1:
+        if "a project lead" in seen.system and seen.turn == 2:
+            return Move("", (("spawn_agent", {"agent": "qa", "task": "Test it"}),))
+        if "an engineer" not in seen.system and "qa" not in seen.system and seen.turn in (1, 3):
             return Move("", (("wait", {}),))
         assert "append" in {tool.name for tool in seen.tools}
         return "It is done."
@@ -209,8 +220,8 @@ def test_a_lead_whose_engine_is_a_model_drives_by_its_own_tools(mem, team):
         report = asyncio.run(team._replace(view_budget=321).run(boss, "Say what you know", "hello"))
         asked = {run.agent: run.task.view_budget for run in boss.books.runs.all()}
     assert report.done
-    assert [run.run.rpartition("-")[0] for run in report.runs] == ["lead", "eng-backend", "cto"]
-    assert asked == dict.fromkeys(("cto", "lead", "eng-backend"), 321), "what the team says holds for each prompt"
+    assert [run.run.rpartition("-")[0] for run in report.runs] == ["lead", "eng-backend", "qa", "cto"]
+    assert asked == dict.fromkeys(("cto", "lead", "eng-backend", "qa"), 321), "what the team says holds for each prompt"
     assert mem.as_agent("qa").get(report.plan).body == "- [eng-backend] Half of it"
 
 
@@ -223,3 +234,96 @@ def test_tools_for_the_memory_are_the_teams_to_give(mem, team, says, offered):
     with Supervisor(mem, engine=engine) as boss:
         asyncio.run(team._replace(memory_tools=says).run(boss, "Say what you know", "hello"))
     assert {"append" in names for names in seen} == {offered}
+
+
+ALL = (("spawn_agent", {"agent": "lead", "task": "All of it"}), ("wait", {}))
+PLAN = ("append", {"namespace": "projects/hello", "topic": "plan", "body": "- [eng-backend] All of it"})
+HALF = (PLAN, ("spawn_agent", {"agent": "eng-backend", "task": "All of it"}), ("wait", {}))
+TEST = (("spawn_agent", {"agent": "qa", "task": "Test it"}), ("wait", {}))
+
+
+@pytest.mark.parametrize(
+    ("cto", "lead", "why"),
+    [
+        ((), (), "lead wrote no plan: there is no entry in projects/hello with the topic plan"),
+        (ALL, (), "lead wrote no plan"),
+        (ALL, (PLAN,), "nobody gave work to eng-backend or eng-frontend"),
+        (ALL, HALF, "nobody had qa test it"),
+        (ALL, (*HALF, *TEST), ""),
+    ],
+)
+def test_a_team_of_models_is_done_when_all_of_it_was_done(mem, team, cto, lead, why):
+    """A CTO that merely answers says that it is done, whatever was."""
+
+    def script(seen):
+        acts = cto if "the CTO" in seen.system else lead if "a project lead" in seen.system else ()
+        return Move("", (acts[seen.turn],)) if seen.turn < len(acts) else "It is done."
+
+    engine = Scripted(script)
+    engine.name = "anthropic"
+    with Supervisor(mem, engine=engine) as boss:
+        report = asyncio.run(team.run(boss, "Say what you know", "hello"))
+    assert (report.status, report.why[: len(why)]) == ("blocked" if why else "done", why)
+
+
+def test_a_team_whose_qa_saw_no_result_is_not_done(mem, team):
+    report = act(mem, team._replace(view_budget=0), play)
+    assert report.runs[4].text == "0 of 2 passed: my prompt shows their status, and it says what it should."
+    results = ", ".join(sorted(run.entry for run in report.runs[2:4]))
+    assert (report.status, report.why) == (
+        "blocked",
+        f"qa saw none of the results that it was to test ({results}); `orchestrator receipt {report.runs[4].run}`"
+        " says why",
+    )
+
+
+def test_a_qa_that_looked_for_itself_saw_the_results(mem, team):
+    """Its prompt shows nothing; the memory's tool does."""
+
+    def script(seen):
+        if "test what others" in seen.system and seen.turn == 0:
+            return Move("", (("read", {"namespace": "status/hello"}),))
+        return "2 of 2 passed." if "test what others" in seen.system else play(seen)
+
+    with Supervisor(mem, engine=Scripted(script), memory_tools="always") as boss:
+        report = asyncio.run(team._replace(view_budget=0).run(boss, "Say what you know", "hello"))
+    assert (report.status, report.why) == ("done", "")
+
+
+def test_a_team_registered_by_its_roles_alone_works_together(tmp_path, team):
+    with synapse.init(str(tmp_path / "roles")) as mem:
+        for id, role in ROLES.items():
+            mem.register(synapse.Agent(id, role=role, department=f"of-{id}"))
+        report = act(mem, team, play)
+        assert (report.status, report.runs[4].text[:13]) == ("done", "2 of 2 passed")
+        assert all("my line of the plan among them" in run.text for run in report.runs[2:4])
+
+
+@pytest.mark.parametrize("project", ["general", "web"])
+def test_engineers_of_one_role_see_what_came_of_each_other_s_work(tmp_path, capsys, project):
+    root = ("--root", str(tmp_path / "ws"))
+    assert memory_shell([*root, "init"]) == 0
+    for id in ("e1", "e2"):
+        assert memory_shell([*root, "register", "--id", id, "--role", "engineer", "--department", "backend"]) == 0
+    asked = ["run", "--agent", "e1", "--project", project, "--engine", "scripted", "--quiet", "Build the API"]
+    assert main([*root, *asked]) == 0
+    capsys.readouterr()
+    assert memory_shell([*root, "read", "--agent", "e2"]) == 0
+    assert "1 of 1 visible, 1 matching" in capsys.readouterr().out
+    assert main([*root, "run", "--agent", "e2", "--dry-run", "--engine", "scripted", "Build it again"]) == 0
+    assert "Done: Finished: Build the API" in capsys.readouterr().out
+
+
+def test_members_of_a_project_are_addressed_and_write_in_it(tmp_path, capsys):
+    root = ("--root", str(tmp_path / "ws"))
+    assert memory_shell([*root, "init"]) == 0
+    for id, more in (("a", ("--project", "x")), ("b", ()), ("c", ("--read", "api/*", "--write", "api/*"))):
+        assert memory_shell([*root, "register", "--id", id, "--role", "specialist", *more]) == 0
+    assert memory_shell([*root, "write", "--from", "b", "--namespace", "status/x", "--to", "team:x", "for x"]) == 0
+    assert "nobody is called" not in capsys.readouterr().err
+    for id, seen in (("a", 1), ("b", 1), ("c", 0)):  # its own, everybody sees
+        assert memory_shell([*root, "read", "--agent", id]) == 0
+        assert f"-- {seen} of {seen} visible" in capsys.readouterr().out
+    plan = ("write", "--namespace", "projects/x", "--topic", "plan", "- [a] Draw it")
+    assert memory_shell([*root, *plan, "--from", "b"]) == 4
+    assert memory_shell([*root, *plan, "--from", "a"]) == 0

@@ -229,7 +229,8 @@ def test_team_json_and_file(here, run, tmp_path):
 def test_a_blocked_team_is_not_done(here, run):
     done = run("team", "--project", "p", "--brief", "b", "--script", "plays:blocked")
     assert done.code == NOT_DONE
-    assert done.out.splitlines()[-1] == "The project is blocked."
+    (cto,) = (line.split()[0] for line in done.out.splitlines() if line.startswith("cto-"))
+    assert done.out.splitlines()[-1] == f"The project is blocked: {cto} is blocked: There is no key."
 
 
 # -- on a terminal, and in the end ---------------------------------------------------------------------------
