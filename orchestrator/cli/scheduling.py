@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from datetime import datetime, timedelta
+from textwrap import wrap
 from typing import Any
 
 from orchestrator.cli.grid import grid
@@ -15,11 +16,12 @@ from synapse import clock
 from synapse.cli.call import Call
 from synapse.cli.options import Options, Usage
 from synapse.cli.parse import number as whole
-from synapse.cli.show import clean
+from synapse.cli.show import columns, short
 from synapse.errors import NotFound
 
 HEADERS = ("date", "job", "state", "began", "took", "by", "what came of it")
 HELD = 5
+LONGEST_HOST = 12
 
 
 def schedule_options(parser: Options) -> None:
@@ -41,7 +43,7 @@ def schedule(call: Call) -> int:
     elif args.run:
         return _run(call, plan)
     else:
-        call.show(lambda: _as_json(call, plan), lambda: clean_lines(_text(call, plan)))
+        call.show(lambda: _as_json(call, plan), lambda: _text(call, plan))
     return 0
 
 
@@ -96,7 +98,9 @@ def _text(call: Call, plan: Plan) -> str:
     wait = lasted(at - call.memory.store.clock())
     pid = _daemon(call)
     who = f"the daemon, process {pid}" if pid else "nobody: start `orchestrator up`, or see --systemd and --cron"
-    lines = [f"next: the night of {on}, at {_local(at, plan):%Y-%m-%d %H:%M} {plan.zone}, in {wait}, by {who}"]
+    told = f"next: the night of {on}, at {_local(at, plan):%Y-%m-%d %H:%M} {plan.zone}, in {wait}, by {who}"
+    width = columns()
+    lines = wrap(told, width, break_long_words=False, break_on_hyphens=False) if width else [told]
     rows = [_row(each, plan) for each in past(call.memory.store, plan, call.args.days)]
     return "\n".join([*lines, *([grid(HEADERS, rows, ("took",))] if rows else [])])
 
@@ -104,10 +108,25 @@ def _text(call: Call, plan: Plan) -> str:
 def _row(each: Past, plan: Plan) -> list[str]:
     began = f"{_local(each.began, plan):%m-%d %H:%M}" if each.began else "-"
     took = _took(each)
-    told = ", ".join(f"{name} {value}" for name, value in each.told.items() if name not in ("cursor", "after"))
+    pairs = [(name, value) for name, value in each.told.items() if name not in ("cursor", "after")]
+    told = ", ".join(f"{name} {_figure(value)}" for name, value in pairs if value is not None)
     what = told or (f"in phase {each.phase}" if each.phase else "-")
     figures = [began, "-" if took is None else lasted(int(took * 1_000_000))]
-    return [each.date, each.job, each.state, *figures, ", ".join(each.holders) or "-", what]
+    return [each.date, each.job, each.state, *figures, ", ".join(map(_short, each.holders)) or "-", what]
+
+
+def _figure(value: object) -> str:
+    """Return a value of a job's record as a person reads it; of a list of rows, how many there are."""
+    if not isinstance(value, list | tuple):
+        return str(value)
+    rows = any(isinstance(item, list | tuple | dict) for item in value)
+    return str(len(value)) if rows or not value else " ".join(map(str, value))
+
+
+def _short(holder: str) -> str:
+    """Return the pid of a process of this machine, and of another machine the first label of its name."""
+    host, _, pid = holder.rpartition(":")
+    return pid if host == os.uname().nodename else short(host.partition(".")[0], LONGEST_HOST)
 
 
 def _took(each: Past) -> float | None:
@@ -133,7 +152,3 @@ def _daemon(call: Call) -> int | None:
         return int(ask(os.path.abspath(call.memory.store.root or call.root), "status")["pid"])
     except NotFound:
         return None
-
-
-def clean_lines(text: str) -> str:
-    return "\n".join(map(clean, text.split("\n")))
