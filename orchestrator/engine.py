@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
-from synapse.errors import InvalidEntry, SynapseError
+from synapse.errors import USAGE, InvalidEntry, SynapseError
 
 if TYPE_CHECKING:
     import asyncio
@@ -187,7 +187,7 @@ class Broken(EngineError):
 class NoEngine(Rejected):
     """There is no engine of this name, or none can be made with these options."""
 
-    exit_code = 2
+    exit_code = USAGE
 
 
 def taken_by(error: BaseException) -> int:

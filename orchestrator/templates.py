@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from orchestrator.fence import inline, quoted
 from synapse.digest import sha256
-from synapse.errors import SynapseError
+from synapse.errors import USAGE, SynapseError
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -32,7 +32,7 @@ Signature = tuple[tuple[str, int, int, int], ...]
 class BrokenTemplate(SynapseError):
     """A template cannot be read or rendered. .file and .line say where."""
 
-    exit_code = 2
+    exit_code = USAGE
 
 
 class Templates:

@@ -12,7 +12,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from typing import Any, TextIO
+from typing import Any, NoReturn, TextIO
 
 from scenarios import compare, harness, ledger, recorded, replay, report, retrieval, running, verify
 from scenarios.cassette import MODES as CASSETTES
@@ -23,6 +23,15 @@ from scenarios.reading import BrokenScenario, library, load
 from scenarios.recorded import BrokenData, Where
 from scenarios.report import Report
 from scenarios.running import BROKEN, GOOD, MISSED, SKIPPED, Wanted
+from synapse.errors import USAGE
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that exits with 64 where a line cannot be read: 2 is the harness's own."""
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(USAGE, f"{self.prog}: {message}\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -170,7 +179,7 @@ def _pair(text: str) -> tuple[str, Any]:
 
 
 def _arguments() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="brain-suite", description="What coordination costs and saves, measured.")
+    parser = Parser(prog="brain-suite", description="What coordination costs and saves, measured.")
     verbs = parser.add_subparsers(required=True, metavar="VERB")
 
     def verb(name: str, act: Callable[[argparse.Namespace], int], help: str) -> argparse.ArgumentParser:

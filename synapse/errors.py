@@ -1,8 +1,8 @@
 """The exception tree. Every class carries the exit code of the shell; nothing here knows any other module.
 
 SynapseError                       exit 1   str() is the message; .details is what --json prints
-├─ InvalidEntry (ValueError)       exit 2   .path .problems: malformed text or values, listed, not guessed
-├─ InvalidQuery (ValueError)       exit 2   a search or a filter that cannot be read
+├─ InvalidEntry (ValueError)       exit 64  .path .problems: malformed text or values, listed, not guessed
+├─ InvalidQuery (ValueError)       exit 64  a search or a filter that cannot be read
 ├─ NotFound (LookupError)          exit 3   .id
 ├─ Forbidden (PermissionError)     exit 4   .agent .namespace .action .allowed
 ├─ Conflict                        exit 5   a guard refused, a race was lost; nothing was written
@@ -16,9 +16,13 @@ SynapseError                       exit 1   str() is the message; .details is wh
 ├─ OverBudget                      exit 8   .needed .budget: a view cannot be cut further
 └─ EmbedderError                   exit 9   .url .folder: what makes vectors of texts is not there, or failed
     └─ Refused                              it answered, and will not embed this text
+
+64 is EX_USAGE of sysexits.h. No code is 2: Claude Code blocks the prompt when a hook ends with that.
 """
 
 from __future__ import annotations
+
+USAGE = 64
 
 
 class SynapseError(Exception):
@@ -40,13 +44,13 @@ class SynapseError(Exception):
 class InvalidEntry(SynapseError, ValueError):
     """The text or the values do not make an entry."""
 
-    exit_code = 2
+    exit_code = USAGE
 
 
 class InvalidQuery(SynapseError, ValueError):
     """The query cannot be read."""
 
-    exit_code = 2
+    exit_code = USAGE
 
 
 class NotFound(SynapseError, LookupError):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from synapse.errors import SynapseError
+from synapse.errors import USAGE, SynapseError
 from synapse.typed import Any
 
 
 class Usage(SynapseError):
     """The command line cannot be read."""
 
-    exit_code = 2
+    exit_code = USAGE
 
 
 class Options:

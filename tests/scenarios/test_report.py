@@ -309,3 +309,11 @@ def test_a_scenario_plays_its_own_arms_alone(capsys):
 def test_an_arm_that_there_is_not_is_an_error(capsys):
     assert shell.main(["run", "landing_pages", "--arms", "telepathy"]) == 2
     assert "there is no arm telepathy" in capsys.readouterr().err
+
+
+def test_a_line_that_cannot_be_read_is_no_failure_of_the_harness(capsys):
+    for words in ([], ["run"], ["run", "landing_pages", "--runs", "many"], ["play"]):
+        with pytest.raises(SystemExit) as ended:
+            shell.main(words)
+        assert ended.value.code == 64
+    assert "usage: brain-suite" in capsys.readouterr().err

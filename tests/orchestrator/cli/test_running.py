@@ -85,7 +85,7 @@ def test_run_json_is_the_result_alone(here, run):
 def test_run_reads_the_task_from_standard_input(here, shell):
     done = shell("run", "--agent", "eng-backend", "--quiet", stdin="Fix it\nat once\n")
     assert (done.code, done.out) == (0, "Finished: Fix it\n")
-    assert shell("run", "--agent", "eng-backend", stdin=" \n").code == 2
+    assert shell("run", "--agent", "eng-backend", stdin=" \n").code == 64
 
 
 def test_run_ends_with_zero_only_when_it_is_done(here, run):
@@ -117,17 +117,17 @@ def test_run_with_a_tool(here, run):
     ("words", "code"),
     [
         (("--agent", "nobody", "x"), 3),
-        (("x",), 2),
-        (("--agent", "eng-backend", "--engine", "warp", "x"), 2),
-        (("--agent", "eng-backend", "--engine", "process", "x"), 2),
-        (("--agent", "eng-backend", "--project", "Web Shop", "x"), 2),
-        (("--agent", "eng-backend", "--project", "Web Shop", "--dry-run", "x"), 2),
-        (("--agent", "eng-backend", "--max-usd", "nan", "x"), 2),
-        (("--agent", "eng-backend", "--timeout", "-1", "x"), 2),
+        (("x",), 64),
+        (("--agent", "eng-backend", "--engine", "warp", "x"), 64),
+        (("--agent", "eng-backend", "--engine", "process", "x"), 64),
+        (("--agent", "eng-backend", "--project", "Web Shop", "x"), 64),
+        (("--agent", "eng-backend", "--project", "Web Shop", "--dry-run", "x"), 64),
+        (("--agent", "eng-backend", "--max-usd", "nan", "x"), 64),
+        (("--agent", "eng-backend", "--timeout", "-1", "x"), 64),
         (("--agent", "eng-backend", "--mcp", "no-such-server", "x"), NOT_DONE),
-        (("--agent", "eng-backend", "--tool", "nothing", "x"), 2),
-        (("--agent", "eng-backend", "--tool", "nothing:here", "x"), 2),
-        (("--agent", "eng-backend", "--view-budget", "some", "x"), 2),
+        (("--agent", "eng-backend", "--tool", "nothing", "x"), 64),
+        (("--agent", "eng-backend", "--tool", "nothing:here", "x"), 64),
+        (("--agent", "eng-backend", "--view-budget", "some", "x"), 64),
     ],
 )
 def test_run_says_what_is_wrong(here, run, words, code):
@@ -223,7 +223,7 @@ def test_team_json_and_file(here, run, tmp_path):
     done = run("team", "--project", "p", "--brief", "b", "--file", "two.yaml", "--json")
     assert [each["status"] for each in done.json["runs"]] == ["done"] * 3
     assert run("team", "--project", "p", "--brief", "b", "--file", "none.yaml").code == 3
-    assert run("team", "--project", "p", "--brief", " ").code == 2
+    assert run("team", "--project", "p", "--brief", " ").code == 64
 
 
 def test_a_blocked_team_is_not_done(here, run):

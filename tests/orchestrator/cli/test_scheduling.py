@@ -45,7 +45,7 @@ def test_units_that_run_it(run, root):
     assert "Persistent=true\n" in unit
     assert f'ExecStart={sys.executable} -m orchestrator --root "{root}" schedule --run\n' in unit
     assert "synapse-night-my-team.timer" in unit
-    assert run("schedule", "--systemd", "--cron").code == 2
+    assert run("schedule", "--systemd", "--cron").code == 64
 
 
 def test_a_workspace_without_nights(run, root):

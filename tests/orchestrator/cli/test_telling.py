@@ -136,7 +136,7 @@ def test_stop(office, run):
     (asked,) = office.memory.store.index.keyed("stop:r")
     assert asked.fields == {"run": "r", "reason": "too dear"}
     assert run("stop", "s").code == 5
-    assert run("stop").code == 2
-    assert run("stop", "r", "--all").code == 2
+    assert run("stop").code == 64
+    assert run("stop", "r", "--all").code == 64
     assert run("stop", "--all", "--json").json == {"stopped": ["r"], "orphaned": []}
     assert run("stop", "nobody").code == 3

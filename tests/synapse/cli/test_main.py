@@ -5,8 +5,11 @@ import sys
 
 import pytest
 
+from orchestrator.engine import NoEngine
+from orchestrator.templates import BrokenTemplate
 from synapse import errors
 from synapse.cli import main, main_register, main_write
+from synapse.cli.options import Usage
 from synapse.cli.verbs import OPERATORS, overview
 
 
@@ -34,7 +37,7 @@ def test_version(run):
 @pytest.mark.parametrize("words", [(), ("--json",), ("raed",), ("read", "--nonsense"), ("--nonsense", "read")])
 def test_a_line_that_cannot_be_read(run, words):
     done = run(*words)
-    assert (done.code, done.out) == (2, "")
+    assert (done.code, done.out) == (64, "")
     assert done.err.count("\n") == 1
     if "--json" not in words:
         assert done.err.startswith("synapse: ")
@@ -45,6 +48,15 @@ def test_errors_under_json_are_json(run):
     assert json.loads(done.err) == {
         "error": {"type": "Usage", "message": "there is no verb 'raed'; did you mean 'read'?", "verb": "raed"}
     }
+
+
+def test_no_exit_code_is_two():
+    """Claude Code takes a 2 of a hook for 'block the prompt'."""
+    kinds = [errors.SynapseError]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+    assert {Usage, NoEngine, BrokenTemplate, errors.InvalidQuery} <= set(kinds)
+    assert 2 not in {kind.exit_code for kind in kinds}
 
 
 @pytest.mark.parametrize("kind", tree(), ids=lambda kind: kind.__name__)
@@ -140,7 +152,7 @@ def test_synapse_write_and_register(team, run, monkeypatch, capsys):
     assert capsys.readouterr().out.startswith("syn-")
     assert "Deployed landing pages" in run("read").out
     monkeypatch.setattr("sys.argv", ["synapse-write", "--nonsense"])
-    assert main_write() == 2
+    assert main_write() == 64
     assert "`synapse-write --help`" in capsys.readouterr().err
 
 
@@ -237,5 +249,5 @@ def test_a_reader_sees_only_its_own_even_when_the_environment_names_it(wrote, ru
 )
 def test_an_empty_name_never_means_everything(team, run, words):
     done = run(*words)
-    assert (done.code, done.out) == (2, "")
+    assert (done.code, done.out) == (64, "")
     assert "empty" in done.err

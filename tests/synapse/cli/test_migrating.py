@@ -35,10 +35,10 @@ def test_it_says_what_it_will_do_and_what_it_did(run, old):
 def test_what_cannot_be_kept_is_told_and_nothing_done(run, old, tmp_path):
     (tmp_path / "synapse.json").write_text(json.dumps([*OLD, {"id": "m3"}]))
     done = run("migrate", *old, "--json")
-    assert done.code == 2
+    assert done.code == 64
     assert json.loads(done.err)["error"]["problems"] == ["synapse.json: message 2: it has no sender"]
     assert run("agents", "--json").out.count("helios") == 0
-    assert run("migrate").code == 2
+    assert run("migrate").code == 64
 
 
 def test_the_old_file_again(run, old, tmp_path):
@@ -49,7 +49,7 @@ def test_the_old_file_again(run, old, tmp_path):
     assert run("export", "--format", "synapse-json", "out.json").code == 5
     thread = json.loads(run("threads", "--json", "--status", "all").out)["threads"][0]["id"]
     assert len(json.loads(run("export", "--format", "synapse-json", "--thread", thread).out)["messages"]) == 1
-    assert run("export", "--thread", thread).code == 2
+    assert run("export", "--thread", thread).code == 64
     assert run("export", "--format", "synapse-json", "--thread", "thr_none").code == 3
 
 

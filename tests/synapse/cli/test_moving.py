@@ -58,7 +58,7 @@ def test_an_export_never_replaces_a_file(wrote, run, tmp_path):
 def test_what_is_no_export_is_refused(team, run, tmp_path):
     (tmp_path / "junk").write_text('{"hello": "world"}\n')
     run("init", tmp_path / "copy")
-    assert run("import", "--root", tmp_path / "copy", tmp_path / "junk").code == 2
+    assert run("import", "--root", tmp_path / "copy", tmp_path / "junk").code == 64
     assert run("import", "--root", tmp_path / "copy", tmp_path / "missing").code == 3
     run("export", tmp_path / "out")
     assert run("import", tmp_path / "out").code == 5
@@ -68,7 +68,7 @@ def test_import_says_where_it_is_not_utf8(run, tmp_path):
     (tmp_path / "junk").write_bytes(b"\xff\xfe\n")
     run("init")
     done = run("import", tmp_path / "junk")
-    assert done.code == 2
+    assert done.code == 64
     assert "UTF-8" in done.err
 
 
@@ -85,7 +85,7 @@ def test_for_other_readers(wrote, run, tmp_path):
     assert (row["from_agent"], row["content"]) == ("eng-backend", "привет")
     line = json.loads(run("export", "--as-generation", "A").out)
     assert line["path"] == f"entries/api/endpoints/{id}.md"
-    assert run("export", "--as-generation", "D").code == 2
+    assert run("export", "--as-generation", "D").code == 64
 
 
 def test_a_snapshot_is_taken_checked_and_restored(wrote, run, tmp_path):

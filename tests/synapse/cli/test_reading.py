@@ -87,7 +87,7 @@ def test_filters(wrote, run):
 )
 def test_a_filter_that_cannot_be_read_is_refused(team, run, more, told):
     done = run("read", *more)
-    assert (done.code, done.out) == (2, "")
+    assert (done.code, done.out) == (64, "")
     assert told in done.err
 
 
@@ -123,7 +123,7 @@ def test_what_an_agent_may_not_see_is_not_there(wrote, run):
 def test_a_search_for_nothing_is_none(wrote, run):
     wrote()
     done = run("search", "--limit", "0", "users")
-    assert (done.code, done.out) == (2, "")
+    assert (done.code, done.out) == (64, "")
     assert "'0' is not a whole number above 0" in done.err
     assert "1 found" in run("search", "--limit", "1", "users").out
 
@@ -149,7 +149,7 @@ def test_mark_counts_as_shown(wrote, run):
     assert run("unread", "--agent", "eng-frontend").out == "1\n"
     run("read", "--agent", "eng-frontend", "--mark")
     assert run("unread", "--agent", "eng-frontend").out == "0\n"
-    assert run("read", "--mark", "syn-2020-01-01-001").code == 2
+    assert run("read", "--mark", "syn-2020-01-01-001").code == 64
 
 
 def test_a_plain_read_writes_nothing(wrote, run, team):

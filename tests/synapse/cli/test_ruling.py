@@ -88,7 +88,7 @@ def test_archive_and_restore(wrote, run):
 def test_every_act_is_somebodys(wrote, run, verb):
     id = wrote()
     done = run(verb, id)
-    assert (done.code, done.out) == (2, "")
+    assert (done.code, done.out) == (64, "")
     assert "--from AGENT or set SYNAPSE_AGENT" in done.err
 
 

@@ -103,7 +103,7 @@ def test_register_shows_the_rights_that_come_with_a_role(run):
 def test_register_refuses_what_makes_no_sense(run, words, told):
     run("init")
     done = run("register", *words)
-    assert (done.code, done.out) == (2, "")
+    assert (done.code, done.out) == (64, "")
     assert told in done.err
     assert run("agents").out == "no agents\n"
 

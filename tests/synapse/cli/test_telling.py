@@ -40,8 +40,8 @@ def test_tell_json_and_standard_input(team, shell):
 def test_tell_needs_somebody(team, run):
     done = run("tell", "nobody", "x")
     assert (done.code, "there is no team and no agent nobody" in done.err) == (3, True)
-    assert run("tell", "eng-backend").code == 2
-    assert run("tell", "eng-backend", "x", "--priority", "high").code == 2
+    assert run("tell", "eng-backend").code == 64
+    assert run("tell", "eng-backend", "x", "--priority", "high").code == 64
     assert run("tell", "eng-backend", "x", "--re", "syn-2001-01-01-001").code == 3
     assert run("register", "--id", "frontend").code == 0
     assert "write agent:frontend or team:frontend" in run("tell", "frontend", "x").err

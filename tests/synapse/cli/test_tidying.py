@@ -75,7 +75,7 @@ def test_the_night_of_a_date_is_run_once(run):
     assert run("defrag") == "nothing to do"
     assert run("undo", "2026-02-03").startswith("undo")
     for words in (("--date", "2026-02-04", "--plan"), ("--date", "2999-01-01"), ("--date", "tomorrow")):
-        assert run("defrag", *words).startswith("exit 2")
+        assert run("defrag", *words).startswith("exit 64")
 
 
 def test_stats_warn_of_namespaces_that_are_hard_to_follow(run):

@@ -52,13 +52,13 @@ def test_the_view_of_a_department_needs_no_agent(wrote, run, team):
 def test_a_name_cannot_leave_the_folder(team, run):
     for words in (("../../evil",), ("eng-frontend", "--department", "../../evil")):
         done = run("view", *words, "--write")
-        assert done.code in (2, 3)
+        assert done.code in (64, 3)
         assert not list(team.parent.glob("**/evil*"))
 
 
 def test_view_wants_to_know_whose(team, run):
-    assert run("view").code == 2
-    assert run("view", "eng-frontend", "--agent", "eng-backend").code == 2
+    assert run("view").code == 64
+    assert run("view", "eng-frontend", "--agent", "eng-backend").code == 64
 
 
 def test_as_of_says_what_it_would_have_been_and_what_came_later(wrote, run):
@@ -73,11 +73,11 @@ def test_as_of_says_what_it_would_have_been_and_what_came_later(wrote, run):
     assert after == f"  {late} critical api/endpoints eng-backend: the late one\n"
     nothing = run("view", "eng-frontend", "--as-of", "2200-01-01").out
     assert nothing.endswith("would have changed it:\n  nothing\n")
-    assert run("view", "eng-frontend", "--as-of", "1h", "--write").code == 2
+    assert run("view", "eng-frontend", "--as-of", "1h", "--write").code == 64
     found = json.loads(run("view", "eng-frontend", "--as-of", entry["received"], "--json").out)
     assert [each["id"] for each in found["included"]] == [early]
     assert [each["id"] for each in found["later"]] == [late]
-    assert run("view", "eng-frontend", "--as-of", "once").code == 2
+    assert run("view", "eng-frontend", "--as-of", "once").code == 64
 
 
 def test_synapse_view(wrote, team, monkeypatch, capsys):

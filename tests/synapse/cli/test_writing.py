@@ -47,7 +47,7 @@ def test_the_author_may_come_from_the_environment(team, run, monkeypatch):
 
 def test_without_an_author_nothing_is_written(team, run):
     done = run("write", "--namespace", "api/x", "body")
-    assert (done.code, done.out) == (2, "")
+    assert (done.code, done.out) == (64, "")
     assert "--from AGENT or set SYNAPSE_AGENT" in done.err
 
 
@@ -56,14 +56,14 @@ def test_without_a_body_at_a_terminal_it_says_so(team, run, monkeypatch):
     terminal.isatty = lambda: True
     monkeypatch.setattr(sys, "stdin", terminal)
     done = run("write", "--from", "eng-backend", "--namespace", "api/x")
-    assert done.code == 2
+    assert done.code == 64
     assert "no body" in done.err
 
 
 def test_input_that_is_not_utf8_is_refused(team, run, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"caf\xe9")))
     done = run("write", "--from", "eng-backend", "--namespace", "api/x", "-")
-    assert done.code == 2
+    assert done.code == 64
     assert "byte 3" in done.err
 
 
@@ -71,14 +71,14 @@ def test_input_that_is_not_utf8_is_refused(team, run, monkeypatch):
     ("more", "code", "told"),
     [
         (("--namespace", "decisions/db", "x"), 4, "api/*, blockers/*, status/*"),
-        (("--namespace", "../x", "x"), 2, "namespace '../x' is not valid"),
-        (("--namespace", "api/x", "--priority", "high", "x"), 2, "critical, important, info"),
-        (("--namespace", "api/x", "--ttl", "soon", "x"), 2, "ttl 'soon' is not valid"),
+        (("--namespace", "../x", "x"), 64, "namespace '../x' is not valid"),
+        (("--namespace", "api/x", "--priority", "high", "x"), 64, "critical, important, info"),
+        (("--namespace", "api/x", "--ttl", "soon", "x"), 64, "ttl 'soon' is not valid"),
         (("--namespace", "api/x", "--pii", "x"), 7, "needs a key"),
         (("--namespace", "api/x", "--scope", "private", "x"), 7, "needs a key"),
-        (("--namespace", "api/x", ""), 2, "the body is empty"),
+        (("--namespace", "api/x", ""), 64, "the body is empty"),
         (("--namespace", "api/x", "--supersedes", "syn-2020-01-01-001", "x"), 3, "syn-2020-01-01-001"),
-        (("x",), 2, "--namespace"),
+        (("x",), 64, "--namespace"),
     ],
 )
 def test_a_refused_write_says_why(team, run, more, code, told):
@@ -106,7 +106,7 @@ def test_a_staged_entry_says_that_it_waits(team, run):
 def test_an_empty_addressee_is_not_everybody(team, run, whom):
     words = ("write", "--from", "eng-backend", "--namespace", "api/x", "--to", whom, "for the one in $WHOM")
     done = run(*words)
-    assert (done.code, done.err) == (2, "synapse: to whom? Name an agent, a team, several, or all\n")
+    assert (done.code, done.err) == (64, "synapse: to whom? Name an agent, a team, several, or all\n")
     assert "0 of 0 visible" in run("read").out
 
 
