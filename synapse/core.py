@@ -11,6 +11,7 @@ from types import TracebackType
 
 from synapse import clock as clocks
 from synapse.authority import admit
+from synapse.dates import When
 from synapse.digest import sha256
 from synapse.entry import SECOND, Draft, Entry
 from synapse.errors import Forbidden, InvalidEntry, NotFound, StoreError
@@ -156,7 +157,7 @@ class Memory:
         *,
         agent: str | None = None,
         entry: str | None = None,
-        since: str | int | None = None,
+        since: When = None,
         limit: int | None = None,
     ) -> list[Record]:
         """Who wrote, changed or was shown what, and why; newest first."""

@@ -1,19 +1,23 @@
 """Times as people say them: `last tuesday`, `yesterday`, `since 2026-02-01`, `2026-02`. Pure; all in UTC.
 
-A phrase means a span: from a microsecond on, up to another one. An open end is None.
+A phrase means a span: from a microsecond on, up to another one. An open end is None. Reads take it for `since`, so
+nothing heavy is imported before a phrase needs it.
 """
 
 from __future__ import annotations
 
-import re
-
 from synapse.clock import micros
 from synapse.entry import SECOND, parse_ttl
 from synapse.errors import InvalidEntry, InvalidQuery
-from synapse.typed import TYPE_CHECKING, NamedTuple
+from synapse.typed import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
+    import re
     from datetime import date
+
+    When: TypeAlias = str | int | date | None  # a phrase, microseconds since the epoch, a day or a datetime
+else:
+    When = object  # only annotations name it
 
 DAY = 86_400 * SECOND
 _EPOCH = 719_163  # the ordinal of 1970-01-01
@@ -23,11 +27,9 @@ MONTHS = (
     "december",
 )  # fmt: skip
 _UNITS = {"second": "s", "minute": "m", "hour": "h", "day": "d", "week": "w"}
-_AGO = re.compile(r"(?:(?:the )?(?:last|past) )?(\d{1,6}|an?|one) ?(second|minute|hour|day|week|month|year)s?(?: ago)?")
-_MONTH = re.compile(r"(\d{4})-(\d{2})|(?:(last|this|in) )?([a-z]{3,9})(?: (\d{4}))?")
-_DAY = re.compile(
-    r"(?:(\d{1,2})(?:st|nd|rd|th)? (?:of )?([a-z]{3,9})|([a-z]{3,9}) (\d{1,2})(?:st|nd|rd|th)?),?(?: (\d{4}))?"
-)
+_AGO = r"(?:(?:the )?(?:last|past) )?(\d{1,6}|an?|one) ?(second|minute|hour|day|week|month|year)s?(?: ago)?"
+_MONTH = r"(\d{4})-(\d{2})|(?:(last|this|in) )?([a-z]{3,9})(?: (\d{4}))?"
+_DAY = r"(?:(\d{1,2})(?:st|nd|rd|th)? (?:of )?([a-z]{3,9})|([a-z]{3,9}) (\d{1,2})(?:st|nd|rd|th)?),?(?: (\d{4}))?"
 MAX = 100  # characters
 EXAMPLES = "write 24h, 7d, 2026-02-01, yesterday, last tuesday, last week, february 2026, 'since monday', 'A to B'"
 
@@ -57,16 +59,18 @@ def span(phrase: str, now: int) -> Span:
     return _point(text.removeprefix("on "), phrase, now)
 
 
-def since(phrase: str | int | None, now: int) -> int | None:
-    """The start of what a phrase means; `24h` counts back from now."""
-    return phrase if phrase is None or isinstance(phrase, int) else span(phrase, now).start
+def since(when: When, now: int) -> int | None:
+    """Return the start of what a phrase means; `24h` counts back from now."""
+    known = _microseconds(when)
+    return known if not isinstance(when, str) else span(when, now).start
 
 
-def until(phrase: str | int | None, now: int) -> int | None:
-    """The end of what a phrase means: `until yesterday` takes that day in."""
-    if phrase is None or isinstance(phrase, int):
-        return phrase
-    found = span(phrase, now)
+def until(when: When, now: int) -> int | None:
+    """Return the end of what a phrase means: `until yesterday` takes that day in."""
+    known = _microseconds(when)
+    if not isinstance(when, str):
+        return known
+    found = span(when, now)
     return found.end if found.end is not None else found.start
 
 
@@ -75,6 +79,22 @@ def day_of(at: int) -> date:
     from datetime import date
 
     return date.fromordinal(at // DAY + _EPOCH)
+
+
+def _microseconds(when: When) -> int | None:
+    """Return what is no phrase as microseconds; InvalidQuery where it is no time at all."""
+    if when is None or isinstance(when, str) or type(when) is int:
+        return when if type(when) is int else None
+    try:
+        return micros(when.isoformat())  # type: ignore[union-attr]
+    except (AttributeError, InvalidEntry):
+        raise InvalidQuery(f"{when!r} is no time: {EXAMPLES}, or give a datetime", when=str(when)) from None
+
+
+def _match(pattern: str, text: str) -> re.Match[str] | None:
+    import re
+
+    return re.fullmatch(pattern, text)
 
 
 def _point(text: str, phrase: str, now: int) -> Span:
@@ -109,7 +129,7 @@ def _relative(text: str, now: int) -> Span | None:
         return _days(today.toordinal() - (back or (7 if which == "last" else 0)), 1)
     if which in ("last", "this") and unit in ("week", "month", "year"):
         return _stretch(today, which == "last", unit)
-    ago = _AGO.fullmatch(text)
+    ago = _match(_AGO, text)
     return _ago(ago, now) if ago else None
 
 
@@ -137,10 +157,10 @@ def _calendar(text: str, now: int) -> Span | None:
     today = day_of(now)
     if text.isdigit() and len(text) == 4:
         return _month(int(text), 1, 12)
-    found = _DAY.fullmatch(text)
+    found = _match(_DAY, text)
     if found and (month := _number(found[2] or found[3])):
         return _named_day(today, month, int(found[1] or found[4]), found[5])
-    found = _MONTH.fullmatch(text)
+    found = _match(_MONTH, text)
     if found is None:
         return None
     if found[1]:

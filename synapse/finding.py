@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from synapse import kinds
-from synapse.dates import since, span, until
+from synapse.dates import When, since, span, until
 from synapse.entry import check_priority, words
 from synapse.errors import InvalidQuery
 from synapse.index.query import Filter
@@ -28,8 +28,8 @@ class Asked(NamedTuple):
     author: str | None = None
     priority: str | Iterable[str] | None = None
     tag: str | None = None
-    since: str | int | None = None
-    until: str | int | None = None
+    since: When = None
+    until: When = None
     when: str | None = None
     archived: bool = False
 

@@ -7,7 +7,8 @@ from functools import partial
 
 from synapse import heirs
 from synapse.authority import admit, is_merged, may_close, may_replace, may_rule, visible
-from synapse.clock import parse_since
+from synapse.dates import DAY, When
+from synapse.dates import since as parse_since
 from synapse.entry import NEVER, TRUST, Draft, Entry, addressees, check_priority, words
 from synapse.errors import Conflict, Forbidden, InvalidEntry, InvalidQuery, NotFound, QueueFull, StoreError
 from synapse.index.query import Filter
@@ -175,7 +176,7 @@ class Seat:
     def read(
         self,
         *,
-        since: str | int | None = None,
+        since: When = None,
         priority: Names = None,
         namespace: Names = None,
         author: str | None = None,
@@ -236,7 +237,7 @@ class Seat:
 
     def search(
         self, query: str, *, limit: int = 10, namespace: Names = None, kind: Names = None, author: str | None = None,
-        priority: Names = None, tag: str | None = None, since: str | int | None = None, until: str | int | None = None,
+        priority: Names = None, tag: str | None = None, since: When = None, until: When = None,
         when: str | None = None, archived: bool = False, mode: str | None = None,
     ) -> Hits:  # fmt: skip
         """What answers the query best, of every kind, among what this agent may see: by its `words`, by its `meaning`,
@@ -372,7 +373,7 @@ class Seat:
     def _page(
         self,
         now: int,
-        since: str | int | None,
+        since: When,
         priority: str | tuple[str, ...],
         namespace: str | tuple[str, ...],
         author: str | None,
@@ -392,6 +393,8 @@ class Seat:
         lapses += [self.store.current(id).expires for entry in entries for id in entry.disputed]
         if floor is not None and isinstance(since, str) and floor != parse_since(since, now + 1):
             lapses += [entry.at + (now - floor) for entry in entries[-1:]]
+        if isinstance(since, str):
+            lapses.append((now // DAY + 1) * DAY)  # `yesterday` is another day from then on
         until = min([query.next_release(now), *lapses], default=NEVER)
         return Page(entries, cursor, lambda: query.count(agent, wanted, now, cursor)), until
 

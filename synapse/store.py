@@ -10,7 +10,8 @@ from _thread import allocate_lock
 from collections.abc import Callable, Mapping
 
 from synapse.authority import admit, may_replace
-from synapse.clock import parse_since
+from synapse.dates import When
+from synapse.dates import since as parse_since
 from synapse.digest import sha256
 from synapse.entry import NEVER, TRUST, Draft, Entry, parse_ttl
 from synapse.errors import (
@@ -371,7 +372,7 @@ class Store:
             raise NotFound(f"there is no entry {id}", id=id)
         return found
 
-    def acts(self, by: str | None, entry: str | None, since: str | int | None, limit: int | None) -> list[Record]:
+    def acts(self, by: str | None, entry: str | None, since: When, limit: int | None) -> list[Record]:
         """Who did what, newest first; whoever may see it."""
         self.fresh()
         return self.index.query.acts(by, entry, parse_since(since, self.clock()) or 0, limit)

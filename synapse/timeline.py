@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from synapse import clock
-from synapse.clock import parse_since
+from synapse.dates import When
+from synapse.dates import since as parse_since
 from synapse.entry import Entry
 from synapse.errors import InvalidEntry, NotFound
 from synapse.kinds import KINDS, MAIL
@@ -39,7 +40,7 @@ class Moment(NamedTuple):
         return clock.seconds(self.at)
 
 
-def recent(me: Seat, since: str | int = "24h", kinds: Iterable[str] = (), limit: int | None = 50) -> list[Moment]:
+def recent(me: Seat, since: When = "24h", kinds: Iterable[str] = (), limit: int | None = 50) -> list[Moment]:
     """What was written lately, of every kind or of these, newest first."""
     wanted = frozenset(kinds) or frozenset(KINDS)
     for kind in wanted:
@@ -54,7 +55,7 @@ def recent(me: Seat, since: str | int = "24h", kinds: Iterable[str] = (), limit:
     return moments[:limit]
 
 
-def did(me: Seat, agent: str, since: str | int | None = None, limit: int = 0) -> list[Moment]:
+def did(me: Seat, agent: str, since: When = None, limit: int = 0) -> list[Moment]:
     """What an agent wrote, decided and ran, oldest first; the newest so many, or all."""
     if me.store.agent(agent) is None:
         raise NotFound(f"agent {agent} is not registered; `synapse agents` lists those that are", id=agent)
@@ -63,7 +64,7 @@ def did(me: Seat, agent: str, since: str | int | None = None, limit: int = 0) ->
     return [Moment(each.record.at, each.record.kind, each.record.id or "", agent, "", sentence(each)) for each in acts]
 
 
-def timeline(me: Seat, project: str, since: str | int | None = None, limit: int | None = None) -> list[Moment]:
+def timeline(me: Seat, project: str, since: When = None, limit: int | None = None) -> list[Moment]:
     """How a project went: its plans, decisions, status, blockers and runs, oldest first; filed away or not."""
     if not is_component(project):
         raise InvalidEntry(f"project {project!r} is not valid: lower-case letters, digits, - and _", project=project)

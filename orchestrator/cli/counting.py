@@ -41,11 +41,11 @@ class Sum(NamedTuple):
 def stats_options(parser: Options) -> None:
     add = parser.add_argument
     add("--by", default="department", choices=BY, metavar="WHAT", help=f"{', '.join(BY)}; else department")
-    add("--since", metavar="WHEN", help="24h, 7d, or a time such as 2026-02-01; else all")
+    add("--since", metavar="WHEN", help="24h, yesterday, last tuesday, 2026-02-01; else all")
 
 
 def stats(call: Call) -> None:
-    from synapse.clock import parse_since
+    from synapse.dates import since as parse_since
 
     by = call.args.by
     since = parse_since(call.args.since, call.memory.store.clock()) or 0

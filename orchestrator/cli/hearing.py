@@ -9,7 +9,7 @@ from orchestrator.cli.grid import grid
 from orchestrator.cli.told import lasted
 from synapse.cli.call import Call
 from synapse.cli.options import Options
-from synapse.clock import parse_since
+from synapse.dates import since as parse_since
 from synapse.entry import Entry
 from synapse.notify import route
 from synapse.records import Record
@@ -37,7 +37,7 @@ class Wake(NamedTuple):
 
 def wakes_options(parser: Options) -> None:
     add = parser.add_argument
-    add("--since", default="7d", metavar="WHEN", help="24h, or a time such as 2026-02-01; else 7d")
+    add("--since", default="7d", metavar="WHEN", help="24h, yesterday, last tuesday, 2026-02-01; else 7d")
     add("--agent", metavar="AGENT", help="only on the way to this agent")
     add("--pending", action="store_true", help="only what was in no prompt yet")
 

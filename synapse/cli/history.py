@@ -14,7 +14,7 @@ from synapse.typed import Any
 def log_options(parser: Options) -> None:
     add = parser.add_argument
     add("--agent", metavar="AGENT", help="as this agent; else $SYNAPSE_AGENT, else everything")
-    add("--since", metavar="WHEN", help="24h, 7d, or a time such as 2026-02-01")
+    add("--since", metavar="WHEN", help="24h, yesterday, last tuesday, 2026-02-01")
     add("--limit", type=number, default=50, metavar="N", help="the newest so many; 0: all; else 50")
 
 
@@ -29,7 +29,7 @@ def audit_options(parser: Options) -> None:
     add = parser.add_argument
     add("--agent", metavar="AGENT", help="what it did, and what it was shown")
     add("--entry", metavar="ID", help="what was done to this entry")
-    add("--since", metavar="WHEN", help="24h, 7d, or a time such as 2026-02-01")
+    add("--since", metavar="WHEN", help="24h, yesterday, last tuesday, 2026-02-01")
     add("--limit", type=number, default=0, metavar="N", help="the newest so many; else all")
 
 

@@ -22,7 +22,7 @@ def read_options(parser: Options) -> None:
     add = parser.add_argument
     add("ids", nargs="*", metavar="ID", help="show these entries whole, and nothing else")
     add("--agent", metavar="AGENT", help="as this agent; else $SYNAPSE_AGENT, else everything")
-    add("--since", metavar="WHEN", help="24h, 7d, or a time such as 2026-02-01T01:00:00Z")
+    add("--since", metavar="WHEN", help="24h, yesterday, last tuesday, 2026-02-01")
     add("--priority", action="append", metavar="P,...", help="critical, important, info")
     add("--namespace", metavar="GLOB", help="api/endpoints, or api/* for all below")
     add("--author", "--from", metavar="AGENT", help="only what this agent wrote")
@@ -117,7 +117,7 @@ def search_options(parser: Options) -> None:
     add("--author", "--from", metavar="AGENT", help="only what this agent wrote")
     add("--priority", action="append", metavar="P,...", help="critical, important, info")
     add("--tag", metavar="TAG", help="only what carries this tag")
-    add("--since", metavar="WHEN", help="24h, 7d, 2026-02-01, 'last tuesday'")
+    add("--since", metavar="WHEN", help="24h, yesterday, last tuesday, 2026-02-01")
     add("--until", metavar="WHEN", help="up to the end of that: yesterday, 2026-02")
     add("--when", metavar="WHEN", help="within that: 'last week', 'monday to yesterday'")
     add("--limit", type=positive, default=10, metavar="N", help="at most so many; else 10")

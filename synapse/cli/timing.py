@@ -15,7 +15,7 @@ from synapse.typed import Any
 
 
 def recent_options(parser: Options) -> None:
-    _asked(parser, "24h, 7d, yesterday, or a time such as 2026-02-01; else 24h")
+    _asked(parser, "24h, yesterday, last tuesday, 2026-02-01; else 24h")
     parser.add_argument("--kind", action="append", metavar="K,...", help="entry, message, fact, atom; else all")
 
 
@@ -27,7 +27,7 @@ def recent(call: Call) -> None:
 
 def what_did_options(parser: Options) -> None:
     parser.add_argument("who", metavar="AGENT", help="the agent that is asked about")
-    _asked(parser, "24h, 7d, or a time such as 2026-02-01; else from the beginning")
+    _asked(parser, "24h, yesterday, last tuesday, 2026-02-01; else all")
 
 
 def what_did(call: Call) -> None:
@@ -37,7 +37,7 @@ def what_did(call: Call) -> None:
 
 def timeline_options(parser: Options) -> None:
     parser.add_argument("project", metavar="PROJECT", help="its name, as in projects/PROJECT")
-    _asked(parser, "24h, 7d, or a time such as 2026-02-01; else from the beginning")
+    _asked(parser, "24h, yesterday, last tuesday, 2026-02-01; else all")
 
 
 def timeline(call: Call) -> None:

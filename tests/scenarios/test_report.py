@@ -312,8 +312,8 @@ def test_an_arm_that_there_is_not_is_an_error(capsys):
 
 
 def test_a_line_that_cannot_be_read_is_no_failure_of_the_harness(capsys):
-    for words in ([], ["run"], ["run", "landing_pages", "--runs", "many"], ["play"]):
+    for line in ([], ["run"], ["run", "landing_pages", "--runs", "many"], ["play"]):
         with pytest.raises(SystemExit) as ended:
-            shell.main(words)
+            shell.main(line)
         assert ended.value.code == 64
     assert "usage: brain-suite" in capsys.readouterr().err

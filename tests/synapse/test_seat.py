@@ -1,3 +1,5 @@
+from datetime import UTC, date, datetime
+
 import pytest
 
 import synapse
@@ -402,3 +404,22 @@ def test_a_staged_entry_knows_when_it_was_received(mem):
     seat = mem.as_agent("novice")
     entry = seat.append("mine", "api/x")
     assert (seat.get(entry.id).at, seat.get(entry.id).expires) == (entry.at, entry.expires)
+
+
+def test_since_is_a_phrase_or_a_datetime(mem, me, clock):
+    clock.set("2026-02-04T12:00:00Z")
+    me.append("before", "api/x")
+    clock.set("2026-02-05T23:59:50Z")
+    me.append("after", "api/x")
+
+    def bodies(since):
+        return [entry.body for entry in me.read(since=since)]
+
+    assert bodies("today") == ["after"]
+    assert bodies("yesterday") == ["after", "before"]
+    assert bodies(datetime(2026, 2, 5, tzinfo=UTC)) == bodies(datetime(2026, 2, 5)) == ["after"]
+    assert bodies(date(2026, 2, 4)) == ["after", "before"]
+    clock.set("2026-02-06T00:00:01Z")
+    assert bodies("today") == [], "the page of a day is not kept beyond it"
+    with pytest.raises(InvalidQuery, match="yesterday"):
+        bodies("once")

@@ -84,6 +84,9 @@ def test_stats(family, run):
     ]
     assert run("stats", "--since", "2030-01-01").out == "no runs\n"
     assert run("stats", "--by", "moon").code == 64
+    for verb in ("stats", "wakes"):
+        assert run(verb, "--since", "last tuesday").code == 0
+        assert "yesterday" in run(verb, "--since", "once").err
 
 
 def test_stats_count_blockers_that_ended_no_run(family, run):

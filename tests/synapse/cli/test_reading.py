@@ -78,7 +78,7 @@ def test_filters(wrote, run):
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        (("--since", "yesterday"), "24h or 7d"),
+        (("--since", "once"), "write 24h, 7d, 2026-02-01, yesterday"),
         (("--priority", "high"), "critical, important, info"),
         (("--namespace", "../*"), "pattern"),
         (("--limit", "-1"), "whole number"),
@@ -89,6 +89,18 @@ def test_a_filter_that_cannot_be_read_is_refused(team, run, more, told):
     done = run("read", *more)
     assert (done.code, done.out) == (64, "")
     assert told in done.err
+
+
+@pytest.mark.parametrize(
+    "verb", ["read", "search text", "recent", "log", "audit", "what-did eng-backend", "timeline web"]
+)
+def test_since_takes_phrases_everywhere(wrote, run, verb):
+    id = wrote("text", namespace="blockers/web")
+    for phrase in ("yesterday", "last tuesday", "3 days ago"):
+        done = run(*verb.split(), "--since", phrase)
+        assert (done.code, done.err) == (0, "")
+        assert id in done.out
+    assert run(*verb.split(), "--since", "once").code == 64
 
 
 def test_the_limit(wrote, run):
