@@ -7,7 +7,7 @@ import os
 from typing import NamedTuple
 
 from orchestrator import limits, prices
-from orchestrator.costs import budget_of
+from orchestrator.costs import budget_of, refuse_misread
 from orchestrator.counting import Counter, Ratios
 from orchestrator.engine import Engine, EngineError, Message, Place, Request, Turn, Usage, taken_by
 from orchestrator.folder import LEDGER, TRANSCRIPT, Folder
@@ -50,6 +50,7 @@ class Asker:
         self.name = os.path.basename(folder.path)
         self.model = model or getattr(engine, "model", None)
         self.own = Limits(tokens=max_tokens, usd=max_usd)
+        refuse_misread(store)
         self.settings = dict(store.settings.other)
         self.policy = limits.policy(self.settings)
         self.ratios = Ratios(root)

@@ -152,6 +152,7 @@ class Books:
         """Begin a run, within the limits; or the run that does this work already, or did it a moment ago."""
         agent = self.agent(task.agent)
         check(task)
+        self.costs.check_settings()
         known = self.runs.get(id)
         if known is not None:
             return known, known.holder != self.holder.name or not known.running

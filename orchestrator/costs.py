@@ -4,12 +4,13 @@ memory's thread."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from orchestrator import limits, prices
 from orchestrator.counting import Counter, Ratios
-from orchestrator.engine import Turn, Usage
+from orchestrator.engine import Turn, Usage, declared
 from orchestrator.holder import Holder
 from orchestrator.limits import Amount, LimitReached, Limits, Policy, Scope
 from orchestrator.runs import Run, Runs
@@ -18,7 +19,11 @@ from orchestrator.spending import Budget, Past, Reservation, ledgers
 from orchestrator.task import Task
 from synapse.clock import micros
 from synapse.entry import SECOND
-from synapse.workspace import Agent
+from synapse.errors import InvalidEntry
+from synapse.keys import RUN_BLOCKS, SETTINGS
+from synapse.log.files import FilesLog
+from synapse.store import Store
+from synapse.workspace import Agent, Settings
 
 CONSOLIDATION = "consolidation"  # how the folders of its ledgers begin, with the date behind it
 
@@ -28,6 +33,8 @@ class Costs:
 
     def __init__(self, runs: Runs, root: str, shared: bool, holder: Holder, own: Limits | None) -> None:
         self.runs, self.holder, self._lives = runs, holder.name, holder.lives
+        self._understood: Settings | None = None
+        self.check_settings()
         found = limits.policy(self._settings())
         self.policy = found if own is None else found._replace(run=limits.overridden(found.run, own))
         where = root if shared else None
@@ -39,6 +46,13 @@ class Costs:
 
     def close(self) -> None:
         self.budget.close()
+
+    def check_settings(self) -> None:
+        """Refuse settings that are not understood; those that were checked once are not read again."""
+        settings = self.runs.store.settings
+        if settings is not self._understood:
+            refuse_misread(self.runs.store)
+            self._understood = settings
 
     def counter(self, model: str | None) -> Counter:
         """Counts for this model; what was counted once is looked up."""
@@ -163,6 +177,37 @@ class Costs:
 
     def _settings(self) -> dict[str, Any]:
         return dict(self.runs.store.settings.other)
+
+
+def refuse_misread(store: Store) -> None:
+    """Raise InvalidEntry where synapse.yaml has a key at its top that nobody knows, or anything wrong in what runs go
+    by: a misspelt limit on money is none."""
+    strays = store.log.read_settings(None)[1] if isinstance(store.log, FilesLog) else ()
+    problems = [text for path, text in strays if _is_of_runs(path)]
+    settings = dict(store.settings.other)
+    engines = settings.get("engines") or {}
+    if not isinstance(engines, Mapping):
+        problems.append("engines is not valid: write a line for each, such as fast: {kind: openai-chat}")
+        engines = {}
+    checks: list[Callable[[], object]] = [lambda: limits.policy(settings), lambda: prices.declared(settings)]
+    checks += [partial(declared, engines, name) for name in engines]
+    for check in checks:
+        try:
+            check()
+        except InvalidEntry as error:
+            problems.append(str(error))
+    if problems:
+        raise InvalidEntry(
+            f"no run begins by these settings: synapse.yaml: {'; '.join(problems)}",
+            path="synapse.yaml",
+            problems=problems,
+        )
+
+
+def _is_of_runs(path: str) -> bool:
+    """Return whether runs go by what is wrong there: a block of theirs, a key that nobody knows, or the whole file."""
+    top = path.partition(".")[0]
+    return top in RUN_BLOCKS or not path or top not in {known.partition(".")[0] for known in SETTINGS}
 
 
 def budget_of(runs: Runs, root: str, policy: Policy) -> Budget:

@@ -19,7 +19,7 @@ from orchestrator.task import Task
 from orchestrator.templates import Templates
 from orchestrator.tools import SPAWN, WAIT, schema_tokens
 from synapse import tools as memory_tools
-from synapse.errors import NotFound, OverBudget
+from synapse.errors import OverBudget
 from synapse.seat import Seat
 from synapse.store import Store
 from synapse.tools import Tool
@@ -131,7 +131,7 @@ def registered(store: Store, id: str) -> Agent:
     """The agent of a task."""
     found = store.agents().get(id)
     if found is None:
-        raise NotFound(f"agent {id} is not registered; `synapse agents` lists those that are", id=id)
+        raise store.unregistered(id)
     return found
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from orchestrator import budget, prices
 from orchestrator.books import MAX_OUTPUT
+from orchestrator.costs import refuse_misread
 from orchestrator.counting import Counter, Ratios
 from orchestrator.fence import SECRET_BYTES, secret
 from orchestrator.opening import Means, by_default, histories, opened, registered
@@ -36,6 +37,7 @@ def preview(memory: Memory, task: Task, engine: str, takes_tools: bool, model: s
     store, root = memory.store, memory.store.root or ""
     agent = registered(store, task.agent)
     check(task)
+    refuse_misread(store)
     role = task.role or agent.role
     model = task.model or agent.model or model
     counter, past = Counter(model, ratio=Ratios(root).of(model)), histories(Runs(store)).get((role, engine), [])

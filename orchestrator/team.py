@@ -24,6 +24,7 @@ from orchestrator.task import Result, Task
 from synapse import yaml_text
 from synapse.core import Memory
 from synapse.errors import InvalidEntry, NotFound, SynapseError
+from synapse.keys import TEAM, strays
 from synapse.records import Pending
 from synapse.workspace import OPERATOR
 
@@ -103,7 +104,8 @@ class Team(NamedTuple):
 
 def team_of(fields: Mapping[str, Any], path: str = "team.yaml") -> Team:
     """The team that these fields describe; InvalidEntry lists what is wrong."""
-    problems = [f"{name} is not known" for name in fields if name not in Team._fields]
+    problems = [stray.text for stray in strays(fields, TEAM)]
+    fields = {name: value for name, value in fields.items() if name in Team._fields}
     if fields.get("memory_tools") not in (None, *MODES):
         problems.append(f"memory_tools: write one of {', '.join(MODES)}")
     problems += [f"{name} is missing" for name in ("lead", "engineers") if not fields.get(name)]

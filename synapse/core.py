@@ -24,7 +24,7 @@ from synapse.pen import incarnation
 from synapse.records import Pending, Record, entry_of
 from synapse.seat import Seat
 from synapse.store import Store
-from synapse.workspace import OPERATOR, Agent, settled
+from synapse.workspace import OPERATOR, ROLES, Agent, settled
 
 __all__ = ["Event", "Memory", "Page", "Problem", "Rebuilt", "Report", "Seat", "init", "open"]
 
@@ -75,8 +75,11 @@ class Memory:
     def register(self, agent: Agent) -> Agent:
         """Declare an agent, or change what was declared; the agent with its role's rights filled in."""
         operators_alone("register")
+        said = agent
         agent = settled(agent)
         was = self.store.agents().get(agent.id)
+        if agent.role not in ROLES and (was is None or was.role != agent.role):
+            self._check_role(said)
         if was != agent:
             self.store.log.register(agent, OPERATOR, was)
             try:
@@ -85,6 +88,19 @@ class Memory:
             except StoreError:
                 pass  # declared all the same: the index takes it in when it has room
         return agent
+
+    def _check_role(self, agent: Agent) -> None:
+        """Refuse a role that is neither known nor the workspace's own, unless the agent says all that it decides."""
+        from synapse import roles
+
+        problem = roles.unknown(agent.role, self.store.root)
+        if problem and not roles.declares_all(agent):
+            raise InvalidEntry(
+                f"agent {agent.id}: {problem} (a role of your own has a template prompts/ROLE.md.j2 in the workspace,"
+                " or the agent is given read, write and authority)",
+                id=agent.id,
+                role=agent.role,
+            )
 
     def agents(self) -> list[Agent]:
         return list(self.store.agents().values())
@@ -147,7 +163,11 @@ class Memory:
         if len(found) > 1:
             raise InvalidEntry(f"{whom} is an agent and a team: write {' or '.join(found)}", to=whom)
         if not found:
-            raise NotFound(f"there is no team and no agent {whom}; `synapse agents` lists them", to=whom)
+            from synapse.spelling import hint
+
+            names = {name.partition(":")[2] for name in known}
+            meant = hint(whom.partition(":")[2] or whom, names, "`synapse agents` lists them")
+            raise NotFound(f"there is no team and no agent {whom}; {meant}", to=whom)
         return found[0]
 
     # -- the log -----------------------------------------------------------------------------------

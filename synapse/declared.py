@@ -1,18 +1,31 @@
 """What the operator declares, as text: agents/*.yaml and synapse.yaml. Errors name the file and the field.
 
-An agent's file has the two blocks of the specification (`agent:`, `subscriptions:`), or all of it flat. Keys
-of synapse.yaml that nobody here knows are kept as they are.
+An agent's file has the two blocks of the specification (`agent:`, `subscriptions:`), or all of it flat. `keys` has
+every key there is. One of synapse.yaml that is not there is kept, and named; one of an agent's file is an error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from synapse import namespace as ns
 from synapse import yaml_text
 from synapse.entry import parse_ttl, words
 from synapse.errors import InvalidEntry, NewerProtocol
-from synapse.workspace import EMBEDDERS, PROTOCOL, REPUTATION, SIZES, Agent, Semantic, Settings, Skill, parse_size
+from synapse.keys import SETTINGS, Stray, agent_table, strays, without_extensions
+from synapse.typed import T
+from synapse.workspace import (
+    EMBEDDERS,
+    PROTOCOL,
+    REPUTATION,
+    SIZES,
+    Agent,
+    Semantic,
+    Settings,
+    Skill,
+    parse_size,
+    settled_settings,
+)
 from synapse.yaml_text import Fields, Value
 
 MAX_FILE = 64 << 10
@@ -49,7 +62,9 @@ def render_agent(agent: Agent) -> str:
 
 def parse_agent(text: str, path: str = "") -> Agent:
     """The agent that a file declares, as far as the file goes: a role's rights are not filled in yet."""
-    reader = _Reader(_load(text, path), path)
+    fields: Fields = _load(text, path)
+    reader = _Reader(without_extensions(fields, agent_table()), path)
+    reader.problems += [stray.text for stray in strays(fields, agent_table())]
     reader.unfold("agent")
     reader.unfold("subscriptions")
     skills = tuple(_skill(fields, path) for fields in reader.mappings("skills"))
@@ -105,35 +120,90 @@ def render_settings(settings: Settings) -> str:
 
 
 def parse_settings(text: str, path: str = "") -> Settings:
-    """The settings in a synapse.yaml; NewerProtocol where its `protocol` is beyond what is known here."""
+    """Return the settings in a synapse.yaml; InvalidEntry lists the values that cannot be. Keys that are not known are
+    kept. NewerProtocol where its `protocol` is beyond what is known here."""
+    found, problems = _settings(_load(text, path), path, Settings())
+    if problems:
+        texts = [problem.text for problem in problems]
+        raise InvalidEntry(f"{path}: {'; '.join(texts)}" if path else "; ".join(texts), path=path, problems=texts)
+    return found
+
+
+def read_settings(text: str, path: str, last: Settings) -> tuple[Settings, tuple[Stray, ...]]:
+    """Return the settings as far as they can be read, and what is wrong: where a value cannot be, the one of the last
+    good settings holds, and where the text cannot be read, all of them do."""
+    try:
+        fields = _load(text, path)
+    except InvalidEntry as error:
+        return last, (Stray("", str(error).removeprefix(f"{path}: ")),)
+    found, problems = _settings(fields, path, last)
+    return found, (*problems, *strays(fields, SETTINGS))
+
+
+def read_protocol(text: str, path: str) -> int:
+    """Return what the line `protocol:` says; InvalidEntry or NewerProtocol where it is none that is known here."""
     fields = _load(text, path)
     reader = _Reader(fields, path)
-    protocol = _protocol(fields.get("protocol"), reader)
-    defaults = Settings()
-    ttl = reader.pairs("ttl")
-    globs: Value = fields.get("namespaces")
-    if isinstance(globs, dict):
-        ttl = (*reader.pairs("namespaces"), *ttl)
-    staging = _Reader(fields.get("staging") or {}, path, "staging: ", reader.problems)
+    found = _protocol(fields.get("protocol"), reader)
+    reader.finish()
+    return found
+
+
+def _settings(fields: Fields, path: str, last: Settings) -> tuple[Settings, list[Stray]]:
+    """Return the settings, with those of `last` where a value cannot be, and what is wrong with which key."""
+    problems: list[Stray] = []
+    fields = without_extensions(fields, SETTINGS)
+
+    def taken(key: str, read: Callable[[_Reader], T], otherwise: T) -> T:
+        reader = _Reader(fields, path)
+        value = read(reader)
+        problems.extend(Stray(key, problem) for problem in reader.problems)
+        return otherwise if reader.problems else value
+
+    default = Settings()
+    found = Settings(
+        protocol=taken("protocol", lambda reader: _protocol(fields.get("protocol"), reader), last.protocol),
+        name=taken("name", lambda reader: reader.text("name") or reader.text("workspace") or default.name, last.name),
+        ttl=taken("ttl", _ttls, last.ttl),
+        flat=taken("authority", _flat, last.flat),
+        staging_ttl=taken("staging", lambda reader: _staging(reader)[0], last.staging_ttl),
+        staging_limit=taken("staging", lambda reader: _staging(reader)[1], last.staging_limit),
+        users=taken("users", lambda reader: reader.pairs("users"), last.users),
+        sizes=taken("size_limits", _sizes, last.sizes),
+        quota=taken("quota", _quota, last.quota),
+        global_write=taken("global_write", _global_write, last.global_write),
+        semantic=taken("semantic", lambda reader: _semantic(fields.get("semantic"), reader), last.semantic),
+        reputation=taken("reputation", _reputation, last.reputation),
+        other=tuple((key, value) for key, value in fields.items() if _is_other(key, value)),
+    )
+    return found, list(dict.fromkeys(problems))
+
+
+def _ttls(reader: _Reader) -> tuple[tuple[str, str], ...]:
+    block = reader.pairs("namespaces") if isinstance(reader.fields.get("namespaces"), dict) else ()
+    found = tuple(dict((*block, *reader.pairs("ttl"))).items())
+    reader.check(Settings(ttl=found))
+    return found
+
+
+def _flat(reader: _Reader) -> bool:
     authority = reader.text("authority") or "roles"
     if authority not in ("flat", "roles"):
         reader.problems.append(f"authority {authority!r} is not valid: write flat or roles")
-    found = Settings(
-        protocol=protocol,
-        name=reader.text("name") or reader.text("workspace") or defaults.name,
-        ttl=tuple(dict(ttl).items()),
-        flat=authority == "flat",
-        staging_ttl=staging.text("ttl") or defaults.staging_ttl,
-        staging_limit=_or(staging.number("limit"), defaults.staging_limit),
-        users=reader.pairs("users"),
-        sizes=_sizes(reader),
-        quota=_quota(reader),
-        global_write=_or(reader.number("global_write"), defaults.global_write),
-        semantic=_semantic(fields.get("semantic"), reader),
-        reputation=_reputation(reader),
-        other=tuple((key, value) for key, value in fields.items() if _is_other(key, value)),
-    )
-    reader.finish()
+    return authority == "flat"
+
+
+def _staging(reader: _Reader) -> tuple[str, int]:
+    block = _Reader(reader.fields.get("staging") or {}, reader.path, "staging: ", reader.problems)
+    default = Settings()
+    found = block.text("ttl") or default.staging_ttl, _or(block.number("limit"), default.staging_limit)
+    reader.check(Settings(staging_ttl=found[0]))
+    return found
+
+
+def _global_write(reader: _Reader) -> int:
+    found = _or(reader.number("global_write"), Settings().global_write)
+    reader.check(Settings(global_write=found))
     return found
 
 
@@ -305,6 +375,13 @@ class _Reader:
         if value is not None and (not isinstance(value, list) or len(found) < len(value)):
             self._wrong(name, "a list of blocks")
         return found
+
+    def check(self, settings: Settings) -> None:
+        """Note what is wrong with settings that were read."""
+        try:
+            settled_settings(settings)
+        except InvalidEntry as error:
+            self.problems.append(str(error))
 
     def finish(self) -> None:
         if self.problems:

@@ -293,11 +293,7 @@ class Seat:
             return None
         agent = self.store.agent(self.id)
         if agent is None:
-            raise NotFound(
-                f"agent {self.id} is not registered; register it with"
-                f" `synapse register --id {self.id} --role engineer`",
-                id=self.id,
-            )
+            raise self.store.unregistered(self.id)
         return agent.joined(self.pen.project())
 
     def _writer(self) -> Agent:

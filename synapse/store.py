@@ -7,7 +7,7 @@ import json
 import os
 import time
 from _thread import allocate_lock
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from synapse.authority import admit, may_replace
 from synapse.dates import When
@@ -34,6 +34,7 @@ from synapse.workspace import OPERATOR, Agent, Semantic, Settings, authority_in,
 
 if TYPE_CHECKING:
     from synapse.index.vectors import Vectors
+    from synapse.keys import Stray
     from synapse.log.memory import MemoryLog
     from synapse.ports import Embedder
 
@@ -65,6 +66,7 @@ class Store:
         self.pause = LOOK_EVERY
         self.signed: Signatures | None = None
         self.declared_settings = None if files else log.settings()
+        self._complaints: dict[str, list[str]] | None = None if files else {}
         self.used: dict[str, int] = {}  # how often items were asked for, and since when that is not in the log
         self.used_since = clock()
         self._embedder: tuple[Semantic, Embedder] | None = None
@@ -140,6 +142,7 @@ class Store:
         id = os.path.basename(path)[: -len(".yaml")]
         was = self.index.query.declared.get(id)
         if signature is None:
+            self.complaints.pop(path, None)
             if was is not None:
                 self.log.append(
                     agent_pending(was, OPERATOR, was, "removed"), once=f"removed:{id}:{self.index.cursor()}"
@@ -147,8 +150,10 @@ class Store:
             return
         try:
             agent, sha = settled(self.log.declaration(path)), sha256(self.log.declared_raw(path))
-        except (SynapseError, OSError):
-            return  # the last good declaration stands; `doctor` names the file
+        except (SynapseError, OSError) as error:  # the last good declaration stands; `doctor` names the file
+            self.complaints[path] = list(getattr(error, "problems", ())) or [str(error)]
+            return
+        self.complaints.pop(path, None)
         if agent.id != id or (agent == was and self.index.query.declared.sha(id) in (sha, None)):
             return
         how = "registered" if was is None else "edited"
@@ -158,7 +163,10 @@ class Store:
         """Settings are journalled when they change, old and new; those that a workspace began with need no record."""
         kept = self.index.db.meta("settings")
         was = _settings_from(kept) if kept else None
-        found = self.declared_settings = self.log.settings()
+        assert isinstance(self.log, FilesLog)
+        found, strays = self.log.read_settings(was)
+        self.declared_settings = found
+        self._complain(strays)
         if was is not None and was != found:
             fields = {"settings": found._asdict(), "was": was._asdict(), "how": "edited"}
             self.log.append(Pending("settings", OPERATOR, fields), once=f"settings:{signature}")
@@ -191,6 +199,7 @@ class Store:
     def _remember(self, signatures: Signatures) -> None:
         """Keep the parsed settings beside the signatures, so that a cold command reads no YAML."""
         self.index.note("settings", json.dumps(self.settings))
+        self.index.note("complaints", json.dumps(self.complaints))
         self.index.note("sha:synapse.yaml", self._sha("synapse.yaml"))
         self.index.note("signatures", json.dumps(signatures))
 
@@ -214,8 +223,26 @@ class Store:
     @property
     def settings(self) -> Settings:
         if self.declared_settings is None:
-            self.declared_settings = self._kept_settings() or self.log.settings()
+            self.declared_settings = self._kept_settings() or self._read_settings()
         return self.declared_settings
+
+    @property
+    def complaints(self) -> dict[str, list[str]]:
+        """What is wrong with which file of the operator's, as of when they were last read."""
+        if self._complaints is None:
+            self._complaints = json.loads(self.index.db.meta("complaints") or "{}")
+        return self._complaints
+
+    def _read_settings(self) -> Settings:
+        assert isinstance(self.log, FilesLog)
+        found, strays = self.log.read_settings(None)
+        self._complain(strays)
+        return found
+
+    def _complain(self, strays: Iterable[Stray]) -> None:
+        texts = [stray.text for stray in strays]
+        self.complaints.pop("synapse.yaml", None)
+        self.complaints.update({"synapse.yaml": texts} if texts else {})
 
     def _kept_settings(self) -> Settings | None:
         kept = self.index.db.meta("settings")
@@ -241,6 +268,20 @@ class Store:
             self.index.catch_up()
             found = self.index.query.declared.get(id)
         return self.standing(found) if found else None
+
+    def unregistered(self, id: str) -> NotFound:
+        """Return the error for an agent that there is none of: what is wrong with its file, who may have been meant."""
+        from synapse.spelling import closest
+
+        known = self.index.query.declared
+        close = closest(id, known)
+        if texts := self.complaints.get(f"agents/{id}.yaml"):
+            return NotFound(f"agent {id} is not registered: agents/{id}.yaml: {'; '.join(texts)}", id=id)
+        if close:
+            meant = f"did you mean {close}? `synapse agents` lists those that are"
+        else:
+            meant = f"register it with `synapse register --id {id} --role engineer`"
+        return NotFound(f"agent {id} is not registered; {meant}", id=id)
 
     def standing(self, agent: Agent) -> Agent:
         """The agent with what its reputation moved, where that counts here."""

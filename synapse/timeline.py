@@ -8,7 +8,7 @@ from synapse import clock
 from synapse.dates import When
 from synapse.dates import since as parse_since
 from synapse.entry import Entry
-from synapse.errors import InvalidEntry, NotFound
+from synapse.errors import InvalidEntry
 from synapse.kinds import KINDS, MAIL
 from synapse.namespace import check_glob, is_component
 from synapse.seat import Seat
@@ -58,7 +58,7 @@ def recent(me: Seat, since: When = "24h", kinds: Iterable[str] = (), limit: int 
 def did(me: Seat, agent: str, since: When = None, limit: int = 0) -> list[Moment]:
     """What an agent wrote, decided and ran, oldest first; the newest so many, or all."""
     if me.store.agent(agent) is None:
-        raise NotFound(f"agent {agent} is not registered; `synapse agents` lists those that are", id=agent)
+        raise me.store.unregistered(agent)
     me.store.fresh()
     acts = told(lambda size: me.store.acts(agent, None, since, size), me, limit)
     return [Moment(each.record.at, each.record.kind, each.record.id or "", agent, "", sentence(each)) for each in acts]

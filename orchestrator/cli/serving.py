@@ -42,10 +42,11 @@ async def _served(call: Call, boss: Supervisor) -> None:
     import signal
 
     from orchestrator.daemon import Daemon
-    from orchestrator.nightly import nightly
+    from orchestrator.nightly import nightly, snapshots_of
     from orchestrator.schedule import Alarm, plan_of, zone_of
 
     plan = plan_of(call.memory.store.settings)
+    snapshots_of(call.memory.store.settings)  # what is wrong with it is said now, not at night
     alarm = Alarm(nightly(_root(call), plan), zone_of(plan.zone), call.memory.store.clock, call.note)
     daemon = Daemon(_root(call), boss, alarm)
     for which in (signal.SIGINT, signal.SIGTERM):

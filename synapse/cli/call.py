@@ -26,7 +26,7 @@ class Call:
     def __init__(
         self, verb: Verb, args: SimpleNamespace, env: Mapping[str, str], operators: frozenset[str] = OPERATORS
     ) -> None:
-        self.args = args
+        self.args, self.verb = args, verb.name
         self.json: bool = args.json
         self._env = env
         self._memory: Memory | None = None
@@ -43,10 +43,22 @@ class Call:
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
         if self._memory is not None:
             try:
+                self._note_complaints(self._memory)
                 if self.root.endswith(".log"):
                     self._keep_tables(self._memory)
             finally:
                 self._memory.close()
+
+    def _note_complaints(self, memory: Memory) -> None:
+        """Say in a line that a file of the operator's has a mistake; not to a run, which cannot mend it."""
+        complaints = {} if self.run or self.verb == "doctor" else memory.store.complaints
+        if complaints:
+            from synapse.cli.show import clean
+
+            path, texts = next(iter(complaints.items()))
+            count = sum(map(len, complaints.values())) - 1
+            more = f"; {count} more" if count else ""
+            self.note(clean(f"{path}: {texts[0]}{more}; `synapse doctor` names all"))
 
     def _keep_tables(self, memory: Memory) -> None:
         """The tables of a brain follow every command. An act is durable without them: they wait for the next one."""

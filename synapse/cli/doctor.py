@@ -76,7 +76,8 @@ def file_system(root: str) -> Iterator[Finding]:
 
 
 def workspace(root: str, memory: Memory) -> Iterator[Finding]:
-    for check in (_integrity, _journal, _declarations, _authors, _namespaces, _nights, _set_aside, _older):
+    declared = (_settings, _declarations, _roles)
+    for check in (_integrity, _journal, *declared, _authors, _namespaces, _nights, _set_aside, _older):
         try:
             yield from check(root, memory)
         except (SynapseError, OSError) as error:
@@ -163,6 +164,26 @@ def _journal(root: str, memory: Memory) -> Iterator[Finding]:
         [f"{problem.where}: {problem.what}" for problem in report.problems],
         "`synapse verify` names all",
     )
+
+
+def _settings(root: str, memory: Memory) -> Iterator[Finding]:
+    from synapse.log.files import FilesLog
+
+    log = memory.store.log
+    problems = [stray.text for stray in log.read_settings(None)[1]] if isinstance(log, FilesLog) else []
+    advice = "reads and writes go on without them, runs do not begin; synapse/SETTINGS.md has every key"
+    yield from _some("settings", "fail", [f"synapse.yaml: {problem}" for problem in problems], advice)
+
+
+def _roles(root: str, memory: Memory) -> Iterator[Finding]:
+    from synapse.roles import unknown
+
+    problems = [
+        f"agent {agent.id}: {text}; it has an engineer's rights where its file says nothing"
+        for agent in memory.agents()
+        if (text := unknown(agent.role, root))
+    ]
+    yield from _some("roles", "warn", problems, "")
 
 
 def _declarations(root: str, memory: Memory) -> Iterator[Finding]:

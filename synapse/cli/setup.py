@@ -8,7 +8,7 @@ from synapse.cli.parse import many, number
 from synapse.cli.show import clean, fields
 from synapse.entry import PRIORITIES
 from synapse.typed import Any
-from synapse.workspace import Agent, Skill
+from synapse.workspace import Agent, Skill, settled
 
 
 def init_options(parser: Options) -> None:
@@ -31,7 +31,7 @@ def register_options(parser: Options) -> None:
     add("ids", nargs="?", metavar="ID", help="the agent, if not --id")
     add("--id", metavar="ID", help="a-z, 0-9, _ and -")
     add("--name", metavar="NAME", help="what people call it")
-    add("--role", default="engineer", metavar="R", help="cto, project-lead, engineer, specialist or any")
+    add("--role", metavar="R", help="cto, project-lead, engineer, specialist or your own; else engineer")
     add("--department", metavar="D", help="its department: a team that it is in")
     add("--engine", metavar="E", help="what runs it, such as claude-code")
     add("--model", metavar="M", help="with which model")
@@ -51,10 +51,27 @@ def register(call: Call) -> None:
 
     declared = agent_of(call.args)
     was = call.memory.store.agents().get(declared.id)
+    if was and _says_nothing(call.args):
+        _refuse_to_wipe(was, settled(declared))
     agent = call.memory.register(declared)
     call.show(lambda: fields(agent), lambda: clean(described(agent)))
     if was and (changes := differing(was._asdict(), agent._asdict())):
         call.note(clean(f"{agent.id} was declared before; what changed: {'; '.join(changes)}"))
+
+
+def _says_nothing(args: Any) -> bool:
+    """Return whether a line names an agent, and says nothing of it."""
+    return not any(value for name, value in vars(args).items() if name not in ("id", "ids", "root", "json", "debug"))
+
+
+def _refuse_to_wipe(was: Agent, declared: Agent) -> None:
+    from synapse.telling import differing
+
+    if lost := differing(was._asdict(), declared._asdict()):
+        raise Usage(
+            f"{was.id} is registered already: say what it is to be. Without that it would be declared anew as"
+            f" an engineer: {'; '.join(lost)}"
+        )
 
 
 def agent_of(args: Any) -> Agent:
@@ -64,7 +81,7 @@ def agent_of(args: Any) -> Agent:
     notify = many(args.notify)
     return Agent(
         args.id or args.ids,
-        role=args.role,
+        role=args.role or "engineer",
         name=args.name,
         department=args.department,
         engine=args.engine,

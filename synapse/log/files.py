@@ -26,6 +26,7 @@ from synapse.typed import TYPE_CHECKING
 from synapse.workspace import PROTOCOL, Agent, Settings
 
 if TYPE_CHECKING:
+    from synapse.keys import Stray
     from synapse.ports import State
 
 
@@ -147,15 +148,25 @@ class FilesLog:
             return file.read(1 << 16)
 
     def settings(self) -> Settings:
-        from synapse import declared
+        return self.read_settings(None)[0]
 
+    def read_settings(self, last: Settings | None) -> tuple[Settings, tuple[Stray, ...]]:
+        """Return the settings as far as they can be read, and what is wrong with them: where one cannot be, that of the
+        last good ones holds, else its default."""
+        from synapse import declared
+        from synapse.keys import Stray
+
+        last = last or Settings()
         try:
             with open(os.path.join(self.root, "synapse.yaml"), encoding="utf-8") as file:
-                return declared.parse_settings(file.read(1 << 16), path="synapse.yaml")
+                text = file.read(1 << 16)
         except FileNotFoundError:
-            return Settings(protocol=0)
+            return Settings(protocol=0), ()
+        except UnicodeDecodeError as error:
+            return last, (Stray("", f"not UTF-8: byte {error.start} cannot be read"),)
         except OSError as error:
             raise StoreError(f"synapse.yaml cannot be read: {error.strerror}") from error
+        return declared.read_settings(text, "synapse.yaml", last)
 
     def signatures(self) -> dict[str, tuple[int, int, int]]:
         """Modification time, size and inode of every file of the operator's: equal signatures, equal declarations."""
@@ -263,7 +274,9 @@ class FilesLog:
         except (OSError, ValueError):
             return
         if lines and lines[0].partition(":")[2].strip() != str(PROTOCOL):
-            self.settings()
+            from synapse import declared
+
+            declared.read_protocol("".join(f"{line}\n" for line in lines[:1]), "synapse.yaml")
 
     def take_over(self, raws: Collection[bytes], records: Iterable[Record]) -> None:
         """Begin as the copy of another log: its lines as they are, then the tree that follows from them."""

@@ -1,13 +1,13 @@
 """What all seats share: the operator's files and what becomes of them, drops, and threads that use one memory."""
 
 import os
+import shutil
 import time
 
 import pytest
 
 import synapse
-from synapse import Forbidden, NotFound
-from synapse.errors import SynapseError
+from synapse import Forbidden, InvalidEntry, NotFound
 from synapse.testing import FrozenClock, together
 from synapse.workspace import Agent
 
@@ -144,10 +144,83 @@ def test_settings_of_a_newer_version_stop_everything(mem, root):
         mem.store.fresh(force=True)
 
 
-def test_settings_that_cannot_be_read_are_said(mem, root):
-    edit(root, "synapse.yaml", "ttl: [\n")
-    with pytest.raises(SynapseError, match=r"synapse\.yaml"):
-        mem.store.fresh(force=True)
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("ttl: [\n", "line 2"),
+        ("protocol: 1\nreputation: maybe\nttl: {api/*: 5d}\n", "reputation 'maybe' is not valid"),
+        ("protocol: 1\nsemantic: {embedder: word2vec}\nttl: {api/*: 5d}\n", "semantic: embedder 'word2vec'"),
+        ("protocol: 1\nlimit: {run: {usd: 1}}\nttl: {api/*: 5d}\n", "limit is not known: did you mean limits?"),
+    ],
+)
+def test_settings_with_a_mistake_stop_nobody_and_are_said(mem, root, text, complaint):
+    """The rest of them counts, and what cannot be read is as it was."""
+    good = (root / "synapse.yaml").read_text(encoding="utf-8")
+    edit(root, "synapse.yaml", good.replace("api/*: 30d", "api/*: 5d") + "reputation: off\n")
+    mem.store.fresh(force=True)
+    edit(root, "synapse.yaml", text)
+    mem.store.fresh(force=True)
+    assert mem.as_agent("eng-a").append("text", "api/x").ttl == "5d"
+    assert mem.store.settings.reputation in ("off", "report" if "reputation" not in text and "[" not in text else "off")
+    (said,) = mem.store.complaints["synapse.yaml"]
+    assert complaint in said
+    with synapse.open(str(root)) as other:
+        assert other.store.complaints == mem.store.complaints
+        assert [entry.body for entry in other.as_agent("eng-a").read()] == ["text"]
+    copy = shutil.copytree(root, root.parent / "copy", ignore=shutil.ignore_patterns(".index"))
+    with synapse.open(str(copy)) as fresh:
+        assert [entry.body for entry in fresh.as_agent("eng-a").read()] == ["text"]
+    edit(root, "synapse.yaml", good)
+    mem.store.fresh(force=True)
+    assert mem.store.complaints == {}
+
+
+def test_an_agents_file_with_a_mistake_is_not_taken_and_is_said(mem, root):
+    good = (root / "agents/eng-a.yaml").read_text(encoding="utf-8")
+    edit(root, "agents/eng-a.yaml", good.replace("read:", "reed:"))
+    (root / "agents/new.yaml").write_text("agent: {id: new, rol: cto}\n", encoding="utf-8")
+    mem.store.fresh(force=True)
+    assert mem.store.agents()["eng-a"].read == ("api/*",), "what was declared before holds"
+    assert "did you mean read?" in mem.store.complaints["agents/eng-a.yaml"][0]
+    with pytest.raises(NotFound, match=r"agents/new\.yaml: agent\.rol is not known: did you mean role\?"):
+        mem.as_agent("new").read()
+    edit(root, "agents/eng-a.yaml", good)
+    os.remove(root / "agents/new.yaml")
+    mem.store.fresh(force=True)
+    assert mem.store.complaints == {}
+
+
+def test_who_is_not_there_may_be_meant_otherwise(mem):
+    with pytest.raises(NotFound, match="did you mean eng-a") as caught:
+        mem.as_agent("eng_a").read()
+    assert "synapse register" not in str(caught.value), "nobody registers a misspelt name"
+    with pytest.raises(NotFound, match="register --id bob --role engineer"):
+        mem.as_agent("bob").read()
+    with pytest.raises(NotFound, match="did you mean lead"):
+        mem.tell("leed", "stop")
+
+
+@pytest.mark.parametrize(
+    ("role", "meant"),
+    [("CTO", "cto"), ("project_lead", "project-lead"), ("lead", "project-lead"), ("enginer", "engineer")],
+)
+def test_a_role_that_there_is_none_of_is_an_error(mem, role, meant):
+    with pytest.raises(InvalidEntry, match=f"there is no role {role!r}: did you mean {meant}"):
+        mem.register(Agent("new", role=role))
+    assert "new" not in mem.store.agents()
+
+
+def test_a_role_of_ones_own(mem, root):
+    with pytest.raises(InvalidEntry, match=r"prompts/ROLE\.md\.j2"):
+        mem.register(Agent("new", role="poet"))
+    assert mem.register(Agent("free", role="poet", read=("*",), write=(), authority=7)).authority == 7
+    (root / "prompts").mkdir()
+    (root / "prompts" / "poet.md.j2").write_text("Write.\n", encoding="utf-8")
+    assert mem.register(Agent("new", role="poet")).authority == 60
+    (root / "agents/old.yaml").write_text("agent: {id: old, role: wizard}\n", encoding="utf-8")
+    mem.store.fresh(force=True)
+    assert mem.store.agents()["old"].authority == 60, "a file with a role of another time goes on working"
+    assert mem.register(Agent("old", role="wizard", department="x")).role == "wizard"
 
 
 # -- drops ---------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import time
 import pytest
 
 import synapse
+from orchestrator import Supervisor, Task
 from orchestrator.cli import engines, example
 from orchestrator.cli.living import NOT_DONE
 from synapse.declared import parse_agent
@@ -381,3 +382,50 @@ def test_questions(here, run):
     assert "    Which port?" in done.out
     assert done.out.splitlines()[-1] == f'    answer: synapse tell eng-backend --re {asked} "..."'
     assert run("questions", "--json").json["questions"][0]["id"] == asked
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("limit: {run: {usd: 0.01}}", "limit is not known: did you mean limits?"),
+        ("budget: {usd: 5}", "budget is not known"),
+        ("backup: {dri: /srv}", "backup.dri is not known: did you mean dir?"),
+        ("prices: {my-model: {input: 3.0, ouput: 15.0}}", "did you mean output?"),
+        ("engines: {fast: {knd: openai}}", "did you mean kind?"),
+        ("engines: {fast: openai}", "engines: fast in synapse.yaml needs a kind"),
+        ("schedule: {zon: UTC}", "did you mean zone?"),
+        ("x: [", "line"),
+    ],
+)
+def test_no_run_begins_by_settings_that_are_not_understood(here, run, text, told):
+    path = here / "synapse.yaml"
+    good = path.read_text()
+    key = text.partition(":")[0]
+    path.write_text("\n".join(line for line in good.split("\n") if not line.startswith(f"{key}:")) + f"{text}\n")
+    words = ("run", "--agent", "eng-backend", "Work")
+    for more in ((), ("--dry-run",)):
+        done = run(*words, *more)
+        assert (done.code, "no run begins by these settings" in done.err) == (64, True), done.err
+        assert told in done.err
+    assert run("ps", "--all").out == "no runs\n", "what reads goes on"
+    path.write_text(good + "x-mine: {limit: 1}\nreputation: maybe\n")
+    assert run(*words).code == 0, "what only the memory goes by stops no run"
+
+
+def test_settings_that_are_spoiled_later_begin_no_more_runs(here):
+    with synapse.open(str(here)) as memory, Supervisor(memory) as boss:
+        assert boss.run(Task("Work", "eng-backend")).status == "done"
+        with (here / "synapse.yaml").open("a") as file:
+            file.write("limit: {run: {usd: 0.01}}\n")
+        memory.store.fresh(force=True)
+        with pytest.raises(synapse.InvalidEntry, match="did you mean limits"):
+            boss.run(Task("Work more", "eng-backend"))
+
+
+def test_an_agent_that_is_not_there_may_be_meant_otherwise(here, run):
+    done = run("run", "--agent", "eng-bakend", "Work")
+    assert (done.code, "did you mean eng-backend?" in done.err) == (3, True)
+    with (here / "team.yaml").open("a") as file:
+        file.write("max_us: 1\n")
+    done = run("team", "--project", "p", "--brief", "b")
+    assert (done.code, "max_us is not known: did you mean max_usd?" in done.err) == (64, True)

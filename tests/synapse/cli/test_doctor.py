@@ -156,3 +156,31 @@ def test_conformance_names_what_is_wrong(run, tmp_path):
     assert "entries/api/one.md" in done.out
     assert "fail" in done.out
     assert run("doctor", "--conformance", tmp_path / "missing").code == 6
+
+
+def test_keys_values_and_roles_that_are_not_known_are_named(team, run):
+    with open("shared-memory/synapse.yaml", "a", encoding="utf-8") as file:
+        file.write("limit: {run: {usd: 0.01}}\nbackup: {dri: /srv}\nreputation: maybe\n")
+    with open("shared-memory/agents/old.yaml", "w", encoding="utf-8") as file:
+        file.write("agent: {id: old, role: enginer}\n")
+    with open("shared-memory/agents/new.yaml", "w", encoding="utf-8") as file:
+        file.write("agent: {id: new, rol: cto}\n")
+    found = [(check, verdict, detail) for check, verdict, detail in findings(run) if verdict != "ok"]
+    told = [detail for check, verdict, detail in found if (check, verdict) == ("settings", "fail")]
+    assert [text for text in told if "limit is not known: did you mean limits?" in text]
+    assert [text for text in told if "backup.dri is not known: did you mean dir?" in text]
+    assert [text for text in told if "reputation 'maybe' is not valid" in text]
+    assert ("agents", "fail") in {(check, verdict) for check, verdict, _ in found}
+    (role,) = [detail for check, _, detail in found if check == "roles"]
+    assert "agent old: there is no role 'enginer': did you mean engineer?" in role
+
+
+def test_a_mistake_in_a_file_is_said_once_by_every_command(team, run):
+    with open("shared-memory/synapse.yaml", "a", encoding="utf-8") as file:
+        file.write("limit: {run: {usd: 0.01}}\nsemantic: {embedder: word2vec}\n")
+    for words in (("read",), ("write", "--from", "eng-backend", "--namespace", "api/x", "text"), ("agents",)):
+        done = run(*words)
+        assert (done.code, done.err.count("\n")) == (0, 1)
+        assert done.err.startswith("synapse.yaml: ")
+        assert done.err.endswith("; 1 more; `synapse doctor` names all\n")
+        assert run(*words, "--json").err == ""

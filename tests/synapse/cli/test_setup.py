@@ -145,4 +145,30 @@ def test_registering_again_tells_what_changed(run):
         "eng-web was declared before; what changed: authority 60 -> 65;"
         " write api/*, ui/* -> projects/*, status/*, blockers/*; review required yes -> no\n"
     )
-    assert run("register", "eng-web", "--json").err == ""
+    assert run("register", "eng-web", "--role", "engineer", "--json").err == ""
+
+
+def test_a_role_that_is_misspelt_is_refused(team, run):
+    for role, meant in (
+        ("CTO", "cto"),
+        ("lead", "project-lead"),
+        ("Project-Lead", "project-lead"),
+        ("enginer", "engineer"),
+    ):
+        done = run("register", "--id", "new", "--role", role)
+        assert done.code == 64
+        assert f"did you mean {meant}?" in done.err
+    assert run("register", "--id", "new", "--role", "poet").code == 64
+    own = ("--read", "api/*", "--write", "api/*", "--authority", "7")
+    assert run("register", "--id", "new", "--role", "poet", *own).code == 0
+
+
+def test_to_register_again_and_say_nothing_wipes_nothing(team, run):
+    before = json.loads(run("agents", "--json").out)
+    done = run("register", "--id", "eng-backend")
+    assert done.code == 64
+    assert "eng-backend is registered already: say what it is to be" in done.err
+    assert "read" in done.err, "what would be lost is said"
+    assert json.loads(run("agents", "--json").out) == before
+    assert run("register", "--id", "eng-backend", "--role", "engineer").code == 0
+    assert run("register", "--id", "eng-backend").code == 0, "nothing would change"
