@@ -24,7 +24,7 @@ KINDS = frozenset(
         "resolve",  # a blocker is done
         "archive",  # entries were filed away; reason in the fields
         "restore",  # and brought back
-        "undo",  # acts of a night are taken back: `back` comes back, `away` is filed away, in one step
+        "undo",  # acts are taken back: `back` comes back, `away` is filed away, `holds` hide others no more, or again
         "night",  # a nightly job was claimed, reached a phase, or is done
         "review",  # what agents' entries came to moved their authority
         "shown",  # everything up to a cursor was shown to an agent
@@ -185,6 +185,12 @@ def filings(record: Record) -> list[tuple[str, bool]]:
     if record.kind not in ("archive", "restore"):
         return []
     return [(id, record.kind == "archive") for id in fields.get("ids", ())]
+
+
+def touched_by(record: Record) -> list[str]:
+    """Return the entries that an undo moved, shows again or hides again."""
+    fields = record.fields
+    return [*dict.fromkeys(id for name in ("away", "back", "freed", "held") for id in fields.get(name, ()))]
 
 
 _DEFAULTS = Entry("", "", "", "", "", "", "")

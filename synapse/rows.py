@@ -19,7 +19,7 @@ from synapse.index.links import links, uses
 from synapse.index.vectors import unit
 from synapse.message import ACTIVE, ARCHIVED, CLOSED, Message, ack_rows, columns, receipt_rows, said_at
 from synapse.post import first_of, told
-from synapse.records import Record, filings
+from synapse.records import Record, filings, touched_by
 from synapse.store import Store
 from synapse.typed import Any, NamedTuple
 
@@ -67,7 +67,7 @@ class Touched:
         elif record.kind == "void":
             self.anew = True
         else:
-            self.items(id for id, _ in filings(record))
+            self.items(touched_by(record) if record.kind == "undo" else (id for id, _ in filings(record)))
             self.items((*fields.get("ids", ()), *((fields["entry"],) if "entry" in fields else ())))
 
     def items(self, ids: Iterable[str]) -> None:

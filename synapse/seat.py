@@ -360,11 +360,22 @@ class Seat:
             raise InvalidEntry(f"nothing to {kind}: name at least one entry")
         left = [entry.id for entry in entries if entry.archived == (kind == "restore")]
         if not left:
-            raise Conflict(f"nothing to {kind}: {', '.join(ids)} {'is' if len(ids) == 1 else 'are'} there already")
+            raise Conflict(f"nothing to {kind}: {self._already(entries, ids, kind)}")
         self.pen.file(kind, left, reason)
         return [
             self._after(partial(self._known, entry.id), entry._replace(archived=kind == "archive")) for entry in entries
         ]
+
+    def _already(self, entries: Sequence[Entry], ids: Sequence[str], kind: str) -> str:
+        """Return why there is nothing to do: what was resolved or superseded comes back with an undo alone."""
+        fate = self.store.index.query.fate(entries[0], self.store.clock()) if kind == "restore" else None
+        if fate is not None and fate.reason in ("resolved", "superseded", "replaced by its author"):
+            name = fate.by if self._may_name(fate.by) else ""
+            return (
+                f"{ids[0]} is in no archive, it is {fate.reason}{f' ({name})' if name else ''};"
+                f" `synapse audit --entry {ids[0]}` has the number of that act for `synapse undo`"
+            )
+        return f"{', '.join(ids)} {'is' if len(ids) == 1 else 'are'} there already"
 
     def _page(
         self,

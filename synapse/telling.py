@@ -7,7 +7,8 @@ from itertools import islice
 
 from synapse import clock
 from synapse.errors import NotFound
-from synapse.records import filings
+from synapse.kinds import ATOM, FACT, kind_of
+from synapse.records import touched_by
 from synapse.typed import TYPE_CHECKING, Any, NamedTuple
 from synapse.workspace import OPERATOR
 
@@ -58,7 +59,7 @@ def ids_of(record: Record) -> list[str]:
     """The entries that a record speaks of."""
     given = record.fields
     if record.kind == "undo":
-        return [id for id, _ in filings(record)]
+        return touched_by(record)
     return [record.id] if record.id else [*given.get("ids", ()), *([given["entry"]] if "entry" in given else [])]
 
 
@@ -120,7 +121,22 @@ def _ruled(verb: str) -> Any:
 
 
 def _undid(_: Act, given: Mapping[str, Any]) -> str:
-    return f"undid {given['what']}: {len(given['back'])} came back, {len(given['away'])} filed away"
+    acts = given.get("acts", ())
+    number = f" (act {acts[0]})" if given["what"] == "last" and len(acts) == 1 else ""
+    return f"undid {given['what']}{number}: {undo_counts(given)}"
+
+
+def undo_counts(given: Mapping[str, Any]) -> str:
+    """Return in words how many entries an undo moved which way."""
+    words = {"back": "came back", "away": "filed away", "freed": "shown again", "held": "hidden again"}
+    counts = [f"{len(given[name])} {what}" for name, what in words.items() if given.get(name)]
+    reviews = [f"{len(given['reviews'])} reviews turned"] if given.get("reviews") else []
+    return ", ".join((*counts, *reviews))
+
+
+def _resolved(act: Act, given: Mapping[str, Any]) -> str:
+    known = kind_of(given.get("entry", "")) in (FACT, ATOM)
+    return str(_ruled("forgot" if known else "resolved")(act, given))
 
 
 def _slept(_: Act, given: Mapping[str, Any]) -> str:
@@ -183,7 +199,7 @@ _SENTENCES: Mapping[str, Any] = {
     "approve": _ruled("approved"),
     "reject": _ruled("rejected"),
     "vouch": _ruled("vouched for"),
-    "resolve": _ruled("resolved"),
+    "resolve": _resolved,
     "archive": _ruled("archived"),
     "restore": _ruled("restored"),
     "undo": _undid,

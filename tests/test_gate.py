@@ -738,10 +738,13 @@ UNGATED = {
     "acts": "for audit, the operator's; `log` asks the seat for each entry",
     "staged": "asked of the seat one by one",
     **dict.fromkeys(
-        "idle outdone lapsed comparable mergeable brought_back filings_of weights of_night nights written_since told"
-        " in_dispute_now sized long received busy lived superseded critical_acts citing critical seen_by"
-        " reviews".split(),
+        "idle outdone lapsed comparable mergeable brought_back filings_of held_by weights of_night nights"
+        " written_since told in_dispute_now sized long received busy lived superseded critical_acts citing critical"
+        " seen_by reviews".split(),
         "for consolidation, the operator's",
+    ),
+    **dict.fromkeys(
+        ("act_of", "approvals_of", "last_ruling"), "acts by number, for `undo`: the operator's, or those of its agent"
     ),
     "embeddable": "the texts that go to the embedder, which the operator chose; to no reader",
     "embeddable_count": NUMBER,
@@ -1082,8 +1085,12 @@ SHELL = {
     "what-did": ("--agent {me} --json --limit 0 eng-a", "--agent {me} --since 24h eng-a"),
     "timeline": ("--agent {me} --json --limit 0 x", "--agent {me} --since 24h x"),
     "write": ("--from {me} --json --namespace api/endpoints --supersedes {id} text",),
+    "undo": (
+        "--from {me} --json --plan last",
+        *(f"--from {{me}} --plan {number}" for number in (1, 12, 30, 60, 90, 9999)),
+    ),
     **dict.fromkeys("audit backup defrag embed export import init migrate register".split(), WHOLE),
-    **dict.fromkeys("repair reputation tell undo".split(), WHOLE),
+    **dict.fromkeys("repair reputation tell".split(), WHOLE),
     **dict.fromkeys(("agents", "completion", "doctor", "rebuild", "stats", "verify"), NONE),
 }
 REVIEWING = ("approve", "log", "read")
@@ -1102,6 +1109,7 @@ WRITERS = (
     "write",
     "send",
     "thread",
+    "undo",
 )
 
 
@@ -1204,7 +1212,7 @@ def test_a_spawned_run_is_its_agent_alone(disk, run, monkeypatch):
     monkeypatch.setenv("SYNAPSE_AGENT", "eng-c")
     assert {verb for verb, why in SHELL.items() if why == WHOLE} == OPERATORS
     needed = {"backup": "--json new", "import": "--json new", "register": "--json new"}
-    needed |= {"tell": "--json lead text", "undo": "--json last"}
+    needed |= {"tell": "--json lead text"}
     for verb in OPERATORS:
         told = run(verb, needed.get(verb, "--json"))
         assert "SYNAPSE_RUN" in told

@@ -10,10 +10,13 @@ from synapse.cli.options import Options
 from synapse.cli.progress import Progress
 from synapse.entry import SECOND
 from synapse.errors import Conflict, InvalidQuery
+from synapse.telling import Act, sentence, undo_counts
 from synapse.typed import TYPE_CHECKING, Any
+from synapse.workspace import OPERATOR
 
 if TYPE_CHECKING:
-    from synapse.consolidate import Act, Done, Plan
+    from synapse.consolidate import Act as Step
+    from synapse.consolidate import Done, Plan, Undone
 
 _DOES = {"archive": "would file away", "merge": "would merge", "escalate": "would escalate", "warn": "would warn"}
 _DAY = 86_400 * SECOND
@@ -41,20 +44,37 @@ def defrag(call: Call) -> None:
 
 
 def undo_options(parser: Options) -> None:
-    parser.add_argument("what", metavar="WHAT", help="the number of an act, the date of a night, or last")
+    add = parser.add_argument
+    add("what", metavar="WHAT", help="the number of an act (`synapse audit`), the date of a night, or last")
+    add("--from", "--agent", dest="agent", metavar="AGENT", help="who acts; else $SYNAPSE_AGENT, else the operator")
+    add("--plan", action="store_true", help="only say what would be taken back")
 
 
 def undo(call: Call) -> None:
     from synapse.consolidate import undo as take_back
 
-    done = take_back(call.memory, call.args.what)
-    lines = [f"undo {done.seq}: {len(done.back)} came back, {len(done.away)} filed away"]
-    lines += [f"  review {seq} {'stands again' if stands else 'counts no more'}" for seq, stands in done.reviews]
-    lines += [f"  back  {id}" for id in done.back] + [f"  away  {id}" for id in done.away]
-    call.show(lambda: {"undo": done._asdict()}, lambda: "\n".join(lines))
+    who = call.who(call.args.agent) or OPERATOR
+    done = take_back(call.memory, call.args.what, by=who, plan=call.args.plan)
+    call.show(lambda: {"undo": _undo_json(done)}, lambda: "\n".join(_undo_lines(done)))
 
 
-def act_json(act: Act) -> dict[str, Any]:
+def _undo_lines(done: Undone) -> list[str]:
+    """Return what an undo did, or would do: which acts it takes back, then each entry with what became of it."""
+    head = "would undo" if done.seq is None else f"undo {done.seq}"
+    lines = [f"{head}: {undo_counts(done._asdict())}"]
+    lines += [f"  act   {act.seq} {sentence(Act(act))}" for act in done.acts]
+    for review, stands in done.reviews:
+        lines.append(f"  review {review} {'stands again' if stands else 'counts no more'}")
+    words = {"back": done.back, "away": done.away, "shown": done.freed, "hidden": done.held}
+    return [*lines, *(f"  {word:<6}{id}" for word, ids in words.items() for id in ids)]
+
+
+def _undo_json(done: Undone) -> dict[str, Any]:
+    acts = [{"seq": act.seq, "kind": act.kind, "by": act.by, "what": sentence(Act(act))} for act in done.acts]
+    return done._asdict() | {"acts": acts}
+
+
+def act_json(act: Step) -> dict[str, Any]:
     """An act for programs: each of its entries, why, and what took its place."""
     heirs = act.heirs or ("",) * len(act.ids)
     notes = act.notes or ("",) * len(act.ids)

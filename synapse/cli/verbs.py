@@ -300,7 +300,7 @@ _TABLE = (
         "keep",
         "tidying",
         "take back an act, a night, or what was done last",
-        "synapse undo last",
+        "synapse undo last --plan",
     ),
     Verb(
         "reputation",
@@ -348,9 +348,7 @@ _TABLE = (
 VERBS = {verb.name: verb for verb in _TABLE}
 
 # What a spawned run may not do: these act on the whole workspace, or show all of it, in the operator's name.
-OPERATORS = frozenset(
-    "init register import repair export backup audit tell defrag undo embed reputation migrate".split()
-)
+OPERATORS = frozenset("init register import repair export backup audit tell defrag embed reputation migrate".split())
 
 ALIASES = {
     "synapse-write": "write",

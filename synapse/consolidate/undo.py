@@ -1,12 +1,13 @@
-"""Taking back what a night did: one record that brings back what was filed away and files away what was written.
+"""Undo: one record that takes an act back, or a whole night, and what of the log can be taken back at all.
 
-An undo is an act like any other, and is taken back in the same way. The log only grows.
+An undo is an act like any other and is taken back in the same way. The log only grows. Nothing here prints.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from synapse.authority import may_close
 from synapse.core import operators_alone
 from synapse.errors import Conflict, NotFound
 from synapse.index import deeds, unfiled
@@ -18,95 +19,204 @@ if TYPE_CHECKING:
     from synapse.core import Memory
     from synapse.store import Store
 
+# Why a record of this kind cannot be taken back, and what to do instead.
+_FINAL = {
+    "agent": "a declaration is replaced by the next one: `synapse register` it anew",
+    "settings": "settings are what synapse.yaml says: change it back there",
+    "reject": "a rejected entry stays rejected: have it written again",
+    "vouch": "what was believed may be in prompts by now: supersede or archive the entry",
+    "night": "this line only says how far a night was: `synapse undo {date}` takes that night back",
+    "thread": "say the opposite: `synapse thread ID --reopen`, --close, --tag or --rename",
+    "link": "say the link anew, with another --type or --strength: the last word counts",
+    "claim": "a lease ends by itself, or when its agent releases it",
+    "react": "`synapse ack --react SIGN --remove` takes a reaction back",
+    "receipt": "what was read stays read",
+    "acked": "what was acknowledged stays so; send another message",
+    "shown": "what was shown was seen",
+    "delivery": "what was delivered was seen",
+    "run": "a run that began has run",
+    "stop": "the run was told; start it anew with `orchestrator resume`",
+    "redact": "what was redacted is gone",
+}
+
 
 class Undone(NamedTuple):
-    """What was taken back, and what that did: the number of the undo, the entries that came back, those filed away, the
-    reviews of reputation with whether they stand now."""
+    """What was taken back, and what that did: the number of the undo (None where it is only planned), the entries that
+    came back from the archive, those filed away, the reviews of reputation with whether they stand now, the acts that
+    were taken back, the entries that are shown again and those that no longer are."""
 
     what: str
-    seq: int
+    seq: int | None
     back: tuple[str, ...]
     away: tuple[str, ...]
     reviews: tuple[tuple[int, bool], ...] = ()
+    acts: tuple[Record, ...] = ()
+    freed: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()
 
 
-def undo(mem: Memory, what: str, *, once: str | None = None) -> Undone:
-    """Take back an act (its number), a night (its date) or, with `last`, whatever was done last, be it an undo."""
-    operators_alone("undo")
+def undo(mem: Memory, what: str, *, once: str | None = None, by: str = OPERATOR, plan: bool = False) -> Undone:
+    """Take back an act (its number), a night (its date) or, with `last`, the newest act; return what that did.
+
+    The operator takes back anybody's act, an agent its own. `last` is the newest ruling, of anybody for the operator.
+    With `plan`, nothing is done.
+    """
+    if by == OPERATOR:
+        operators_alone("undo")
+    seat = mem.as_agent(by)
     store = mem.store
     store.fresh()
-    acts = _named(store, what)
+    acts = _named(store, what, by)
+    fields = _effects(store, what, acts, by)
+    if by != OPERATOR and (agent := store.agent(by)) is not None:
+        for id in (*fields["back"], *fields["away"], *fields["freed"], *fields["held"]):
+            may_close(agent, seat.get(id), store.settings, "undo")
+    if plan:
+        return _undone(fields, None, acts)
+    kept = {name: value for name, value in fields.items() if value or name in ("back", "away")}
+    done = seat.pen.write(Pending("undo", by, kept), once=once)
+    store.index.catch_up()
+    return _undone(done.fields, done.seq, acts)
+
+
+def _undone(fields: Any, seq: int | None, acts: Sequence[Record]) -> Undone:
+    """Return the fields of an undo's record as a value."""
+    names = ("back", "away", "freed", "held")
+    back, away, freed, held = (tuple(fields.get(name, ())) for name in names)
+    reviews = tuple((seq, stands) for seq, stands in fields.get("reviews", ()))
+    return Undone(fields["what"], seq, back, away, reviews, tuple(acts), freed, held)
+
+
+def _effects(store: Store, what: str, acts: Sequence[Record], by: str) -> dict[str, Any]:
+    """Return the fields of the undo of these acts: only what of them still stands is turned."""
+    numbers = {record.seq for record in acts}
     moved: dict[str, bool] = {}
     for record in reversed(acts):
         moved |= {id: not away for id, away in _filed_by(record)}
+    moved = {id: goes for id, goes in moved.items() if _still(store, id, numbers, by)}
     there = {id: store.index.whereabouts(id) for id in moved}
-    away = tuple(id for id, goes in moved.items() if goes and there[id] == "live")
-    back = tuple(id for id, goes in moved.items() if not goes and there[id] == "archived")
+    away = [id for id, goes in moved.items() if goes and there[id] == "live"]
+    back = [id for id, goes in moved.items() if not goes and there[id] == "archived"]
+    holds = {seq: not stood for record in reversed(acts) for seq, stood in _holds_of(record)}
+    lifted = {seq: unfiled.held_by(store.index.query, seq, lifted=stands) for seq, stands in holds.items()}
+    freed = [id for seq, stands in holds.items() if not stands for id in lifted[seq]]
+    held = [id for seq, stands in holds.items() if stands for id in lifted[seq]]
     stand = {record.seq: stands for record, stands in deeds.reviews(store.index.query)}
     turned = {seq: not stood for record in reversed(acts) for seq, stood in _reviewed(record)}
-    reviews = tuple((seq, stands) for seq, stands in turned.items() if stand[seq] != stands)
-    if not away and not back and not reviews:
+    reviews = [[seq, stands] for seq, stands in turned.items() if stand[seq] != stands]
+    if not (away or back or reviews or freed or held):
         raise Conflict(f"nothing to undo: {what} did nothing that still stands")
-    fields: dict[str, Any] = {
-        "what": what,
-        "acts": [record.seq for record in acts],
-        "back": list(back),
-        "away": list(away),
-    }
-    if reviews:
-        fields["reviews"] = list(map(list, reviews))
-    done = store.log.append(Pending("undo", OPERATOR, fields), once=once)
-    store.index.catch_up()
-    given = done.fields
-    turned_back = tuple((seq, stands) for seq, stands in given.get("reviews", ()))
-    return Undone(what, done.seq, tuple(given["back"]), tuple(given["away"]), turned_back)
+    held_back = [[seq, stands] for seq, stands in holds.items() if lifted[seq]]
+    return {
+        "what": what, "acts": sorted(numbers), "back": back, "away": away, "reviews": reviews,
+        "holds": held_back, "freed": freed, "held": held,
+    }  # fmt: skip
 
 
-def _named(store: Store, what: str) -> list[Record]:
-    """The records of an act, a night, or the last of both."""
-    acts = [*unfiled.written_by(store.index.query, CONSOLIDATOR, 0)]
-    acts += [record for record in store.index.query.acts(OPERATOR, None, 0, None) if record.kind == "undo"]
-    acts = sorted((record for record in acts if _took_effect(record)), key=lambda record: record.seq)
+def _still(store: Store, id: str, numbers: set[int], by: str) -> bool:
+    """Return whether where an entry is still follows from these acts: nobody filed it since, but by an undo."""
+    last = unfiled.last_filing(store.index.query, id)
+    if last is None or last.seq in numbers:
+        return True
+    return last.kind == "undo" and by in (OPERATOR, last.by)
+
+
+def _named(store: Store, what: str, by: str) -> list[Record]:
+    """Return the records of an act, of a night, or of whatever was done last, oldest first."""
+    query = store.index.query
     if what == "last":
-        found = acts[-1:] and (acts[-1:] if acts[-1].kind == "undo" else _of_night(acts, acts[-1].fields["night"]))
-    elif what.isdigit():
-        found = _with_made(acts, [record for record in acts if record.seq == int(what)])
-    else:
-        found = _of_night(acts, what)
-    if not found:
-        raise NotFound(f"there is no act and no night {what} to undo; `synapse audit` lists them", id=what)
-    return found
+        record = unfiled.last_ruling(query, by)
+        if record is None:
+            raise NotFound("there is nothing to undo yet; `synapse audit` lists what was done", id=what)
+        return _possible(_together(store, record, night=True), what, by)
+    if what.isdigit():
+        record = unfiled.act(query, int(what))
+        if record is None:
+            raise NotFound(_missing(what, by), id=what)
+        return _possible(_together(store, record), what, by)
+    acts = _of_night(store, what)
+    if not acts:
+        raise NotFound(_missing(what, by), id=what)
+    return _possible(acts, what, by)
 
 
-def _of_night(acts: Sequence[Record], night: str) -> list[Record]:
-    """The acts of a night, or of all runs of a day."""
+def _missing(what: str, by: str) -> str:
+    if by == OPERATOR:
+        return f"there is no act and no night {what} to undo; `synapse audit` lists them"
+    return f"there is no act {what} of {by}'s to undo: others' acts, and nights, are the operator's"
+
+
+def _possible(acts: list[Record], what: str, by: str) -> list[Record]:
+    """Return the acts if this agent may take them back and they can be; else say why not."""
+    first = next((record for record in acts if record.by != CONSOLIDATOR), acts[0])
+    if by != OPERATOR and first.by != by:
+        raise NotFound(_missing(what, by), id=what)
+    if not any(map(_took_effect, acts)):
+        why = _FINAL.get(first.kind, "it moved no entry")
+        if first.kind == "entry":
+            why = "it waits for review: reject it with `synapse reject`"
+        why = why.format(date=first.fields.get("date", "DATE"))
+        raise Conflict(
+            f"there is no way to undo act {first.seq} ({first.kind} by {first.by}): {why};"
+            " `synapse audit` lists what came before it",
+            id=str(first.seq),
+        )
+    return acts
+
+
+def _of_night(store: Store, night: str) -> list[Record]:
+    """Return the acts of a night, or of all runs of a day."""
+    acts = [record for record in unfiled.written_by(store.index.query, CONSOLIDATOR, 0) if _took_effect(record)]
     names = ((record, record.fields.get("night", "")) for record in acts)
     return [record for record, name in names if name == night or name.startswith(f"{night}T")]
 
 
-def _with_made(acts: Sequence[Record], found: list[Record]) -> list[Record]:
-    """An entry that was written and what was filed away into it are one act, by whichever number it is called."""
-    named = {id for record in found for id in (record.id, *record.fields.get("heirs", ()))}
-    wrote = {record.id: record for record in acts if record.id and record.id in named}
-    filed = [record for record in acts if not wrote.keys().isdisjoint(record.fields.get("heirs", ()))]
-    whole = {record.seq: record for record in (*found, *filed, *wrote.values())}
+def _together(store: Store, record: Record, *, night: bool = False) -> list[Record]:
+    """Return an act with what belongs to it: an entry that was written, or approved, and what was filed away into it
+    are one act, by whichever number it is called. With `night`, a night's act stands for the whole night."""
+    named = {record.id, *record.fields.get("heirs", ())}
+    if record.kind == "approve":
+        named.add(record.fields["entry"])
+    query = store.index.query
+    approved = [act for id in sorted(filter(None, named)) for act in unfiled.approvals(query, id)]
+    if record.by == CONSOLIDATOR and not approved and night and record.fields.get("night"):
+        return _of_night(store, record.fields["night"])
+    if record.by != CONSOLIDATOR and record.kind != "approve":
+        return [record]
+    own = unfiled.written_by(query, CONSOLIDATOR, 0)
+    wrote = [act for act in own if act.id in named and act.id and _took_effect(act)]
+    into = {act.id for act in wrote} | {act.fields["entry"] for act in approved}
+    filed = [act for act in own if not into.isdisjoint(act.fields.get("heirs", ()))]
+    whole = {act.seq: act for act in (record, *wrote, *approved, *filed)}
     return [whole[seq] for seq in sorted(whole)]
 
 
 def _took_effect(record: Record) -> bool:
-    """Whether it did anything to entries; what was staged did not, until it was approved."""
-    return bool(_filed_by(record) or _reviewed(record)) and (record.kind != "entry" or record.id is not None)
+    """Return whether a record did anything to entries; what was staged did not, until it was approved."""
+    if record.kind == "entry":
+        return record.id is not None and not record.fields.get("staged")
+    return bool(_filed_by(record) or _holds_of(record) or _reviewed(record))
 
 
 def _reviewed(record: Record) -> list[tuple[int, bool]]:
-    """The reviews that an act made, or turned: each with whether it stood from then on."""
+    """Return the reviews that an act made or turned, each with whether it stood from then on."""
     if record.kind == "review":
         return [(record.seq, True)]
     return [(seq, stands) for seq, stands in record.fields.get("reviews", ())]
 
 
+def _holds_of(record: Record) -> Iterable[tuple[int, bool]]:
+    """Return the numbers of what hides others since this act, each with whether it does. No night's entry does."""
+    if record.kind == "undo":
+        return [(seq, stands) for seq, stands in record.fields.get("holds", ())]
+    hides = record.kind in ("resolve", "approve", "entry") and record.by != CONSOLIDATOR
+    return [(record.seq, True)] if hides else []
+
+
 def _filed_by(record: Record) -> list[tuple[str, bool]]:
-    """What an act did to entries: each with whether it took it away. An entry that was written came."""
+    """Return what an act did to entries, each with whether it took it away. What was written or approved came."""
     if record.kind == "entry":
-        return [(record.id or "", False)]
+        return [(record.id, False)] if record.id else []
+    if record.kind == "approve":
+        return [(record.fields["entry"], False)]
     return filings(record)

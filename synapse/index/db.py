@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from synapse.errors import StoreError
 
-VERSION = "12"
+VERSION = "13"
 KEPT = 500
 _HERE = os.path.dirname(__file__)
 

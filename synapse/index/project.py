@@ -12,7 +12,7 @@ from synapse.authority import Effect, judge
 from synapse.entry import NEVER, RANK, Entry
 from synapse.index.db import Database
 from synapse.kinds import MESSAGE, NUMBER
-from synapse.records import Record, entry_of, filings
+from synapse.records import Record, entry_of, filings, touched_by
 from synapse.typed import Any
 
 BATCH = 2_000
@@ -165,7 +165,7 @@ class Projector:
     def _act(self, record: Record) -> None:
         fields = record.fields
         self._put("put_act", record.seq, record.at, record.kind, record.by, _dumps(fields))
-        moved = (id for id, _ in filings(record)) if record.kind == "undo" else fields.get("ids", ())
+        moved = touched_by(record) if record.kind == "undo" else fields.get("ids", ())
         moved = () if record.kind == "receipt" else moved  # `receipts` has them, for a fourth of the room
         for id in (*moved, *((fields["entry"],) if "entry" in fields else ())):
             self._put("put_ref", id, record.seq)
@@ -295,6 +295,22 @@ class Projector:
             if row and row[1] is not None:
                 self.db.run("set_archived", (int(away), row[1]))
                 self._weigh(row[1])
+        for hider, stands in record.fields.get("holds", ()) if record.kind == "undo" else ():
+            self._lift(hider, stands)
+
+    def _lift(self, hider: int, stands: bool) -> None:
+        """What a record hid is shown again, and judged as if it came now; or it is hidden once more."""
+        rows = self.db.run("held_by", {"seq": hider, "lifted": int(stands), "never": NEVER}).fetchall()
+        self.db.run("lift", {"seq": hider, "lifted": int(not stands)})
+        self.db.run("weigh_below", {"seq": hider, "never": NEVER})
+        for seq, _, for_good in rows:
+            self._weigh(seq)
+            if stands and for_good:
+                self.db.run("end_disputes", {"seq": seq})
+            elif not stands and self._hidden(seq) < NEVER:
+                entry = self.entry(seq)
+                if entry.topic or entry.replaces:
+                    self._judge(entry, self._number("namespace", entry.namespace), self._olds(entry))
 
     # -- rows --------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ e.nid in ({within}) and e.prio in ({prios})
 length(cast(t.body as blob)) + length(cast(t.head as blob))
 
 -- fragment: stands
-(f.until = :never or h.hidden < :never and h.archived = 0)
+(f.lifted = 0 and (f.until = :never or h.hidden < :never and h.archived = 0))
 
 -- name: page_all
 select e.seq, e.rec, e.rev from entries e not indexed
@@ -443,6 +443,13 @@ on conflict(seq, hider) do update set reason = excluded.reason, until = excluded
 -- name: drop_fates
 delete from fates where seq = :seq and until < :never
 
+-- name: lift
+update fates set lifted = :lifted where hider = :seq
+
+-- name: held_by
+select e.seq, t.id, f.until = :never from fates f join entries e on e.seq = f.seq join texts t on t.rec = e.rec
+where f.hider = :seq and f.lifted = :lifted order by e.seq
+
 -- name: weigh
 update entries set hidden = coalesce((select max(f.until) from fates f left join entries h on h.seq = f.hider
   where f.seq = entries.seq and {stands}), 0)
@@ -487,7 +494,7 @@ insert or ignore into audiences(name) values(?)
 
 -- name: outdone
 select t.id, f.reason, coalesce(h.id, a.by, ''), min(f.hider) from entries e join texts t on t.rec = e.rec
-join fates f on f.seq = e.seq and f.until = e.hidden
+join fates f on f.seq = e.seq and f.until = e.hidden and f.lifted = 0
 left join entries w on w.seq = f.hider left join texts h on h.rec = w.rec left join acts a on a.seq = f.hider
 where e.archived = 0 and e.hidden > :now and e.hidden >= e.expires and e.hidden > 0
 group by e.seq order by e.seq
@@ -513,10 +520,31 @@ where e.nid in (select nid from entries where seq > :floor and archived = 0 and 
 order by e.seq desc limit :limit
 
 -- name: brought_back
-select seq, kind, fields from acts where kind in ('restore', 'undo')
+select seq, kind, fields, by from acts where kind in ('restore', 'undo')
+
+-- name: approvals_of
+select a.seq, a.at, a.kind, a.by, null, a.fields from refs r join acts a on a.seq = r.seq
+where r.id = :id and a.kind = 'approve' order by a.seq
+
+-- name: act_of
+select a.seq, a.at, a.kind, a.by, (select t.id from texts t where t.rec = a.seq), a.fields from acts a
+where a.seq = :seq
+union all
+select e.seq, e.at, 'entry', w.name, t.id, t.head from entries e join authors w using(aid) join texts t using(rec)
+where e.rec = :seq and e.seq = :seq
+
+-- name: last_ruling
+select * from (select a.seq, a.at, a.kind, a.by, null, a.fields from acts a indexed by acts_of_rulings
+  where a.kind in ('archive', 'restore', 'resolve', 'approve', 'reject', 'vouch', 'undo', 'review', 'agent', 'settings')
+    and (:all or a.by = :by) order by a.seq desc limit 1)
+union all
+select * from (select e.seq, e.at, 'entry', w.name, t.id, t.head from authors w
+  join entries e indexed by entries_author on e.aid = w.aid join texts t using(rec)
+  where (w.name = :by or :all and w.name = 'consolidator') and e.seq = e.rec order by e.seq desc limit 1)
+order by 1 desc limit 1
 
 -- name: filings_of
-select a.seq, a.kind, a.fields from refs r join acts a on a.seq = r.seq
+select a.seq, a.kind, a.fields, a.by from refs r join acts a on a.seq = r.seq
 where r.id = :id and a.kind in ('archive', 'restore', 'undo') order by a.seq
 
 -- name: weights
@@ -546,7 +574,7 @@ where e.at >= :at group by w.name, day order by day, w.name
 -- name: lived
 select e.seq, t.id, w.name, e.expires, t.head from entries e join texts t on t.rec = e.rec join authors w on w.aid = e.aid
 where e.expires > :since and e.expires <= :until and e.kind = 0 and w.name <> :night
-  and not exists (select 1 from fates f where f.seq = e.seq) and not exists (select 1 from disputes p where p.seq = e.seq)
+  and not exists (select 1 from fates f where f.seq = e.seq and f.lifted = 0) and not exists (select 1 from disputes p where p.seq = e.seq)
   and not exists (select 1 from refs r join acts a on a.seq = r.seq
     where r.id = t.id and a.kind = 'archive' and a.by <> :night and a.at < e.expires)
 
@@ -554,7 +582,8 @@ where e.expires > :since and e.expires <= :until and e.kind = 0 and w.name <> :n
 select e.seq, t.id, w.name, h.at, by.name, h.seq, t.head
 from entries h cross join fates f on f.hider = h.seq cross join entries e on e.seq = f.seq
 cross join texts t on t.rec = e.rec cross join authors w on w.aid = e.aid cross join authors by on by.aid = h.aid
-where h.at > :since and h.at <= :until and f.reason = 'superseded' and h.at < e.expires
+where h.at > :since and h.at <= :until and f.reason = 'superseded' and f.lifted = 0
+  and h.at < e.expires
   and e.kind = 0 and w.name <> :night
   and by.name not in (:night, w.name)
 

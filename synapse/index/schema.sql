@@ -91,7 +91,9 @@ create table tags(tag text, seq integer, primary key(tag, seq)) without rowid;
 create table topics(nid integer, topic text, seq integer, primary key(nid, topic, seq)) without rowid;
 create table heirs(old integer, seq integer, primary key(old, seq)) without rowid;
 create table fates(  -- all that hides an entry; `hidden` is the longest of those whose hider stands
-  seq integer, hider integer, reason text not null, until integer not null, primary key(seq, hider)) without rowid;
+  seq integer, hider integer, reason text not null, until integer not null,
+  lifted integer not null default 0,  -- 1 where an undo took back what the hider did
+  primary key(seq, hider)) without rowid;
 create index fates_hider on fates(hider);
 create table disputes(seq integer, peer integer, primary key(seq, peer)) without rowid;
 create index disputes_peer on disputes(peer);
@@ -100,6 +102,8 @@ create table staged(rec integer primary key, at integer not null);
 -- Every record that is not an entry, and what it speaks of.
 create table acts(seq integer primary key, at integer not null, kind text not null, by text not null, fields text not null);
 create index acts_of_reviews on acts(seq) where kind in ('review', 'undo');
+create index acts_of_rulings on acts(seq) where kind in
+  ('archive', 'restore', 'resolve', 'approve', 'reject', 'vouch', 'undo', 'review', 'agent', 'settings');
 create table refs(id text, seq integer, primary key(id, seq)) without rowid;
 create table agents(id text primary key, seq integer not null, fields text not null) without rowid;
 create table active(agent text primary key, at integer not null) without rowid;

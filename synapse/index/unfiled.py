@@ -12,6 +12,7 @@ from synapse.index.project import read_entry
 from synapse.index.query import Query
 from synapse.records import Record, filings
 from synapse.typed import NamedTuple
+from synapse.workspace import OPERATOR
 
 _DAY = 86_400 * SECOND
 _AT_ONCE = 500
@@ -113,14 +114,51 @@ def brought_back(query: Query) -> frozenset[tuple[str, str]]:
 def _undone(query: Query, id: str) -> Iterator[str]:
     phase = ""
     for act in _filing_acts(query.db.run("filings_of", {"id": id})):
-        if dict(filings(act))[id]:
+        moved = dict(filings(act))
+        if id not in moved:
+            continue  # an undo that only shows it again
+        if moved[id]:
             phase = act.fields.get("phase", "")
         elif phase:
             yield phase
 
 
-def _filing_acts(rows: Iterable[tuple[int, str, str]]) -> list[Record]:
-    return [Record(seq, 0, kind, "", None, json.loads(fields)) for seq, kind, fields in rows]
+def last_filing(query: Query, id: str) -> Record | None:
+    """Return the last act that filed this entry away or brought it back, None where there is none."""
+    rows = query.db.run("filings_of", {"id": id}).fetchall()
+    return next((act for act in reversed(_filing_acts(rows)) if id in dict(filings(act))), None)
+
+
+def act(query: Query, seq: int) -> Record | None:
+    """Return the record with this number as the index has it, None where there is none."""
+    return next(_records(query.db.run("act_of", {"seq": seq})), None)
+
+
+def approvals(query: Query, id: str) -> list[Record]:
+    """Return the approvals of an entry that waited for review."""
+    return [*_records(query.db.run("approvals_of", {"id": id}))]
+
+
+def last_ruling(query: Query, by: str) -> Record | None:
+    """Return the newest ruling or own entry of an agent; for the operator, the newest ruling of anybody, and among
+    entries those of its own and of the nights."""
+    values = {"by": by, "all": by == OPERATOR}
+    return next(_records(query.db.run("last_ruling", values)), None)
+
+
+def held_by(query: Query, seq: int, *, lifted: bool) -> list[str]:
+    """Return the entries that a record hides, or, with `lifted`, would hide had it not been taken back."""
+    rows = query.db.run("held_by", {"seq": seq, "lifted": int(lifted), "never": NEVER})
+    return [id for _, id, for_good in rows if for_good]
+
+
+def _records(rows: Iterable[tuple[int, int, str, str, str | None, str]]) -> Iterator[Record]:
+    for seq, at, kind, by, id, fields in rows:
+        yield Record(seq, at, kind, by, id, json.loads(fields))
+
+
+def _filing_acts(rows: Iterable[tuple[int, str, str, str]]) -> list[Record]:
+    return [Record(seq, 0, kind, by, None, json.loads(fields)) for seq, kind, fields, by in rows]
 
 
 def weights(query: Query, now: int) -> tuple[Weight, ...]:
@@ -150,7 +188,7 @@ def busy(query: Query, floor: int, besides: tuple[str, ...]) -> tuple[Busy, ...]
 def written_by(query: Query, author: str, floor: int) -> list[Record]:
     """What an agent wrote and did after a place in the log, oldest first."""
     rows = query.db.run("of_night", {"by": author, "floor": floor})
-    return [Record(seq, at, kind, by, id, json.loads(fields)) for seq, at, kind, by, id, fields in rows]
+    return [*_records(rows)]
 
 
 def told(query: Query, since: int) -> Iterator[tuple[Record, Entry | None]]:

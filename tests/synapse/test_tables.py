@@ -9,6 +9,7 @@ import pytest
 from synapse import Conflict, Mail, knowledge
 from synapse.brain import UnifiedBrain
 from synapse.clock import iso, now
+from synapse.consolidate import undo
 from synapse.tables import KEYS, Tables
 from synapse.testing import FrozenClock
 from synapse.workspace import Semantic
@@ -203,6 +204,8 @@ def test_whatever_happens_the_tables_are_those_of_a_new_file(helios, nova, talke
         lambda: mail.tag(helios.mail.get(talked["design"]).thread, ["risk"]),
         lambda: mail.rename(helios.mail.get(talked["design"]).thread, "EV halt, at last"),
         lambda: mail.close(helios.mail.get(talked["design"]).thread),
+        lambda: helios.forget(talked["fact"], "measured again"),
+        lambda: undo(helios.memory, "last"),
         lambda: helios.forget(talked["fact"], "measured again"),
         lambda: knowledge.remember(me, "EV halt halves the loss", scope="group:brain", supersedes=talked["halt"]),
         lambda: helios.forget(talked["calm"]),

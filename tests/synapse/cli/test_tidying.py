@@ -82,3 +82,35 @@ def test_stats_warn_of_namespaces_that_are_hard_to_follow(run):
     run("write", "--from", "a", "--namespace", "a/b/c/d", "deep")
     assert "warning: a/b/c/d is deeper than 3 levels" in run("stats")
     assert json.loads(run("stats", "--json"))["warnings"] == ["a/b/c/d is deeper than 3 levels"]
+
+
+def test_undo_last_takes_back_what_was_done_last(run):
+    run("defrag")
+    (live,) = [
+        entry["id"] for entry in json.loads(run("read", "--namespace", "api", "--json", "--limit", "1"))["entries"]
+    ]
+    run("archive", "--from", "operator", live)
+    plan = run("undo", "last", "--plan")
+    assert plan.startswith("would undo: 1 came back")
+    assert f"operator archived {live}: archived by hand" in plan
+    assert f"back  {live}" in run("undo", "last")
+    assert live in run("read", "--namespace", "api")
+    number = json.loads(run("audit", "--entry", live, "--json"))["audit"][-1]["seq"]
+    assert f"away  {live}" in run("undo", str(number))
+    assert "no way to undo act 1 (agent by operator)" in run("undo", "1")
+
+
+def test_undo_from_an_agent_takes_back_its_own(run):
+    live = run("write", "--from", "a", "--namespace", "api", "port 4").split()[0]
+    run("resolve", "--from", "a", live)
+    run("register", "--id", "b", "--read", "*", "--write", "*")
+    assert run("undo", "--from", "b", "last").startswith("exit 3")
+    assert f"shown {live}" in run("undo", "--from", "a", "last")
+
+
+def test_a_forgotten_fact_is_found_again(run):
+    fact = run("remember", "--from", "a", "resets at noon").split()[0]
+    run("forget", "--from", "a", fact)
+    assert f"a forgot {fact}" in run("audit")
+    assert f"shown {fact}" in run("undo", "last")
+    assert fact in run("search", "noon")

@@ -72,7 +72,7 @@ def test_rejected_it_leaves_everything_and_does_not_come_again(world):
     mem.as_agent("cto").reject(staged.id, "no")
     assert (live(mem), filed(mem), waiting(mem.store)) == ({e.id for e in sources}, set(), frozenset())
     assert stage(mem, verdict, NIGHT) is None
-    with pytest.raises(NotFound):
+    with pytest.raises(Conflict, match="a rejected entry stays rejected"):
         undo(mem, "last")
 
 
