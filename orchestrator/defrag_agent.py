@@ -30,7 +30,7 @@ BLOCK = """\
 {begin}
 ## Shared memory
 
-At the end of the cycle, consolidate what the team shares. Each local date has one night, so that this may be repeated:
+At the end of the cycle, consolidate what the team shares. This may be repeated: nothing is filed away twice.
 
     {command}
 

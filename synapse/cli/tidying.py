@@ -16,7 +16,7 @@ from synapse.workspace import OPERATOR
 
 if TYPE_CHECKING:
     from synapse.consolidate import Act as Step
-    from synapse.consolidate import Done, Plan, Undone
+    from synapse.consolidate import Done, Night, Plan, Undone
 
 _DOES = {"archive": "would file away", "merge": "would merge", "escalate": "would escalate", "warn": "would warn"}
 _DAY = 86_400 * SECOND
@@ -32,15 +32,19 @@ def defrag_options(parser: Options) -> None:
 
 
 def defrag(call: Call) -> None:
-    remarks: tuple[str, ...] = ()
-    if call.args.date:
-        told, words = [done_json(each) for each in _night(call)], _DID
-    elif (todo := _planned(call)).acts and not call.args.plan:
-        told, words = [done_json(each) for each in _carried(call, todo.now)], _DID
+    if call.args.as_of and not call.args.plan:
+        raise InvalidQuery("--as-of only says what would be done: add --plan")
+    if call.args.plan and not call.args.date:
+        plan = _planned(call)
+        acts, words, remarks, nothing = [act_json(act) for act in plan.acts], _DOES, plan.remarks, "nothing to do"
     else:
-        told, words, remarks = [act_json(act) for act in todo.acts], _DOES, todo.remarks
+        night = _night(call) if call.args.date else _carried(call)
+        acts, words, remarks = [done_json(done) for done in night.acts], _DID, night.remarks
+        nothing = f"nothing to file away{_fresh(call, night.date)}"
     more = {"remarks": remarks} if remarks else {}
-    call.show(lambda: {"acts": told} | more, lambda: "\n".join([_lines(told, words), *map(_remark, remarks)]))
+    call.show(
+        lambda: {"acts": acts} | more, lambda: "\n".join([_lines(acts, words) or nothing, *map(_remark, remarks)])
+    )
 
 
 def undo_options(parser: Options) -> None:
@@ -90,18 +94,23 @@ def done_json(done: Done) -> dict[str, Any]:
     return act_json(done.act) | {"act": done.seqs[-1]} | ({"wrote": done.id} if done.id else {})
 
 
+def _fresh(call: Call, date: str) -> str:
+    """Return in words what a run that filed nothing away wrote all the same."""
+    if "changelog" not in _phases(call.args.phase) or call.memory.store.root is None:
+        return ""
+    return f"; views/ and changelog/ are those of {date.replace('T', ' ')}"
+
+
 def _planned(call: Call) -> Plan:
     from synapse.consolidate import gather, plan
 
     store, when = call.memory.store, call.args.as_of
-    if when and not call.args.plan:
-        raise InvalidQuery("--as-of only says what would be done: add --plan")
     now = (clock.parse_since(when, store.clock()) if when else None) or store.clock()
     with Progress():
         return plan(gather(store, now), now, store.settings, _phases(call.args.phase))
 
 
-def _night(call: Call) -> Sequence[Done]:
+def _night(call: Call) -> Night:
     """The job of a local date, as a daemon would run it: it stands for that date."""
     from synapse.consolidate import night
     from synapse.consolidate.night import date_of
@@ -115,18 +124,19 @@ def _night(call: Call) -> Sequence[Done]:
         done = night(call.memory, args.date, now, progress.phase, progress.act)
     if not done.ran:
         raise Conflict(f"the night of {args.date} is done, or somebody is at it; `synapse defrag` runs one by hand")
-    return done.acts
+    return done
 
 
-def _carried(call: Call, now: int) -> Sequence[Done]:
+def _carried(call: Call) -> Night:
     from synapse.consolidate import claim, run
     from synapse.consolidate.night import JOB
 
+    phases, now = _phases(call.args.phase), call.memory.store.clock()
     right = claim(call.memory, JOB, clock.day(now), now, again=True)
     if right is None:
         raise Conflict("somebody is consolidating just now; look again later")
     with Progress() as progress:
-        return run(call.memory, right, now, progress.phase, _phases(call.args.phase), progress.act).acts
+        return run(call.memory, right, now, progress.phase, phases, progress.act)
 
 
 def _phases(text: str | None) -> tuple[str, ...]:
@@ -156,4 +166,4 @@ def _lines(told: Sequence[dict[str, Any]], words: dict[str, str]) -> str:
             lines.append(f"{number}{act['phase']:<8} {what}")
         if not act["entries"]:
             lines.append(f"{number}{act['phase']:<8} {words[act['kind']]}: {act['reason']}")
-    return "\n".join(lines) or "nothing to do"
+    return "\n".join(lines)

@@ -69,6 +69,7 @@ class Night(NamedTuple):
     date: str
     ran: bool
     acts: tuple[Done, ...] = ()
+    remarks: tuple[str, ...] = ()
 
 
 def claim(mem: Memory, job: str, local_date: str, now: int, *, again: bool = False) -> Claim | None:
@@ -151,7 +152,7 @@ def _run(
     todo = plan(next(portions), now, store.settings, set(phases) - {"enforce"})
     query, before = store.index.query, unfiled.weights(store.index.query, now)
     written, looked = unfiled.written_since(query, floor, CONSOLIDATOR), todo.cursor
-    remarks, resumed = tuple[str, ...](), right.phase is not None
+    remarks = tuple[str, ...]()
     for phase in PHASES[PHASES.index(right.phase or PHASES[0]) :]:
         if phase in phases:
             right = reach(mem, right, phase, now)
@@ -163,7 +164,7 @@ def _run(
             acts = todo.phase(phase)
             for some in _merges(store, acts, portions, now, floor) if phase == "merge" else (acts,):
                 done += _carried(store, some, name, right, on_act)
-        if phase == "changelog" and phase in phases and (written or done or resumed):
+        if phase == "changelog" and phase in phases:
             pages.write(mem, right.date, name, floor, now, right.fence)
     told: dict[str, object] = {"acts": len(done)}
     if "merge" in phases:
@@ -176,7 +177,7 @@ def _run(
         disputed = unfiled.disputed(query, now)
         told |= metrics.measured(before, after, done, written, disputed)
     finish(mem, right, **told)
-    return Night(name, True, tuple(done))
+    return Night(name, True, tuple(done), remarks)
 
 
 def _merges(

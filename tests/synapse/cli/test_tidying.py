@@ -41,7 +41,7 @@ def test_defrag_says_what_it_did_and_undo_takes_it_back(run):
     assert [(act["kind"], act["reason"], [entry["id"] for entry in act["entries"]]) for act in done] == [
         ("archive", "superseded", [run.old])
     ]
-    assert run("defrag") == "nothing to do"
+    assert run("defrag").startswith("nothing to file away; views/ and changelog/ are those of 20")
     assert run.old in run("read", "--archived")
     assert f"back  {run.old}" in run("undo", str(done[0]["act"]))
     assert f"away  {run.old}" in run("undo", "last")
@@ -72,7 +72,7 @@ def test_stats_tell_of_the_nights(run):
 def test_the_night_of_a_date_is_run_once(run):
     assert run.old in run("defrag", "--date", "2026-02-03")
     assert "the night of 2026-02-03 is done" in run("defrag", "--date", "2026-02-03")
-    assert run("defrag") == "nothing to do"
+    assert run("defrag").startswith("nothing to file away")
     assert run("undo", "2026-02-03").startswith("undo")
     for words in (("--date", "2026-02-04", "--plan"), ("--date", "2999-01-01"), ("--date", "tomorrow")):
         assert run("defrag", *words).startswith("exit 64")
@@ -114,3 +114,29 @@ def test_a_forgotten_fact_is_found_again(run):
     assert f"a forgot {fact}" in run("audit")
     assert f"shown {fact}" in run("undo", "last")
     assert fact in run("search", "noon")
+
+
+def test_a_defrag_with_nothing_to_file_writes_views_and_changelog(run, tmp_path):
+    run("defrag")
+    views, pages = tmp_path / "shared" / "views", tmp_path / "shared" / "changelog"
+    run("write", "--from", "a", "--namespace", "api", "--priority", "critical", "BREAKING: port 5")
+    before = json.loads(run("audit", "--json"))["audit"]
+    assert run("defrag").startswith("nothing to file away; views/ and changelog/ are those of ")
+    assert "BREAKING: port 5" in (views / "a.md").read_text()
+    (page,) = pages.glob("*.md")
+    assert "BREAKING: port 5" in page.read_text()
+    (night,) = json.loads(run("stats", "--json"))["nights"][-1:]
+    assert (night["filed"], night["written"]) == (0, 1)
+    after = json.loads(run("audit", "--json"))["audit"][len(before) :]
+    assert {act["kind"] for act in after} == {"night"}, "no entry tells of it"
+    run("register", "--id", "new", "--read", "*")
+    assert run("defrag", "--phase", "archive") == "nothing to file away"
+    assert not (views / "new.md").exists()
+    run("defrag")
+    assert (views / "new.md").exists(), "an agent that came since has its view"
+
+
+def test_the_night_of_a_date_that_files_nothing_away_says_what_it_did(run):
+    run("defrag")
+    assert run("defrag", "--date", "2026-02-05").startswith("nothing to file away; views/ and changelog/ are those of")
+    assert json.loads(run("defrag", "--date", "2026-02-06", "--json")) == {"acts": []}
