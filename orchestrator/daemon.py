@@ -1,5 +1,5 @@
-"""One supervisor per workspace that stays: takes over the runs whose supervisor is gone, until it is told to go down,
-and has an alarm clock for what is done every night.
+"""One supervisor per workspace that stays: takes over the runs whose supervisor is gone, adopts what was dropped as a
+file, until it is told to go down, and has an alarm clock for what is done every night.
 
 It holds a lock for as long as it lives, and answers on a socket that only its user may open: a line of JSON asked,
 a line of JSON answered.
@@ -22,7 +22,7 @@ from orchestrator.schedule import Alarm
 from orchestrator.supervisor import Supervisor
 from synapse.errors import Conflict, NotFound, StoreBusy, StoreError
 
-LOOK_EVERY = 0.5  # seconds: a run whose supervisor died is gone on with within two
+LOOK_EVERY = 0.5  # seconds: a dead supervisor's run is gone on with, and a dropped file adopted, within two
 LONGEST_PATH = 100  # bytes that the path of a socket may have everywhere
 ANSWER_WITHIN = 5.0
 UP_ALREADY = "a daemon is up in this workspace already; `orchestrator status` shows it"
@@ -47,6 +47,7 @@ class Daemon:
             async with server, self.supervisor, self.alarm or nullcontext():
                 while not self.down.is_set():
                     with suppress(StoreBusy):  # who has the lock may let go: the next look finds the same
+                        await self.supervisor.look()
                         self.taken += [run.id for run in await self.supervisor.resume()]
                     await _either(self.down, LOOK_EVERY)
                 await self.supervisor.leave()

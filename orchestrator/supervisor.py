@@ -149,6 +149,10 @@ class Supervisor:
             self._begin(run)
         return taken
 
+    async def look(self) -> None:
+        """Adopt what was dropped into the workspace, although nobody reads just now."""
+        await self.desk(self.books.store.look)
+
     async def stop(self, run: str, reason: str = "stopped by the operator") -> None:
         """End a run and all below it."""
         await self.desk(self.books.runs.stop, run, "operator", reason)

@@ -151,6 +151,8 @@ class _Check:
         if not (place if thread is None else thread):
             self.add(path, "stands in no namespace", f"put it into a folder below {folder}/")
             return
+        if kinds.is_plan(path) and raw.strip() and not raw.lstrip().startswith(b"---"):
+            return  # people's own: each version of it becomes an entry beside it
         draft = self._draft(path, raw, place, thread)
         if draft is None:
             return

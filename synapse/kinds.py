@@ -265,3 +265,8 @@ def is_folder(folder: str) -> bool:
     if top == "messages":
         return not rest or is_thread(rest)
     return top in ("entries", "knowledge") and (not rest or ns.is_namespace(rest))
+
+
+def is_plan(path: str) -> bool:
+    """Return whether this is the place of a project's plan that people write and edit as a file."""
+    return path.startswith("entries/projects/") and path.endswith("/plan.md") and path.count("/") > 2

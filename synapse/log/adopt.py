@@ -46,6 +46,7 @@ class Drop(NamedTuple):
     draft: Draft
     text: str
     start: int
+    plain: bool = False  # a plan.md without front matter: people go on editing it
 
 
 class Rejected(NamedTuple):
@@ -66,6 +67,7 @@ class Scanner:
         self.root = root
         self.real = os.path.realpath(root)
         self.owner = os.stat(root).st_uid
+        self.plans: dict[str, int] = {}  # each plain plan.md, when it was last read
         self.seen = self._load()
         self.turns = dict.fromkeys(filter(_is_thread, self.seen))  # of the threads, the next one first
         self.places = dict.fromkeys(folder for folder in self.seen if not _is_thread(folder))
@@ -91,12 +93,21 @@ class Scanner:
             if (yield from self._files(folder, names, None, now)) and now - changed / 1e9 > 0.05:
                 self.seen[folder] = changed
                 self.unsaved = True
+        yield from self._edits(now)
         for inbox in self._inboxes():
             if self._changed(folder := f"inbox/{inbox}/new") is not None:
                 yield from self._files(folder, self._strangers(folder)[1], inbox, now)
         if self.unsaved and not 0 <= now - self.saved < SAVED_EVERY:
             self.saved, self.unsaved = now, False
             self._save()
+
+    def _edits(self, now: float) -> Iterator[Drop | Rejected]:
+        """Every plain plan.md that was edited since it was last read: that changes no folder."""
+        for path, before in [*self.plans.items()]:
+            changed = self._edited(path)
+            if changed != before and (yield from self._files(os.path.dirname(path), ["plan.md"], None, now)):
+                self.plans[path] = changed
+                self.unsaved = True
 
     def _due(self, now: float) -> list[str]:
         """The folders to look at: all but those of threads, the threads that changed last, and of the others a part.
@@ -187,6 +198,8 @@ class Scanner:
                 return None
             if status.st_nlink > 1:
                 return Rejected(path, f"it has {status.st_nlink} names (hard links); an entry has one")
+            if status.st_size == 0 and kinds.is_plan(path):
+                return None  # somebody begins to write it
             if status.st_size > _LIMIT:
                 return Rejected(path, f"it has {status.st_size} bytes; an entry has at most {_LIMIT}")
             raw = _read_unchanged(full, status)
@@ -201,6 +214,9 @@ class Scanner:
 
         folder = os.path.dirname(path)
         of, place, thread = kinds.of_folder(folder) if not inbox else ((), None, None)
+        if kinds.is_plan(path) and not inbox and (plain := _plain_plan(path, raw, place)) is not None:
+            self.plans.setdefault(path, 0)
+            return Drop(path, channel, plain, raw.decode(), -1, plain=True)
         try:
             if place is not None and not (ns.is_namespace(place) if thread is None else kinds.is_thread(thread)):
                 raise InvalidEntry(f"its folder is not a {'namespace' if thread is None else 'thread'}: {folder!r}")
@@ -211,7 +227,7 @@ class Scanner:
                 raise InvalidEntry(f"{draft.kind} is no kind that stands in {folder}")
         except SynapseError as error:
             return Rejected(path, str(error).removeprefix(f"{path}: "))
-        if place and place.startswith("projects/") and path.endswith("/plan.md") and draft.topic is None:
+        if kinds.is_plan(path) and draft.topic is None:
             draft = draft._replace(topic="plan")
         start = parsed.start if canonical_body(text[parsed.start :]) == canonical_body(draft.body) else -1
         return Drop(path, channel, draft, text, start)
@@ -234,11 +250,21 @@ class Scanner:
             return None
         return status.st_mtime_ns
 
+    def _edited(self, path: str) -> int:
+        """Return when a plan.md was changed last; 0 where it is gone, and is forgotten."""
+        try:
+            return os.lstat(f"{self.root}/{path}").st_ctime_ns
+        except OSError:
+            del self.plans[path]
+            return 0  # and what nobody knows is no edit
+
     def _load(self) -> dict[str, int]:
         try:
             with open(os.path.join(self.root, _SEEN)) as file:
-                pairs = (line.rstrip("\n").rpartition(" ") for line in file)
-                return {folder: int(changed) for folder, _, changed in pairs if _is_place(folder)}
+                lines = (line.rstrip("\n").rpartition(" ") for line in file)
+                places = {place: int(changed) for place, _, changed in lines}
+                self.plans = {path: changed for path, changed in places.items() if kinds.is_plan(path)}
+                return {folder: changed for folder, changed in places.items() if _is_place(folder)}
         except (OSError, ValueError):
             return {}
 
@@ -246,11 +272,23 @@ class Scanner:
         path = os.path.join(self.root, _SEEN)
         try:
             with open(f"{path}.{os.getpid()}", "w") as file:
-                pairs = ((folder, changed) for folder, changed in self.seen.items() if _is_place(folder))
+                pairs = [(folder, changed) for folder, changed in self.seen.items() if _is_place(folder)]
+                pairs += self.plans.items()
                 file.writelines(f"{folder} {changed}\n" for folder, changed in pairs)
             os.rename(f"{path}.{os.getpid()}", path)
         except OSError:
             pass
+
+
+def _plain_plan(path: str, raw: bytes, place: str | None) -> Draft | None:
+    """Return the draft of a plan.md without front matter: whose it is, its owner says. None where it has some."""
+    try:
+        body = canonical_body(raw.decode().removeprefix("\ufeff"))
+    except UnicodeDecodeError:
+        return None
+    if not place or not ns.is_namespace(place) or not body or body.startswith("---") or "\0" in body:
+        return None
+    return Draft(body, place, "", "important", topic="plan")
 
 
 def threaded(draft: Draft, thread: str | None, text: str) -> Draft:

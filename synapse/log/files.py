@@ -14,14 +14,14 @@ from functools import partial
 from synapse import bell, clock, kinds
 from synapse.digest import sha256
 from synapse.entry import is_id, mint, minted
-from synapse.errors import InvalidEntry, NotFound, QueueFull, StoreError, SynapseError
+from synapse.errors import Conflict, InvalidEntry, NotFound, QueueFull, StoreError, SynapseError
 from synapse.log import settle
 from synapse.log.adopt import Admit, Drop, Rejected, Scanner
 from synapse.log.journal import Journal, Tail
 from synapse.log.line import Line, act_line, agent_pending, entry_line, prepare
 from synapse.log.mirror import Mirror
 from synapse.log.taken import Taken, claim
-from synapse.records import Guard, Pending, Record, demand
+from synapse.records import Guard, Pending, Record, demand, unchanged
 from synapse.typed import TYPE_CHECKING
 from synapse.workspace import PROTOCOL, Agent, Settings
 
@@ -242,6 +242,10 @@ class FilesLog:
     def _adopt(self, found: Drop, admit: Admit) -> int:
         if self._left_behind(found):
             return 0
+        if kinds.is_plan(found.path):
+            last = next(reversed(self._derived().keyed(f"plan:{found.path}")), None)
+            if found.plain or last is not None:
+                return self._adopt_plan(found, admit, last)
         try:
             entry = admit(found.draft, found.channel)
         except QueueFull:
@@ -257,6 +261,28 @@ class FilesLog:
         self.append(pending, once=f"adopt:{found.path}:{settle.digest(found.text)}")
         if not stays:
             self.mirror.remove(found.path)
+        return 1
+
+    def _adopt_plan(self, found: Drop, admit: Admit, last: Record | None) -> int:
+        """Adopt what a plan.md says now, in the place of what it said before. The file stays people's own: each
+        version becomes an entry beside it, under a name of its own."""
+        key, digest = f"plan:{found.path}", sha256(found.text.encode())
+        if last is not None and last.fields.get("copy") == digest:
+            return 0
+        olds = () if last is None else (self.at(last.seq).id or "",)
+        try:
+            entry = admit(found.draft._replace(id=None, replaces=olds), found.channel)
+        except QueueFull:
+            return 0
+        except SynapseError as error:
+            return self._quarantine(Rejected(found.path, str(error)))
+        fields, seen = {"copy": digest}, unchanged(key, last.seq if last else 0)
+        once = f"adopt:{found.path}:{settle.digest(found.text)}" if entry.staged else None
+        try:
+            pending = Pending("entry", entry.author, fields, entry, key="staging" if entry.staged else key)
+            self.append(pending, once=once, unless=None if entry.staged else seen)
+        except Conflict:
+            return 0  # another process took this version in
         return 1
 
     def _quarantine(self, found: Rejected) -> int:

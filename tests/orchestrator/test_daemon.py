@@ -166,3 +166,35 @@ def test_what_it_held_is_left_for_the_next(tmp_path, start):
         assert run["state"] == "running"
         with Supervisor(memory) as boss:
             assert [taken.id for taken in take_over(boss.books)] == [run["run"]]
+
+
+DROPPED = "---\nfrom: eng-a\ntimestamp: 2026-02-01T00:00:00Z\nnamespace: {}\npriority: info\n---\n\n{}\n"
+
+
+def test_what_is_dropped_is_adopted_while_the_daemon_is_up(root, start):
+    """Nobody reads: the journal alone is looked at."""
+    start(SERVE, root)
+    until(answers(root))
+    place, box = f"{root}/entries/status/eng-a", f"{root}/inbox/eng-a/new"
+    for folder in (place, box, f"{root}/entries/projects/shop"):
+        os.makedirs(folder, exist_ok=True)
+    for path, text in (
+        (f"{place}/one.md", DROPPED.format("status/eng-a", "dropped into entries")),
+        (f"{box}/two.md", DROPPED.format("status/eng-a", "dropped into the inbox")),
+        (f"{root}/entries/projects/shop/plan.md", "# Plan without front matter"),
+    ):
+        with open(f"{path}.tmp", "w") as file:
+            file.write(text)
+        os.rename(f"{path}.tmp", path)
+    for words in ("dropped into entries", "dropped into the inbox", "# Plan without front matter"):
+        until(lambda words=words: words in journal(root))
+
+
+def journal(root):
+    folder = f"{root}/journal"
+    texts = []
+    for name in sorted(os.listdir(folder)):
+        if name.endswith(".jsonl"):
+            with open(f"{folder}/{name}") as file:
+                texts.append(file.read())
+    return "".join(texts)
