@@ -83,6 +83,7 @@ class Books:
         attempts: int = ATTEMPTS,
         seed: int | None = None,
     ) -> None:
+        budget.check(memory_tools, "auto")
         self.attempts = attempts
         self.memory, self.store, self.context, self.memory_tools = memory, memory.store, context, memory_tools
         self._temporary = None if memory.store.root else tempfile.mkdtemp(prefix="synapse-runs-")
@@ -153,6 +154,7 @@ class Books:
         agent = self.agent(task.agent)
         check(task)
         self.costs.check_settings()
+        budget.check(task.memory_tools or self.memory_tools, task.view_budget)
         known = self.runs.get(id)
         if known is not None:
             return known, known.holder != self.holder.name or not known.running
@@ -328,11 +330,18 @@ class Books:
         reader = self.agent(session.run.agent).joined(session.run.project)
         return prompt.wake(wake.standing(self.store, news, reader), reader, self.secret, self.templates)
 
-    def results_text(self, reader: Run, results: list[Result], waited: bool = False) -> str:
-        """What children left, as their parent is told: one that waited for it, or that would have ended without."""
-        reports = [Report(each.run, self.known(each.run).agent, each.status, writeback.told(each)) for each in results]
-        told = prompt.results if waited else prompt.unread
-        return told(reports, self.agent(reader.agent), self.secret, self.templates)
+    def results_text(self, reader: Run, results: list[Result], how: str = "unread") -> str:
+        """Return what children left, as their parent is told. `how` names the template: `results` for one that waited,
+        `unread` for one that would have ended without, `blocked` for one that is at something else."""
+        reports = [
+            Report(
+                result.run, self.known(result.run).agent, result.status, writeback.told(result),
+                result.entry if result.status == "blocked" else None,
+            )
+            for result in results
+        ]  # fmt: skip
+        render = {"results": prompt.results, "unread": prompt.unread, "blocked": prompt.blocked}[how]
+        return render(reports, self.agent(reader.agent), self.secret, self.templates)
 
     def seen(self, runs: Iterable[str], entries: Sequence[str]) -> list[str]:
         """Return those of the entries that were in front of one of these runs: in its prompt, as news, or in an
@@ -357,17 +366,33 @@ class Books:
         standing = [entry.id for entry in page if entry.id in own or (not own and entry.at >= run.at)]
         return standing[0] if standing else None
 
+    def blocked_below(self, run: Run) -> list[tuple[str, str | None]]:
+        """Return the children of a run that ended blocked, each with the entry that says so, where that still stands.
+        It does not once somebody has resolved or superseded it, or another child has done the same work."""
+        children = self.runs.children(run.id)
+        done = {child.fields.get("intent") for child in children if child.status == "done"}
+        blocked = [child for child in children if child.status == "blocked"]
+        open = [child for child in blocked if (child.fields.get("intent") or child.id) not in done]
+        found = [(child.id, str(entry) if (entry := child.fields.get("entry")) else None) for child in open]
+        return [(id, entry) for id, entry in found if entry is None or self._stands(entry)]
+
+    def _stands(self, id: str) -> bool:
+        now = self.now()
+        entry = self.store.index.entry(id, now)
+        return entry is not None and self.store.index.query.fate(entry, now) is None
+
     # -- ending ------------------------------------------------------------------------------------
 
     def failed(self, run: Run, error: Exception) -> Outcome:
-        """The outcome of an error that no session expects. One that is nobody's word for it is kept whole. A lock that
-        somebody has for too long is no outcome, and is raised again."""
+        """Return the outcome of an error that no session expects: the operator's business. One that is nobody's word
+        for it is kept whole. A lock that somebody has for too long is no outcome, and is raised again."""
         if isinstance(error, StoreBusy):
             raise error
         if isinstance(error, SynapseError):
-            return Outcome("failed", "", str(error))
+            return Outcome("failed", "", str(error), operational=True)
         self.folder(run).make().write(ERROR, "".join(format_exception(error)))
-        return Outcome("failed", "", f"{type(error).__name__}: {error} (runs/{run.id}/{ERROR})")
+        why = f"{type(error).__name__}: {error} (runs/{run.id}/{ERROR})"
+        return Outcome("failed", "", why, operational=True)
 
     def close_run(self, run: Run, outcome: Outcome, session: Session | None) -> Result:
         """Store what came of it, write it into the memory, then say that it has ended. Without a session, it came to
@@ -392,7 +417,7 @@ class Books:
             more["past"] = list(budget.past(lines, steps.capsules(session.conversation, session.first["tools"])))
         try:
             entry, untold = self.told(run, notes)
-            entry, more["why"] = entry or outcome.blocker, "; ".join(filter(None, (outcome.why, untold)))
+            entry, more["why"] = outcome.blocker or entry, "; ".join(filter(None, (outcome.why, untold)))
             ended = self.runs.end(run, outcome.status, entry=entry, **more)
         except Conflict as stale:
             self.costs.leave(run)

@@ -102,8 +102,7 @@ def plan(
     Tools are offered where the task itself pays for their schemas, at every turn, and for what they are expected to
     give back, and still has room for a view. What others left goes into the view, whose size is certain.
     """
-    if tools not in MODES:
-        raise InvalidQuery(f"memory_tools {tools!r} is not one of {', '.join(MODES)}", tools=tools)
+    check(tools, view)
     bare, tooled = (_room(expected, fixed + schema * offered, offered) for offered in (False, True))
     offered = tools == "always" or (tools == "auto" and schema > 0 and tooled >= _wanted(view))
     room = (tooled if offered else bare) + spare / max(expected.turns, 1.0)
@@ -114,6 +113,14 @@ def plan(
     cost = max(_cost(expected, size, fixed + schema * offered, offered) - spare, 0.0)
     share = cost / expected.work if expected.work else 0.0
     return Plan(size, only_critical, offered, share, _why(expected, view, size, only_critical, offered, share, spare))
+
+
+def check(tools: str, view: int | str) -> None:
+    """Raise InvalidQuery where one of these options cannot be meant."""
+    if tools not in MODES:
+        raise InvalidQuery(f"memory_tools {tools!r} is not one of {', '.join(MODES)}", tools=tools)
+    if view != "auto":
+        _number(view)
 
 
 def spare(spent: Iterable[tuple[int, int]]) -> int:

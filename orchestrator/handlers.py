@@ -23,7 +23,7 @@ class Boss(Protocol):
 
     async def start(self, task: Task, *, parent: Run | None = None, id: str | None = None) -> Run: ...
 
-    async def gather(self, session: Session, wanted: Iterable[str]) -> list[Result]: ...
+    async def gather(self, session: Session, wanted: Iterable[str]) -> tuple[list[Result], list[str]]: ...
 
     async def told(self, reader: Run, results: list[Result]) -> str: ...
 
@@ -69,9 +69,11 @@ def of_coordination(boss: Boss, session: Callable[[], Session]) -> dict[str, Han
 
     async def wait(call: Call, once: str) -> Said:
         wanted = call.arguments.get("runs") or ()
-        results = await boss.gather(session(), [str(id) for id in wanted])
+        results, working = await boss.gather(session(), [str(id) for id in wanted])
         if results:
-            return Said(await boss.told(session().run, results), {"read": [result.run for result in results]})
+            text = await boss.told(session().run, results)
+            more = f"Still at work: {', '.join(working)}. Wait again for what comes of it.\n" if working else ""
+            return Said(f"{text}{more}", {"read": [result.run for result in results]})
         if session().inbox:
             return Said("Nothing has ended yet, but there is news for you. Wait again after it.")
         return Said("There is nothing to wait for.")

@@ -57,12 +57,14 @@ class Prompt(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What became of work that was given to another: its run, and its summary in its own words."""
+    """What became of work that was given to another: its run, and its summary in its own words. `entry` is the one that
+    says what blocks it, where it is blocked."""
 
     run: str
     agent: str
     status: str
     summary: str
+    entry: str | None = None
 
 
 def render(
@@ -123,6 +125,11 @@ def results(reports: Sequence[Report], agent: Agent, secret: bytes, templates: T
     return _results("results", reports, agent, secret, templates)
 
 
+def blocked(reports: Sequence[Report], agent: Agent, secret: bytes, templates: Templates) -> str:
+    """Return what an agent at work is told when work that it gave out is blocked."""
+    return _results("blocked", reports, agent, secret, templates)
+
+
 def _results(name: str, reports: Sequence[Report], agent: Agent, secret: bytes, templates: Templates) -> str:
     told = "".join(_told(report) for report in reports)
     return fenced(name, fence(secret, agent.id, told), told, templates, "told")
@@ -154,7 +161,8 @@ def fenced(name: str, fence: str, body: str, templates: Templates, value: str, *
 
 
 def _told(report: Report) -> str:
-    head = f"- run {report.run} ({inline(report.agent)}): {report.status}"
+    entry = f", {report.entry}" if report.entry else ""
+    head = f"- run {report.run} ({inline(report.agent)}): {report.status}{entry}"
     return f"{head}\n" + "".join(f"  {line}\n" for line in quoted(report.summary).splitlines())
 
 

@@ -14,7 +14,19 @@ from typing import Any, NamedTuple, Protocol
 from orchestrator import bill, steps
 from orchestrator.counting import Counter
 from orchestrator.desk import Desk
-from orchestrator.engine import Call, ContextTooLong, Engine, EngineError, Place, Request, Tool, Turn, Usage, taken_by
+from orchestrator.engine import (
+    Broken,
+    Call,
+    ContextTooLong,
+    Engine,
+    EngineError,
+    Place,
+    Request,
+    Tool,
+    Turn,
+    Usage,
+    taken_by,
+)
 from orchestrator.folder import LEDGER, STEPS, Folder
 from orchestrator.ledger import Line, Segment, dump
 from orchestrator.limits import LimitReached, Unpriced
@@ -23,6 +35,7 @@ from orchestrator.task import Outcome, Result
 from orchestrator.telemetry import step_span, tool_span
 from orchestrator.wake import News
 from synapse.errors import SynapseError
+from synapse.tools import blocker_of
 
 REMINDERS = 2  # times that a parent is given the results which it left unread
 SECOND_TRIES = 2  # times that a model is asked again after an empty reply, or one that was cut
@@ -81,9 +94,11 @@ class Books(Protocol):
 
     def open_blocker(self, session: Session) -> str | None: ...
 
+    def blocked_below(self, run: Run) -> list[tuple[str, str | None]]: ...
+
     def wake_text(self, session: Session, news: list[News]) -> str: ...
 
-    def results_text(self, reader: Run, results: list[Result]) -> str: ...
+    def results_text(self, reader: Run, results: list[Result], how: str = ...) -> str: ...
 
 
 class Session:
@@ -107,6 +122,7 @@ class Session:
         self.ended = asyncio.Event()  # a child has, or something was heard: who waits looks again
         self.stop_reason: str | None = None
         self._living: asyncio.Task[Any] | None = None
+        self._blocked: list[Result] = []  # what its children left that ended blocked, until it is told
         self.first = recorded[0].fields  # what its prompt was made of
         self._adding = steps.Adding()
         self._bill = bill.Sheet(terms.counter.count)
@@ -128,6 +144,10 @@ class Session:
             self.ended.set()
             if self.engine.interrupt == "now":
                 self.interrupt.set()
+
+    def child_blocked(self, result: Result) -> None:
+        """Tell it of a child that ended blocked, before its next turn, unless it has heard of it by then."""
+        self._blocked.append(result)
 
     def stop(self, reason: str) -> None:
         """End it as soon as may be; what is known so far is its outcome."""
@@ -154,7 +174,7 @@ class Session:
                 raise
             if self._living is not None:
                 self._living.uncancel()
-            return self._cut("stopped", self.stop_reason)
+            return self._cut("stopped", self.stop_reason, operational=True)
         except (LimitReached, Unpriced, EngineError) as error:
             return self._cut(*_ending(error))
         finally:
@@ -165,7 +185,7 @@ class Session:
     async def _next(self) -> Outcome | None:
         """Do what is due; the outcome when nothing is."""
         if self.stop_reason is not None:
-            return self._cut("stopped", self.stop_reason)
+            return self._cut("stopped", self.stop_reason, operational=True)
         conversation = self.conversation
         if conversation.pending:
             for call in conversation.pending:
@@ -204,28 +224,34 @@ class Session:
         return None
 
     async def _outcome(self, turn: Turn) -> Outcome:
-        """How it ended, by what was recorded: a blocker that stands, results that nobody read, or all is well."""
-        if turn.blocked:
-            return Outcome("blocked", turn.text, turn.blocked)
+        """Return how it ended, by what was recorded: a blocker that it reported, results that nobody read, a blocker
+        below it that stands, or all is well."""
+        said = (turn.blocked and (blocker_of(turn.blocked) or turn.blocked)) or blocker_of(turn.text)
         blocker = await self.ground.desk(self.books.open_blocker, self)
-        if blocker:
-            return Outcome("blocked", turn.text, "it reported a blocker", blocker)
+        if said or blocker:
+            return Outcome("blocked", turn.text, said or "it reported a blocker", blocker)
         unread = await self.ground.ended_children(self.run.id, self.conversation.read)
         if unread:
             debt = tuple(result.run for result in unread)
             return Outcome("blocked", turn.text, f"it left results unread: {', '.join(debt)}", debt=debt)
+        below = await self.ground.desk(self.books.blocked_below, self.run)
+        if below:
+            named = ", ".join(f"{run} ({entry})" if entry else run for run, entry in below)
+            why = f"work that it gave out is blocked, and nobody has settled it: {named}"
+            return Outcome("blocked", turn.text, why, below[0][1], below=tuple(run for run, _ in below))
         return Outcome("done", turn.text)
 
-    def _cut(self, status: str, why: str) -> Outcome:
-        """It ended in the middle: what is known so far."""
+    def _cut(self, status: str, why: str, operational: bool = False) -> Outcome:
+        """Return the outcome of a run that ended in the middle, with what is known so far."""
         said = [turn.text for turn in self.conversation.turns if turn.text]
-        return Outcome(status, said[-1] if said else "", why)
+        return Outcome(status, said[-1] if said else "", why, operational=operational)
 
     # -- a turn ------------------------------------------------------------------------------------
 
     async def _take_turn(self) -> None:
         self.interrupt.clear()
         await self._told_news()
+        await self._told_blocked()
         if self.stop_reason is not None:
             return
         request = self._request()
@@ -335,6 +361,15 @@ class Session:
         await self._say(await self.ground.desk(self.books.results_text, self.run, unread), "plan", "unread", read=read)
         return True
 
+    async def _told_blocked(self) -> None:
+        """Give it the results of children that ended blocked while it was at something else. One whose entry it was
+        shown needs no telling here: it gets that result when it waits."""
+        ended, self._blocked = self._blocked, []
+        new = [each for each in ended if each.run not in self.conversation.read and each.entry not in self.seen]
+        if new:
+            text = await self.ground.desk(self.books.results_text, self.run, new, "blocked")
+            await self._say(text, "plan", "blocked", read=[result.run for result in new])
+
     async def _say(self, text: str, label: str, why: str, **about: Any) -> None:
         fields = steps.message(text, label, why, **about)
         await self.ground.desk(self._record, "message", fields)
@@ -378,10 +413,11 @@ class Session:
         self.conversation = self._adding.sum()
 
 
-def _ending(error: SynapseError | EngineError) -> tuple[str, str]:
-    """The status and the reason that an error in the middle comes to."""
+def _ending(error: SynapseError | EngineError) -> tuple[str, str, bool]:
+    """Return the status and the reason that an error in the middle comes to, and whether it is operational. Of those
+    of an engine, two are about the work: it is too long for the model, and the client's process broke off."""
     if isinstance(error, LimitReached):
-        return "stopped", str(error)
+        return "stopped", str(error), True
     if isinstance(error, Unpriced):
-        return "refused", str(error)
-    return "failed", f"{type(error).__name__}: {error}"
+        return "refused", str(error), True
+    return "failed", f"{type(error).__name__}: {error}", not isinstance(error, ContextTooLong | Broken)

@@ -270,6 +270,9 @@ class Supervisor:
         except Exception as error:
             outcome = await self.desk(self.books.failed, run, error)
         result: Result = await self.desk(self.books.close_run, run, outcome, session)
+        parent = self.sessions.get(run.parent or "")
+        if parent is not None and result.status == "blocked":
+            parent.child_blocked(result)
         return result
 
     async def _lived(self, session: Session) -> Outcome:
@@ -345,18 +348,20 @@ class Supervisor:
         if self.sessions and (self._hearing is None or self._hearing.done()):
             self._hearing = asyncio.create_task(self.hear())
 
-    async def gather(self, session: Session, wanted: Iterable[str]) -> list[Result]:
-        """The results of a session's children that it has not read: those wanted, or all; once they have ended.
-        Nothing, if there is news in the meantime, which comes first."""
+    async def gather(self, session: Session, wanted: Iterable[str]) -> tuple[list[Result], list[str]]:
+        """Return the results of a session's children that it has not read, those wanted or all, once they have ended,
+        or once one has ended blocked; and the runs that have not ended. No results, if there is news in the meantime,
+        which comes first."""
         while True:
             session.ended.clear()
             children = await self._unread(session.run.id, session.conversation.read)
             asked = [child for child in children if not wanted or child.id in wanted]
             running = [child for child in asked if child.running]
-            if not running:
-                return [await self.result(child) for child in asked]
+            ended = [child for child in asked if not child.running]
+            if not running or any(child.status == "blocked" for child in ended):
+                return [await self.result(child) for child in ended], [child.id for child in running]
             if session.inbox:
-                return []
+                return [], [child.id for child in running]
             await self._any_end(session, all(child.id in self._lives for child in running))
 
     async def _any_end(self, session: Session, here: bool) -> None:
@@ -370,7 +375,7 @@ class Supervisor:
 
     async def told(self, reader: Run, results: list[Result]) -> str:
         """What children left, as their parent is told."""
-        text: str = await self.desk(self.books.results_text, reader, results, True)
+        text: str = await self.desk(self.books.results_text, reader, results, "results")
         return text
 
     async def ended_children(self, run: str, read: frozenset[str]) -> list[Result]:

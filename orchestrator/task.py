@@ -52,19 +52,23 @@ def check(task: Task) -> Task:
         )
     for name in ("max_tokens", "max_usd", "max_turns", "timeout"):
         bound = getattr(task, name)
-        if bound is not None and not 0 <= bound < inf:
-            raise InvalidEntry(f"{name} is {bound}; it is a number that is not negative, or none", limit=name)
+        if bound is not None and not (isinstance(bound, int | float) and 0 <= bound < inf):
+            raise InvalidEntry(f"{name} is {bound!r}; it is a number that is not negative, or none", limit=name)
     return task
 
 
 class Outcome(NamedTuple):
-    """How a run ended, before anybody is told. `blocker` is the entry that says so, where the agent wrote it."""
+    """How a run ended, before anybody is told. `blocker` is the entry that says so, where there is one already: the
+    agent's own, or that of a run below it; `below` names such runs. `operational`: the operator alone can do something
+    about it (a key, a limit, an option, a provider), so the run's record says so and no entry does."""
 
     status: str
     text: str
     why: str = ""
     blocker: str | None = None
     debt: tuple[str, ...] = ()
+    below: tuple[str, ...] = ()
+    operational: bool = False
 
 
 class Result(NamedTuple):

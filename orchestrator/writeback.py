@@ -1,7 +1,8 @@
 """What a run that has ended leaves in the memory: entries, from its outcome. Pure.
 
-The entry carries a summary and a pointer; the whole text lies in the run's folder. Whatever the outcome, something
-is written: a run that failed, ran out of time or was stopped says so, with what is known.
+The entry carries a summary and a pointer; the whole text lies in the run's folder. A run that failed or ran out of time
+says so, with what is known. What is the operator's business alone (a key, a limit, a stop) stands on the run's own
+record, and is no entry.
 """
 
 from __future__ import annotations
@@ -32,16 +33,16 @@ class Note(NamedTuple):
 
 
 def settle(run: str, project: str, outcome: Outcome) -> list[Note]:
-    """The entries of an outcome. A blocker that the agent has written itself is not written again."""
-    if outcome.status == "blocked":
-        if outcome.blocker:
-            return []
-        body = _body("Blocked", outcome.why or summary(outcome.text), _pointer(run) if outcome.text else "")
-        return [Note(body, f"blockers/{project}", "critical", "blocked")]
+    """Return the entries of an outcome. A blocker that stands in an entry already is not written again; of an end that
+    is the operator's business, none is."""
+    if outcome.operational or (outcome.blocker and not outcome.below):
+        return []
     said, pointer = summary(outcome.text), _pointer(run) if outcome.text else ""
+    if outcome.status == "blocked" and not outcome.below:
+        return [Note(_body("Blocked", outcome.why or said, pointer), f"blockers/{project}", "critical", "blocked")]
     if outcome.status != "done":
         said = "; so far: ".join(part for part in (outcome.why, said) if part)
-    priority = "info" if outcome.status == "done" else "important"
+    priority = "info" if outcome.status in ("done", "blocked") else "important"
     return [Note(_body(FIRST_WORDS[outcome.status], said, pointer), f"status/{project}", priority, "ended")]
 
 
@@ -77,8 +78,9 @@ def _body(first: str, said: str, pointer: str) -> str:
 
 
 def told(result: Result) -> str:
-    """As much of a result as a parent is given; the rest lies in the run's folder."""
-    text = result.text if result.done else f"{result.why}\n\n{result.text}".strip()
+    """Return as much of a result as a parent is given; the rest lies in the run's folder."""
+    known = result.done or result.why in " ".join(result.text.split())
+    text = result.text if known else f"{result.why}\n\n{result.text}".strip()
     if len(text) <= 4_000:
         return text
     return f"{text[:4_000]}\n… (all of it: runs/{result.run}/output.md)"

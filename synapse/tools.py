@@ -6,6 +6,7 @@ poses as anything else. Whatever is wrong with a call is told as text: nothing t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from synapse import block, recall
@@ -21,6 +22,11 @@ CAPSULE = 2_048  # bytes
 PAGE = 20
 
 Arguments = Mapping[str, Any]
+
+# `Blocked:` as the first words of a text, whatever Markdown marks stand around them.
+_BLOCKED = re.compile(r"[\s#>*_~-]*(`?)blocked(?:[*_~]*:[*_~]*\1|[*_~]*\1[*_~]*\s?:)[*_~]*\s*(.*)", re.IGNORECASE)
+_NOT_BLOCKED = frozenset(("none", "nothing", "no", "nobody", "n/a", "null", "false"))
+UNNAMED = "it does not say what is missing"
 
 
 class ToolProblem(str):
@@ -111,7 +117,31 @@ def _append(seat: Seat, given: Arguments, once: str | None) -> str:
 
 def _report_blocker(seat: Seat, given: Arguments, once: str | None) -> str:
     where = f"blockers/{_project(seat)}"
-    return _stored(seat.append(f"Blocked: {given['text']}", where, priority="critical", once=once))
+    text = blocker_of(given["text"]) or given["text"]
+    return _stored(seat.append(f"Blocked: {text}", where, priority="critical", once=once))
+
+
+def blocker_of(text: str) -> str | None:
+    """Return what is missing, where the first line of a text begins with `Blocked:`; None for any other text, and
+    for `Blocked: none`. What is missing is the rest of that paragraph, or the next one where nothing follows."""
+    lines = [line.strip() for line in text.strip().splitlines()]
+    first = next((at for at, line in enumerate(lines) if any(map(str.isalnum, line))), len(lines))
+    match = _BLOCKED.fullmatch(lines[first]) if first < len(lines) else None
+    if match is None:
+        return None
+    named = _unmarked(match[2])
+    if named.lower().rstrip(".") in _NOT_BLOCKED:
+        return None
+    rest = "\n".join([named, *lines[first + 1 :]]).strip()
+    return " ".join(rest.partition("\n\n")[0].split()) or UNNAMED
+
+
+def _unmarked(text: str) -> str:
+    """Return the text without a mark at its end that was opened before it: `**Blocked: no key**`."""
+    for mark in ("**", "__", "*", "_"):
+        if text.endswith(mark) and text.count(mark) % 2:
+            return text.removesuffix(mark).rstrip()
+    return text
 
 
 def _project(seat: Seat) -> str:

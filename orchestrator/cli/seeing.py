@@ -10,8 +10,12 @@ from synapse.cli.call import Call
 from synapse.cli.options import Options
 from synapse.cli.parse import number as whole
 from synapse.cli.show import columns, first, short
+from synapse.entry import SECOND
 
 HEADERS = ("run", "state", "turns", "tokens", "cost", "time", "task")
+RECENT = 24 * 3_600 * SECOND  # so long `ps` names what ended otherwise than done
+NEWEST = 10
+TASK = 40  # characters of a task beside the reason why it is not done
 
 
 def ps_options(parser: Options) -> None:
@@ -27,18 +31,48 @@ def ps(call: Call) -> None:
     state = None if args.all else "running"
     found = runs(call, state=state, agent=args.agent, project=args.project, limit=args.limit or None)
     shown = told(call, found)
-    call.show(lambda: {"runs": [each.json() for each in shown]}, lambda: listing(shown, everything=args.all))
+    if args.all:
+        call.show(lambda: {"runs": [each.json() for each in shown]}, lambda: listing(shown, everything=True))
+        return
+    undone = told(call, _undone(call))
+    call.show(
+        lambda: {"runs": [each.json() for each in shown], "not_done": [each.json() for each in undone]},
+        lambda: listing(shown, everything=False) + _not_done(undone),
+    )
+
+
+def _undone(call: Call) -> list[Fields]:
+    """Return the newest runs that ended in the last day, and otherwise than done."""
+    since = call.memory.store.clock() - RECENT
+    ended = runs(call, state="ended", agent=call.args.agent, project=call.args.project)
+    found = [run for run in ended if run.get("status") != "done" and run.get("ended_at", 0) >= since]
+    return list(found[:NEWEST])
+
+
+def _not_done(undone: list[Told]) -> str:
+    if not undone:
+        return ""
+    rows = [[each.id, each.state, first(str(each.fields.get("why", "")))] for each in undone]
+    return f"\n\nended in the last 24 hours, and not done:\n{grid(('run', 'state', 'why'), rows)}"
 
 
 def listing(shown: list[Told], *, everything: bool) -> str:
+    """Return the table of these runs; with the reason why, where one ended otherwise than done."""
     if not shown:
         return "no runs" if everything else "nothing runs; `orchestrator ps --all` lists what ran"
-    return grid(HEADERS, [_row(each) for each in shown], ("turns", "tokens", "cost", "time"))
+    reasons = any(map(_why, shown))
+    headers = (*HEADERS, "why") if reasons else HEADERS
+    return grid(headers, [_row(each, reasons) for each in shown], ("turns", "tokens", "cost", "time"))
 
 
-def _row(each: Told) -> list[str]:
+def _row(each: Told, reasons: bool) -> list[str]:
     figures = [str(each.turns), tokens(each.usage), money(each.cost), lasted(each.took)]
-    return [each.id, each.state, *figures, first(str(each.fields.get("task", "")))]
+    task = first(str(each.fields.get("task", "")))
+    return [each.id, each.state, *figures, *([short(task, TASK), _why(each)] if reasons else [task])]
+
+
+def _why(each: Told) -> str:
+    return "" if each.state in ("running", "orphaned", "done") else first(str(each.fields.get("why", "")))
 
 
 def tree_options(parser: Options) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from orchestrator.cli.engines import chosen, made, model_of
 from orchestrator.cli.grid import grid
-from orchestrator.cli.running import clean_text, engine_options, said
+from orchestrator.cli.running import clean_text, ended, engine_options, said
 from orchestrator.cli.told import money, tokens
 from synapse.cli.call import Call
 from synapse.cli.options import Options
@@ -44,6 +44,9 @@ def team(call: Call) -> int:
         lived = live(boss, work, quiet=args.quiet or call.json)
     report: Report = lived.value
     call.show(lambda: _as_json(report), lambda: _shown(report))
+    for result in report.runs:
+        if not result.done:
+            call.note(ended(result))
     return lived.code(report.done)
 
 

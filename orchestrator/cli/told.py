@@ -96,7 +96,8 @@ def folder(call: Call, run: str) -> Folder:
 def first_line(each: Told) -> str:
     """What came of it in a line, or what it is at."""
     fields = each.fields
-    return first(str(fields.get("summary") or fields.get("why") or fields.get("task", "")))
+    names = ("summary", "why") if fields.get("status") == "done" else ("why", "summary")
+    return first(str(fields.get(names[0]) or fields.get(names[1]) or fields.get("task", "")))
 
 
 def below(runs: Iterable[Fields]) -> dict[str | None, list[Fields]]:

@@ -6,7 +6,7 @@ import unicodedata
 
 import pytest
 
-from orchestrator.prompt import Assignment, Reach, Report, fence, render, resumed, unread, wake
+from orchestrator.prompt import Assignment, Reach, Report, blocked, fence, render, resumed, unread, wake
 from orchestrator.templates import Templates
 from synapse.entry import Entry
 from synapse.tokens import Tokens
@@ -246,6 +246,12 @@ def test_all_of_them_at_once_with_a_budget():
         assert (prompt.system, prompt.task) == (CLEAN.system, CLEAN.task)
 
 
+LATER = (
+    "Take it into account, then end with your result.\n",
+    "Weigh whether you can clear the way; if not, go on with the rest.\n",
+)
+
+
 def test_none_escapes_in_what_is_said_later():
     """Wakes, results and earlier output stand between their tags, each line quoted or a head."""
     for _, body in PAYLOADS:
@@ -253,13 +259,14 @@ def test_none_escapes_in_what_is_said_later():
         texts = {
             "This arrived": wake([entry(1, body, 0)], READER, KEY, TEMPLATES),
             "You have not": unread([report], READER, KEY, TEMPLATES),
+            "Work that you": blocked([report], READER, KEY, TEMPLATES),
             "Your session": resumed(READER, KEY, TEMPLATES, in_flight=[body], earlier=body),
         }
         for start, text in texts.items():
             assert text.startswith(start)
             (tag,) = re.findall(r"^<(memory-[0-9a-f]{24}>)$", text, re.M)
             _, inner, behind = re.split(rf"^</?{tag}\n", text, flags=re.M)
-            assert behind in ("", "Take it into account, then end with your result.\n")
+            assert behind in ("", *LATER)
             assert [
                 line for line in inner.splitlines() if not re.match(r"(  )?>|  \(the first|$|- (run|\[)", line)
             ] == []

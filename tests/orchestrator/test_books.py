@@ -49,8 +49,9 @@ def test_a_run_whose_steps_are_damaged_ends_and_says_so(world):
     run = here.dies("Work", "eng-a", after=10)
     here.folder(run).write("steps.jsonl", '{"n": 0}\n')
     (result,) = here.resumed(done)
-    assert result.status == "failed"
-    assert here.mem.as_agent("boss").get(result.entry).body.startswith("Failed: a line of steps.jsonl is damaged")
+    assert (result.status, result.entry) == ("failed", None)
+    assert result.why.startswith("a line of steps.jsonl is damaged")
+    assert here.run(result).fields["why"] == result.why
 
 
 @pytest.mark.parametrize(

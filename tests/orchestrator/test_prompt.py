@@ -10,6 +10,7 @@ from orchestrator.prompt import (
     Prompt,
     Reach,
     Report,
+    blocked,
     frame,
     prefix,
     render,
@@ -89,6 +90,8 @@ REPORTS = [
 def test_what_is_said_later(golden):
     golden("prompt_wake.md", wake(NEWS, READER, KEY, TEMPLATES))
     golden("prompt_unread.md", unread(REPORTS, READER, KEY, TEMPLATES))
+    stuck = Report("r-9", "eng-a", "blocked", "no access to the images", "syn-2026-02-01-009")
+    golden("prompt_blocked.md", blocked([stuck], READER, KEY, TEMPLATES))
     golden("prompt_resumed.md", resumed(READER, KEY, TEMPLATES, in_flight=["pay", "x\n## y"]))
     golden("prompt_resumed_client.md", resumed(READER, KEY, TEMPLATES, earlier=HOSTILE))
 

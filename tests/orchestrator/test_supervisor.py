@@ -10,6 +10,7 @@ import pytest
 
 import synapse
 from orchestrator import Supervisor, Task
+from orchestrator.engine import Rejected
 from orchestrator.engines.scripted import Move, Scripted
 from orchestrator.opening import by_default
 from orchestrator.testing.virtual import VirtualTime
@@ -251,8 +252,9 @@ def test_a_run_can_be_stopped_by_anybody(world):
         return here.boss.books.runs.all(state="running")
 
     result = here.spawn("Work", "eng-a", also=[stop])
-    assert (result.status, result.why) == ("stopped", "enough")
-    assert here.mem.as_agent("boss").get(result.entry).body.startswith("Stopped: enough")
+    assert (result.status, result.why, result.entry) == ("stopped", "enough", None)
+    assert (here.run(result).status, here.run(result).fields["why"]) == ("stopped", "enough")
+    assert len(here.mem.as_agent("operator").read()) == 0
 
 
 @pytest.mark.parametrize(
@@ -271,22 +273,38 @@ def test_a_model_that_does_not_answer(world, move, status, why):
     assert here.mem.as_agent("boss").get(result.entry).namespace == "status/general"
 
 
-def test_a_reported_blocker_blocks_until_it_is_resolved(world):
-    def script(seen):
-        if seen.turn == 0:
-            return Move("", (("report_blocker", {"text": "The API key is missing"}),))
-        return "I cannot go on."
+def test_what_is_the_operators_is_no_entry(world):
+    """A limit, a stop, an engine that is not set up: the run and its result say so, and nobody else's prompt."""
 
-    here = world(script)
-    result = here.spawn("Work", "eng-a", project="web")
-    assert result.status == "blocked"
-    entry = here.mem.as_agent("boss").get(result.entry)
-    assert (entry.namespace, entry.priority, entry.author) == ("blockers/web", "critical", "eng-a")
-    assert len(here.mem.as_agent("operator").read(namespace="blockers/*")) == 1
+    def rejects(seen):
+        raise Rejected("there is no key: set MY_KEY")
+
+    ends = [
+        (world(rejects).spawn, {}, "failed", "Rejected: there is no key: set MY_KEY"),
+        (world(lambda seen: Move("half", (("read", {}),))).spawn, {"max_turns": 1}, "stopped", "at its limit of turns"),
+    ]
+    for spawn, more, status, why in ends:
+        here = spawn.__self__
+        result = spawn("Work", "eng-a", project="web", **more)
+        assert (result.status, result.entry) == (status, None)
+        assert why in result.why
+        assert (here.run(result).status, here.run(result).fields["why"]) == (status, result.why)
+        assert len(here.mem.as_agent("operator").read()) == 0
 
 
-def test_prose_about_blockers_blocks_nothing(world):
-    assert world(lambda seen: "Blocked: not really.").spawn("Work", "eng-a").status == "done"
+@pytest.mark.parametrize(
+    "wrong", [{"memory_tools": "sometimes"}, {"view_budget": "much"}, {"view_budget": -1}, {"max_usd": "1"}]
+)
+def test_a_wrong_option_begins_nothing(world, wrong):
+    here = world(lambda seen: "Done.")
+    with pytest.raises(synapse.SynapseError, match=next(iter(wrong))):
+        here.spawn("Work", "eng-a", **wrong)
+    assert here.boss.books.runs.all() == []
+
+
+def test_a_supervisor_with_a_wrong_option_is_refused(mem):
+    with pytest.raises(synapse.InvalidQuery, match="'sometimes' is not one of auto, always, never"):
+        Supervisor(mem, memory_tools="sometimes")
 
 
 def test_the_same_work_is_not_done_twice(world):
@@ -353,6 +371,18 @@ def test_a_lead_hears_its_children_once(world, cast):
     assert seen[-1].text.count("B is done.") == 1
     children = here.boss.books.runs.children(result.run)
     assert {child.agent for child in children} == {"eng-a", "eng-b"}
+
+
+def test_a_lead_hears_of_a_child_whose_engine_is_not_set_up(world, cast):
+    def rejects(found):
+        raise Rejected("there is no key: set MY_KEY")
+
+    here = world(cast(lead=spawning("eng-a", waits=True, then="It could not begin."), eng_a=rejects))
+    result = here.spawn("Both", "lead", project="web")
+    steps = "".join(here.folder(result.run).lines("steps.jsonl"))
+    assert "(eng-a): failed" in steps
+    assert "there is no key: set MY_KEY" in steps
+    assert [entry.author for entry in here.mem.as_agent("operator").read()] == ["lead"]
 
 
 def test_a_spawn_beyond_its_limit_is_told_to_the_model(world, cast):

@@ -203,8 +203,8 @@ def test_an_error_that_nobody_expects_is_an_outcome(world):
 
     here = world(script)
     result = here.spawn("Work", "eng-a", project="web")
-    assert (result.status, "a bug in the script" in result.why) == ("failed", True)
-    assert here.mem.as_agent("boss").get(result.entry).body.startswith("Failed: KeyError")
+    assert (result.status, result.why[:28], result.entry) == ("failed", "KeyError: 'a bug in the scri", None)
+    assert here.run(result).fields["why"] == result.why
     assert "Traceback" in here.folder(result.run).read("error.txt")
 
 
@@ -233,7 +233,7 @@ def test_a_model_without_a_price_is_refused_under_a_limit_on_money(world):
     result = here.spawn("Work", "eng-a", project="web", max_usd=1.0, model="nobody-knows")
     assert result.status == "refused"
     assert "price of nobody-knows is not known" in result.why
-    assert here.mem.as_agent("boss").get(result.entry).body.startswith("Refused: ")
+    assert (result.entry, here.run(result).fields["why"]) == (None, result.why)
     assert here.spawn("Work", "eng-a", project="web", model="nobody-knows").done
 
 

@@ -20,6 +20,11 @@ PLAYS = """
 from orchestrator.engines.scripted import Move
 def blocked(seen):
     return Move("I cannot.", blocked="There is no key.")
+def says_blocked(seen):
+    return "Blocked: there is no key."
+def team_blocked(seen):
+    from orchestrator.rehearsal import play
+    return says_blocked(seen) if "eng-backend" in seen.system.split("\\n")[0] else play(seen)
 def stuck(seen):
     return Move("Never said", takes=60)
 def doubles(seen):
@@ -93,6 +98,9 @@ def test_run_ends_with_zero_only_when_it_is_done(here, run):
     done = run("run", "--agent", "eng-backend", "--script", "plays:blocked", "Fix it")
     assert (done.code, done.out) == (NOT_DONE, "I cannot.\n")
     assert done.err.splitlines()[-1].endswith("There is no key.")
+    done = run("run", "--agent", "eng-backend", "--script", "plays:says_blocked", "Fix it now")
+    assert (done.code, done.out) == (NOT_DONE, "Blocked: there is no key.\n")
+    assert done.err.splitlines()[-1].endswith("; there is no key.")
     done = run("run", "--agent", "eng-backend", "--script", "plays:stuck", "--timeout", "0.3", "Fix this")
     assert (done.code, "timeout" in done.err) == (NOT_DONE, True)
     done = run("run", "--agent", "eng-backend", "--max-tokens", "10", "Fix that")
@@ -232,6 +240,10 @@ def test_a_blocked_team_is_not_done(here, run):
     assert done.code == NOT_DONE
     (cto,) = (line.split()[0] for line in done.out.splitlines() if line.startswith("cto-"))
     assert done.out.splitlines()[-1] == f"The project is blocked: {cto} is blocked: There is no key."
+    done = run("team", "--project", "q", "--brief", "b", "--script", "plays:team_blocked", "--quiet")
+    assert done.code == NOT_DONE
+    (line, *_) = done.err.splitlines()
+    assert (line.startswith("eng-backend-"), line.endswith("; there is no key.")) == (True, True)
 
 
 # -- on a terminal, and in the end ---------------------------------------------------------------------------
@@ -269,9 +281,9 @@ def test_progress_on_a_terminal_and_ctrl_c(here, run):
     assert "stopped by the operator" in shown
     (ended,) = run("ps", "--all", "--json").json["runs"]
     assert (ended["state"], ended["why"]) == ("stopped", "stopped by the operator")
+    assert f"{ended['run']}  stopped  stopped by the operator\n" in run("ps").out
     with synapse.open(str(here)) as memory:
-        (entry,) = memory.as_agent("cto").read(namespace="status/*")
-        assert entry.body.startswith("Stopped: stopped by the operator")
+        assert len(memory.as_agent("cto").read(namespace="status/*")) == 0
 
 
 def test_a_terminal_gets_no_control_from_an_agent(here):

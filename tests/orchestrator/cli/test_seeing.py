@@ -42,6 +42,20 @@ def test_ps_all_and_filters(family, run):
     assert run("ps", "--project", "nothing").out == "nothing runs; `orchestrator ps --all` lists what ran\n"
 
 
+def test_ps_says_what_is_not_done_and_why(family, run):
+    family.begin("eng-a-2", "eng-a", task="Draw\nit", project="other")
+    family.end("eng-a-2", status="blocked", summary="Blocked: no key", why="no key\nat all")
+    head, *rows = run("ps").out.split("\n\n")
+    assert [line.split()[0] for line in head.splitlines()] == ["run", "eng-b-1", "lead-1"]
+    assert rows == ["ended in the last 24 hours, and not done:\nrun      state    why\neng-a-2  blocked  no key\n"]
+    assert [each["run"] for each in run("ps", "--json").json["not_done"]] == ["eng-a-2"]
+    assert "not done" not in run("ps", "--project", "web").out
+    table = run("ps", "--all").out.splitlines()
+    assert table[0].split()[-2:] == ["task", "why"]
+    assert table[1].endswith("  no key")
+    assert "no key" in run("tree", "eng-a-2").out
+
+
 def test_ps_json_has_the_figures_of_a_run_that_runs(family, run):
     found = run("ps", "--json").json["runs"][0]
     assert (found["state"], found["turns"], found["tokens"], found["cost"]) == ("running", 1, 1_234, 0.5)
