@@ -14,6 +14,7 @@ from synapse.typed import TYPE_CHECKING
 if TYPE_CHECKING:
     from synapse.claims import Claim
     from synapse.core import Memory, init, open
+    from synapse.discovery import find
     from synapse.entry import Draft, Entry
     from synapse.errors import (
         Conflict,
@@ -77,6 +78,7 @@ __all__ = [
     "SynapseError",
     "Thread",
     "View",
+    "find",
     "init",
     "open",
 ]
@@ -84,6 +86,7 @@ __all__ = [
 _HOMES = {
     "claims": ("Claim",),
     "core": ("Memory", "init", "open"),
+    "discovery": ("find",),
     "entry": ("Draft", "Entry"),
     "mail": ("Mail",),
     "message": ("Message", "Thread"),

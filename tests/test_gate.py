@@ -693,6 +693,7 @@ PUBLIC = {
     "SharedMemoryStore": "its methods have rows in SHARED",
     "init": "gives a Memory",
     "open": "gives a Memory",
+    "find": "gives a path",
     **dict.fromkeys(
         (
             "Agent Claim Draft Entry Event Fate Hit Hits Message Page Problem Rebuilt Report Settings Skill Thread View"
@@ -1091,7 +1092,7 @@ SHELL = {
     ),
     **dict.fromkeys("audit backup defrag embed export import init migrate register".split(), WHOLE),
     **dict.fromkeys("repair reputation tell".split(), WHOLE),
-    **dict.fromkeys(("agents", "completion", "doctor", "rebuild", "stats", "verify"), NONE),
+    **dict.fromkeys(("agents", "completion", "doctor", "rebuild", "stats", "verify", "where"), NONE),
 }
 REVIEWING = ("approve", "log", "read")
 WRITERS = (

@@ -12,7 +12,12 @@ from synapse.errors import StoreError
 
 
 def init_options(parser: Options) -> None:
-    parser.add_argument("directory", nargs="?", metavar="DIR", help="where; else --root, else ./shared-memory")
+    parser.add_argument(
+        "directory",
+        nargs="?",
+        metavar="DIR",
+        help="where; else --root, else ./shared-memory if the project has none",
+    )
 
 
 def init(call: Call) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from synapse.cli.verbs import Program, Verb, listed
+from synapse.cli.verbs import WHERE, Program, Verb, listed
 
 GROUPS = {
     "do": "Give work to agents",
@@ -74,8 +74,7 @@ def overview() -> str:
 
 _FOOT = (
     "Everywhere, before or after the verb:",
-    "  --root DIR  the workspace; else $SYNAPSE_ROOT, else ./shared-memory, else",
-    "              ~/shared-memory",
+    *WHERE,
     "  --json      print JSON, errors too",
     "  --debug     show the traceback of an error",
     "",

@@ -81,7 +81,7 @@ def _run(words: Sequence[str], prog: str | None, program: Program) -> int:
         return int(done.code or 0)
     from synapse.cli.call import Call
 
-    with Call(verb, args, os.environ, program.operators) as call:
+    with Call(verb, args, os.environ, program.operators, program.defaults) as call:
         return parse.function_of(verb)(call) or 0
 
 

@@ -1,7 +1,8 @@
 """The console script `brain`: the verbs of mail and knowledge, on the workspace of a brain.
 
 The workspace is --root, else $SYNAPSE_ROOT, else that of the brain at $SYNAPSE_BRAIN (the path of its `brain.db`), else
-that of the document's own brain where there is one.
+the one of the project that the current folder belongs to; outside of projects that of the document's own brain where
+there is one.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from synapse.cli.call import Call
 from synapse.cli.options import Options
 from synapse.cli.process import end
 from synapse.cli.show import clean, fields
-from synapse.cli.verbs import OPERATORS, VERBS, Program, Verb, listed
+from synapse.cli.verbs import DEFAULTS, OPERATORS, VERBS, Program, Verb, listed
 from synapse.errors import NotFound
 from synapse.typed import NoReturn
 
@@ -55,7 +56,8 @@ def overview() -> str:
 _FOOT = (
     "Everywhere, before or after the verb:",
     "  --root DIR  the workspace; else $SYNAPSE_ROOT, else the log of the brain at",
-    "              $SYNAPSE_BRAIN or, where it is there, of the one at",
+    "              $SYNAPSE_BRAIN, else the one found from here up to the top of the",
+    "              project; outside of projects, where it is there, that of the brain at",
     f"              {DB_PATH}",
     "  --json      print JSON, errors too",
     "  --debug     show the traceback of an error",
@@ -64,15 +66,20 @@ _FOOT = (
     "has an example each; `synapse` has all other verbs.",
     "",
 )
-PROGRAM = Program("brain", _VERBS, (OPERATORS & _VERBS.keys()) | {"check"}, overview)
+PROGRAM = Program(
+    "brain",
+    _VERBS,
+    (OPERATORS & _VERBS.keys()) | {"check"},
+    overview,
+    (f"{DB_PATH}.log", *DEFAULTS),
+)
 
 
 def main(argv: Sequence[str] | None = None, *, prog: str | None = None) -> int:
     """Run one command line, by default the process's own; the exit code. Prints every error, raises none."""
     named = os.environ.get("SYNAPSE_BRAIN")
-    log = f"{os.path.expanduser(named or DB_PATH)}.log"
-    if not os.environ.get("SYNAPSE_ROOT") and (named or os.path.isdir(log)):
-        os.environ["SYNAPSE_ROOT"] = log
+    if named and not os.environ.get("SYNAPSE_ROOT"):
+        os.environ["SYNAPSE_ROOT"] = f"{os.path.expanduser(named)}.log"
     return shell.main(argv, prog=prog, program=PROGRAM)
 
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 
 from synapse.cli.options import Usage
-from synapse.cli.verbs import OPERATORS, Verb
-from synapse.errors import Forbidden
+from synapse.cli.verbs import DEFAULTS, OPERATORS, Verb
+from synapse.errors import Conflict, Forbidden
 from synapse.typed import TYPE_CHECKING
 from synapse.workspace import OPERATOR
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from synapse.core import Memory
+    from synapse.discovery import Location
     from synapse.seat import Seat
 
 
@@ -24,9 +25,16 @@ class Call:
     """The arguments of one call, and the memory that it opens when first asked. Closes it at its end."""
 
     def __init__(
-        self, verb: Verb, args: SimpleNamespace, env: Mapping[str, str], operators: frozenset[str] = OPERATORS
+        self,
+        verb: Verb,
+        args: SimpleNamespace,
+        env: Mapping[str, str],
+        operators: frozenset[str] = OPERATORS,
+        defaults: tuple[str, ...] = DEFAULTS,
     ) -> None:
         self.args, self.verb = args, verb.name
+        self.defaults = defaults
+        self._location: Location | None = None
         self.json: bool = args.json
         self._env = env
         self._memory: Memory | None = None
@@ -83,17 +91,35 @@ class Call:
 
     @property
     def root(self) -> str:
-        if self.args.root == "":
-            raise Usage("--root is empty")
-        named = self.args.root or self._env.get("SYNAPSE_ROOT")
-        if named:
-            return os.path.expanduser(named)
-        return "shared-memory" if os.path.isdir("shared-memory") else os.path.expanduser("~/shared-memory")
+        return self.location.root
+
+    @property
+    def location(self) -> Location:
+        """The workspace that this call means, and why that one."""
+        if self._location is None:
+            from synapse import discovery
+
+            if self.args.root == "":
+                raise Usage("--root is empty")
+            self._location = discovery.locate(self.args.root, defaults=self.defaults)
+        return self._location
 
     def new_root(self) -> str:
-        """Where `init` makes a workspace: never in the home directory unless that is said."""
+        """Return where `init` makes a workspace: never in the home directory unless that is said, and
+        no second one in a project unless its directory is named."""
         named = self.args.directory or self.args.root or self._env.get("SYNAPSE_ROOT")
-        return os.path.abspath(os.path.expanduser(named or "shared-memory"))
+        if named:
+            return os.path.abspath(os.path.expanduser(named))
+        from synapse import discovery
+
+        there, root = discovery.of_project(), os.path.abspath(discovery.FOLDER)
+        if there is not None and os.path.realpath(there.root) != root:
+            raise Conflict(
+                f"there is a workspace for this folder already: {there.root} ({there.reason});"
+                f" {discovery.other_than(there.root)}",
+                root=there.root,
+            )
+        return root
 
     @property
     def memory(self) -> Memory:

@@ -19,9 +19,7 @@ _SCRIPT = """\
     for ((i = 1; i < ${{#COMP_WORDS[@]}}; i++)); do
         [[ ${{COMP_WORDS[i-1]}} == --root ]] && echo "${{COMP_WORDS[i]}}" && return
     done
-    if [[ -n $SYNAPSE_ROOT ]]; then echo "$SYNAPSE_ROOT"
-    elif [[ -d shared-memory ]]; then echo shared-memory
-    else echo "$HOME/shared-memory"; fi
+    synapse where 2>/dev/null | head -n 1
 }}
 _{program}_agents() {{
     local file

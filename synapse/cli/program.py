@@ -26,13 +26,25 @@ class Verb(NamedTuple):
         return self.name.replace("-", "_") + "_options"
 
 
+DEFAULTS = ("~/shared-memory",)
+
+
 class Program(NamedTuple):
-    """What a shell command can do: its verbs, those that a spawned run may not call, and what its help says."""
+    """What a shell command can do: its verbs, those that a spawned run may not call, what its help says,
+    and the workspaces that are meant outside of projects, the first that is there."""
 
     name: str
     verbs: Mapping[str, Verb]
     operators: frozenset[str]
     overview: Callable[[], str]
+    defaults: tuple[str, ...] = DEFAULTS
+
+
+WHERE = (
+    "  --root DIR  the workspace; else $SYNAPSE_ROOT, else the one found from here up",
+    "              to the top of the project: shared-memory, or what a file .synapse",
+    "              names; `synapse where` says which, and why that one",
+)
 
 
 def listed(groups: Mapping[str, str], table: Iterable[Verb]) -> list[str]:

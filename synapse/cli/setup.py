@@ -13,7 +13,12 @@ from synapse.workspace import Agent, Skill, settled
 
 def init_options(parser: Options) -> None:
     add = parser.add_argument
-    add("directory", nargs="?", metavar="DIR", help="where; else --root, else ./shared-memory")
+    add(
+        "directory",
+        nargs="?",
+        metavar="DIR",
+        help="where; else --root, else ./shared-memory if the project has none",
+    )
 
 
 def init(call: Call) -> None:

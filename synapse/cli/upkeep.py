@@ -7,7 +7,8 @@ import os
 from synapse.cli.call import Call
 from synapse.cli.options import Options
 from synapse.cli.show import clean, fields
-from synapse.errors import StoreCorrupt
+from synapse.discovery import FOLDER
+from synapse.errors import NotFound, StoreCorrupt
 from synapse.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -60,9 +61,17 @@ def doctor(call: Call) -> int:
     if call.args.conformance:
         findings = checks.conforming(os.path.expanduser(call.args.conformance))
     else:
-        findings = checks.examine(call.root, call.open)
+        findings = checks.examine(_root(call), call.open)
     call.show(lambda: checks.findings_json(findings), lambda: checks.findings_text(findings))
     return DAMAGED if any(finding.verdict == "fail" for finding in findings) else 0
+
+
+def _root(call: Call) -> str:
+    """Return the workspace, or where one would be: a doctor is called for what is not found, too."""
+    try:
+        return call.root
+    except NotFound:
+        return FOLDER
 
 
 def report_json(report: Report) -> dict[str, Any]:

@@ -5,6 +5,8 @@ A verb's module is imported when the verb is called, so that reading an entry ne
 
 from __future__ import annotations
 
+from synapse.cli.program import DEFAULTS as DEFAULTS
+from synapse.cli.program import WHERE as WHERE
 from synapse.cli.program import Program as Program
 from synapse.cli.program import Verb as Verb
 from synapse.cli.program import listed as listed
@@ -247,6 +249,13 @@ _TABLE = (
         "synapse agents",
     ),
     Verb(
+        "where",
+        "team",
+        "place",
+        "which workspace is meant here, and why that one",
+        "synapse where --json",
+    ),
+    Verb(
         "completion",
         "team",
         "completion",
@@ -366,8 +375,7 @@ def overview() -> str:
 
 _FOOT = (
     "Everywhere, before or after the verb:",
-    "  --root DIR  the workspace; else $SYNAPSE_ROOT, else ./shared-memory, else",
-    "              ~/shared-memory",
+    *WHERE,
     "  --json      print JSON, errors too",
     "  --debug     show the traceback of an error",
     "",

@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Callable
 
+from synapse import discovery
 from synapse.errors import NotFound, StoreError
 from synapse.log.files import FilesLog
 from synapse.typed import TYPE_CHECKING
@@ -26,9 +27,9 @@ def open_log(address: str, clock: Callable[[], int]) -> FilesLog | MemoryLog:
         raise StoreError(f"{address!r} is neither a directory nor memory:", address=address)
     root = os.path.expanduser(address)
     if not _is_directory(root):
-        raise NotFound(f"there is no workspace at {root}; create one with `synapse init {root}`", id=root)
+        raise NotFound(f"there is no workspace at {root}; {discovery.advice(root)}", id=root)
     if not any(os.path.exists(os.path.join(root, name)) for name in ("synapse.yaml", *_PLACES)):
-        raise NotFound(f"{root} is a directory, but no workspace; make it one with `synapse init {root}`", id=root)
+        raise NotFound(f"{root} is a directory, but no workspace; {discovery.advice(root)}", id=root)
     try:
         return FilesLog(root, clock)
     except OSError as error:

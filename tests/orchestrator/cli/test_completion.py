@@ -1,6 +1,8 @@
 """Completion: what bash offers for a line."""
 
+import os
 import subprocess
+import sys
 
 import pytest
 
@@ -14,7 +16,10 @@ def offers(line, cwd):
         f"{script('bash')}\nCOMP_WORDS=({' '.join(repr(word) for word in words)})\n"
         f"COMP_CWORD={len(words) - 1}\n_orchestrator\nprintf '%s\\n' \"${{COMPREPLY[@]}}\"\n"
     )
-    done = subprocess.run(["bash", "-c", code], cwd=cwd, capture_output=True, text=True, timeout=30, check=True)
+    env = os.environ | {"PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["bash", "-c", code], cwd=cwd, env=env, capture_output=True, text=True, timeout=30, check=True
+    )
     assert done.stderr == ""
     return done.stdout.split()
 

@@ -2,6 +2,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -21,7 +22,8 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 
 def complete(words, cwd=None):
     program = ASK.format(script=completion.script("bash"), words=words)
-    done = subprocess.run(["bash", "-c", program], cwd=cwd, capture_output=True, text=True, check=True)
+    env = os.environ | {"PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"}
+    done = subprocess.run(["bash", "-c", program], cwd=cwd, env=env, capture_output=True, text=True, check=True)
     return [line for line in done.stdout.splitlines() if line]
 
 
@@ -60,10 +62,14 @@ def test_aliases_are_completed(command, verb):
 
 def test_values_are_completed(tmp_path):
     os.makedirs(tmp_path / "shared-memory" / "agents")
+    os.makedirs(tmp_path / "shared-memory" / "entries")
+    os.makedirs(tmp_path / "src")
     for name in ("eng-backend", "eng-frontend", "r2d2"):
         (tmp_path / "shared-memory" / "agents" / f"{name}.yaml").touch()
     assert complete("synapse read --agent eng", tmp_path) == ["eng-backend", "eng-frontend"]
     assert complete("synapse view r", tmp_path) == ["r2d2"]
+    assert complete("synapse view r", tmp_path / "src") == ["r2d2"]
+    assert complete("synapse --root ../shared-memory view r", tmp_path / "src") == ["r2d2"]
     assert complete("synapse write --priority c") == ["critical"]
     assert complete("synapse write --scope p") == ["public", "private"]
     assert complete("synapse completion z") == ["zsh"]
