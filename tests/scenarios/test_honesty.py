@@ -170,7 +170,8 @@ def test_a_value_in_a_task_is_a_leak(scenario, count):
 # -- What is deleted from the product is missed ------------------------------------------------------------------------
 
 DELETED = {
-    "wake": ("orchestrator/supervisor.py", "self.sessions[id].offer(News(entry, now))", "pass", "api_migration_wake", "view"),
+    "wake": ("orchestrator/supervisor.py", "self.sessions[id].offer(News(entry, now))", "pass",
+             "api_migration_wake", "view"),
     "view": ("orchestrator/receipt.py", "    return view if critical", "    return _without(view) if critical",
              "landing_pages", "shipped"),
     "authority": ("synapse/authority.py", "elif rival.authority > new.authority:",
