@@ -327,3 +327,15 @@ def test_members_of_a_project_are_addressed_and_write_in_it(tmp_path, capsys):
     plan = ("write", "--namespace", "projects/x", "--topic", "plan", "- [a] Draw it")
     assert memory_shell([*root, *plan, "--from", "b"]) == 4
     assert memory_shell([*root, *plan, "--from", "a"]) == 0
+
+
+def test_a_team_whose_qa_found_a_fault_is_not_done(mem, team):
+    def script(seen):
+        if "test what others" in seen.system:
+            assert "your last message begins with `Blocked:`" in seen.system
+            return "Blocked: the page of eng-frontend answers 500.\n\n1 of 2 passed."
+        return play(seen)
+
+    report = act(mem, team, script)
+    why = f"{report.runs[4].run} is blocked: the page of eng-frontend answers 500"
+    assert (report.status, report.why) == ("blocked", why)
