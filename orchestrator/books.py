@@ -27,6 +27,7 @@ from orchestrator.intent import ALIKE, intent_of, similar
 from orchestrator.limits import Limits
 from orchestrator.opening import Histories, Means, Policy, by_default, histories, left_over, opened, registered, taught
 from orchestrator.prompt import Report
+from orchestrator.roster import unknown, workers
 from orchestrator.runs import ATTEMPTS, Run, Runs, still
 from orchestrator.session import Session, Terms
 from orchestrator.spending import Reservation
@@ -111,6 +112,11 @@ class Books:
 
     def agent(self, id: str) -> Agent:
         return registered(self.store, id)
+
+    def stranger(self, giver: Run, agent: str) -> str | None:
+        """Return what an agent is told that gives work to one who is not registered; None for one who is."""
+        agents = self.store.agents()
+        return None if agent in agents else unknown(agent, workers(agents.values(), self.agent(giver.agent)))
 
     def engine_declared(self, name: str) -> tuple[str, dict[str, Any]]:
         """An engine's kind and options, as synapse.yaml has them."""
@@ -328,7 +334,9 @@ class Books:
 
     def wake_text(self, session: Session, news: list[News]) -> str:
         reader = self.agent(session.run.agent).joined(session.run.project)
-        return prompt.wake(wake.standing(self.store, news, reader), reader, self.secret, self.templates)
+        entries, reach = wake.standing(self.store, news, reader), prompt.Reach(tuple(session.first["tools"]))
+        commands = reach.follows_commands or not session.engine.takes_tools
+        return prompt.wake(entries, reader, self.secret, self.templates, commands)
 
     def results_text(self, reader: Run, results: list[Result], how: str = "unread") -> str:
         """Return what children left, as their parent is told. `how` names the template: `results` for one that waited,

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from orchestrator import schema
 from orchestrator.engine import Call, Tool
+from orchestrator.limits import LimitReached, for_a_model
 from orchestrator.runs import Run, name
 from orchestrator.session import Handler, Said, Session
 from orchestrator.task import Result, Task
@@ -26,6 +27,8 @@ class Boss(Protocol):
     async def gather(self, session: Session, wanted: Iterable[str]) -> tuple[list[Result], list[str]]: ...
 
     async def told(self, reader: Run, results: list[Result]) -> str: ...
+
+    async def stranger(self, giver: Run, agent: str) -> str | None: ...
 
 
 def of_memory(tools: Iterable[memory_tools.Tool], seat: Seat, desk: OnDesk) -> dict[str, Handler]:
@@ -61,10 +64,15 @@ def of_coordination(boss: Boss, session: Callable[[], Session]) -> dict[str, Han
     async def spawn(call: Call, once: str) -> Said:
         run, asked = session().run, call.arguments
         agent = str(asked["agent"])
+        if problem := await boss.stranger(run, agent):
+            raise ToolFailed(problem)
         task = Task(str(asked["task"]), agent, str(asked.get("project") or run.project))
         said = run.task  # what was said for a tree holds for all of it
         task = task._replace(memory_tools=said.memory_tools, view_budget=said.view_budget)
-        child = await boss.start(task, parent=run, id=name(agent, run.id, once))
+        try:
+            child = await boss.start(task, parent=run, id=name(agent, run.id, once))
+        except LimitReached as limit:
+            raise ToolFailed(for_a_model(limit)) from limit
         return Said(f"Started {child.id}. It works on its own; `wait` gives you what came of it.")
 
     async def wait(call: Call, once: str) -> Said:

@@ -189,8 +189,10 @@ def reached(
     amounts = [f"{_told(limit, bound)} allowed", f"{_told(limit, spent)} taken"]
     amounts += [f"{_told(limit, reserved)} reserved by calls in flight"] if reserved else []
     amounts += [f"{_told(limit, asked)} asked for"] if asked else []
+    facts = f"{scope} is at its limit of {limit}: {', '.join(amounts)}"
     return LimitReached(
-        f"{scope} is at its limit of {limit}: {', '.join(amounts)}; {_advice(level, scope, limit)}",
+        f"{facts}; {_advice(level, scope, limit)}",
+        facts=facts,
         scope=scope,
         limit=limit,
         bound=bound,
@@ -198,6 +200,13 @@ def reached(
         reserved=reserved,
         asked=asked,
     )
+
+
+def for_a_model(error: LimitReached) -> str:
+    """Return the error as an agent is told that cannot raise a limit."""
+    if error.details["limit"] == "live":
+        return f"{error.details['facts']}; wait until a run has ended"
+    return f"{error.details['facts']}; give out no more: do the rest yourself, or end with what there is"
 
 
 def _advice(level: str, scope: str, limit: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from orchestrator import roster
 from orchestrator.bill import COORDINATORS
 from orchestrator.budget import Past, Plan, expected, plan, spare
 from orchestrator.counting import Counter
@@ -85,7 +86,8 @@ def opened(
 ) -> tuple[Prompt, Receipt]:
     """The beginning of a run, as of now. An agent with a shell has no tools."""
     task, role, count = run.task, run.fields["role"], means.counter.count
-    fixed = schema_tokens((SPAWN, WAIT), count) if role in COORDINATORS and not shell else 0
+    spawns = role in COORDINATORS and not shell
+    fixed = schema_tokens((SPAWN, WAIT), count) if spawns else 0
     planned = plan(
         expected(role, means.past),
         schema_tokens(map(_told, taught(memory_tools.offered(role), means.templates)), count),
@@ -96,6 +98,7 @@ def opened(
     )
     context = means.policy(agent, task, seat, planned)
     tools = () if shell else taught(context.tools, means.templates)
+    workers = roster.lines(roster.workers(seat.store.agents().values(), agent)) if spawns else ()
     order = Order(
         run.id,
         run.epoch,
@@ -103,7 +106,7 @@ def opened(
         assignment(task, given_by),
         planned.view,
         planned.only_critical,
-        Reach(tuple(tool.name for tool in tools), shell),
+        Reach(tuple(tool.name for tool in tools), shell, workers),
         fixed + schema_tokens(map(_told, tools), count),
         planned.why,
     )

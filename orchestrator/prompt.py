@@ -30,10 +30,17 @@ class Assignment(NamedTuple):
 
 
 class Reach(NamedTuple):
-    """By what an agent reaches the memory: the names of its tools, or the shell."""
+    """By what an agent reaches the memory: the names of its tools, or the shell. `roster` are lines about whom it may
+    give work to, where it can."""
 
     tools: tuple[str, ...] = ()
     shell: bool = False
+    roster: tuple[str, ...] = ()
+
+    @property
+    def follows_commands(self) -> bool:
+        """Return whether it can do what `synapse read ID` says: in its shell, or with its own tool."""
+        return self.shell or "read" in self.tools
 
 
 NOTHING = Reach()
@@ -81,7 +88,7 @@ def render(
     so that the task does not contain it either; so no text of it passes for memory.
     """
     drawn = fence(secret, agent.id, f"{view}\n{task.text}")
-    values = {"agent": agent, "tools": reach.tools, "shell": reach.shell}
+    values = {"agent": agent, "tools": reach.tools, "shell": reach.shell, "roster": reach.roster}
     system = templates.render(template_of(agent, task, templates), values)
     memory = fenced("memory", drawn, view, templates, "view") if view else ""
     return Prompt(system, memory, assigned(task, templates)), drawn
@@ -109,9 +116,10 @@ def frame(agent: Agent, secret: bytes, templates: Templates) -> tuple[str, str]:
     return before + opening(drawn), behind
 
 
-def wake(entries: Iterable[Entry], agent: Agent, secret: bytes, templates: Templates) -> str:
-    """What is said to a running session when something arrives that it must know."""
-    news = "".join(whole(entry).text for entry in entries)
+def wake(entries: Iterable[Entry], agent: Agent, secret: bytes, templates: Templates, commands: bool = True) -> str:
+    """Return what is said to a running session when something arrives that it must know. Without `commands`, it names
+    none of the shell's."""
+    news = "".join(whole(entry, commands).text for entry in entries)
     return fenced("wake", fence(secret, agent.id, news), news, templates, "news")
 
 

@@ -37,7 +37,8 @@ class NotReproducible(SynapseError):
 
 class Receipt(NamedTuple):
     """What a prompt was made of. `cursor` and `at` say as of when; `counting` how its tokens were counted; `ratio`
-    how far the provider's count was from ours; `prompt` is the sha256 of the prompt's text."""
+    how far the provider's count was from ours; `prompt` is the sha256 of the prompt's text. `roster`
+    are the lines about whom its agent may give work to."""
 
     run: str
     epoch: int
@@ -60,6 +61,7 @@ class Receipt(NamedTuple):
     tokens: Mapping[str, int]
     prompt: str
     fence: str
+    roster: tuple[str, ...] = ()
 
     def dump(self) -> str:
         """As JSON, a line for each field; what was left out by its reasons, for there may be a thousand entries."""
@@ -93,7 +95,7 @@ def _by_reason(left_out: Iterable[tuple[str, str]]) -> Iterator[tuple[str, Itera
 
 def load(text: str) -> Receipt:
     fields = json.loads(text)
-    fields["tools"] = tuple(fields["tools"])
+    fields["tools"], fields["roster"] = tuple(fields["tools"]), tuple(fields.get("roster", ()))
     fields["included"] = tuple((id, tokens, form) for id, tokens, form in fields["included"])
     fields["left_out"] = tuple((id, reason) for reason, ids in fields["left_out"] for id in ids)
     return Receipt(**fields)
@@ -139,7 +141,7 @@ def fit(
         order.run, order.epoch, order.agent.id, view.at, view.cursor, template_of(order.agent, order.task, templates),
         templates.version, tokenizer(), counter.encoding, "bound" if view.bounded else counter.counting,
         counter.ratio, order.budget, order.only_critical, order.why, order.reach.tools, order.reach.shell,
-        view.included, view.left_out, tokens, prompt.sha256, fence,
+        view.included, view.left_out, tokens, prompt.sha256, fence, order.reach.roster,
     )  # fmt: skip
 
 
@@ -150,7 +152,8 @@ def _view(seat: Seat, order: Order, counter: Counter, framed: int) -> View:
     budget = counter.ours(order.budget)
     try:
         only = CRITICAL if order.only_critical else None
-        view = seat.briefing(max(budget - framed, 0), encoding=counter.encoding, only=only)
+        named = order.reach.follows_commands
+        view = seat.briefing(max(budget - framed, 0), encoding=counter.encoding, only=only, commands=named)
     except OverBudget as error:
         needed = counter.theirs(error.details["needed"] + framed)  # type: ignore[operator]
         message = f"the shortest memory takes {needed} tokens with its frame, and its budget is {order.budget}"
@@ -199,16 +202,17 @@ def replay(journalled: str, stored: Prompt | None, again: Callable[[], Prompt]) 
 
 def derive(seat: Seat, receipt: Receipt, task: Assignment, secret: bytes, templates: Templates, agent: Agent) -> Prompt:
     """The prompt once more, from the log as it was then. Exact as long as templates and agent are the same."""
-    view = ""
+    view, reach = "", Reach(receipt.tools, receipt.shell, receipt.roster)
     if receipt.tokens["view"]:
         counter = Counter(encoding=receipt.encoding, ratio=receipt.ratio)
         framed = sum(counter.measure(frame(agent, secret, templates))[0])
         only = CRITICAL if receipt.only_critical else None
         budget = counter.ours(receipt.budget) - framed
         view = seat.briefing(
-            max(budget, 0), as_of=receipt.at, until=receipt.cursor, encoding=receipt.encoding, only=only
-        ).text
-    return render(agent, task, view, secret, templates, Reach(receipt.tools, receipt.shell))[0]
+            max(budget, 0), as_of=receipt.at, until=receipt.cursor, encoding=receipt.encoding, only=only,
+            commands=reach.follows_commands,
+        ).text  # fmt: skip
+    return render(agent, task, view, secret, templates, reach)[0]
 
 
 # -- Told ------------------------------------------------------------------------------------------------------

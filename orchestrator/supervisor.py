@@ -373,6 +373,11 @@ class Supervisor:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(session.ended.wait(), LOOK_EVERY)
 
+    async def stranger(self, giver: Run, agent: str) -> str | None:
+        """Return what an agent is told that gives work to one who is not registered; None for one who is."""
+        told: str | None = await self.desk(self.books.stranger, giver, agent)
+        return told
+
     async def told(self, reader: Run, results: list[Result]) -> str:
         """What children left, as their parent is told."""
         text: str = await self.desk(self.books.results_text, reader, results, "results")

@@ -42,29 +42,32 @@ class Block(NamedTuple):
 
 
 @lru_cache(KEPT)
-def natural(entry: Entry) -> Block:
-    """The form an entry has where there is room: whole, but info is a pointer unless it is a status."""
+def natural(entry: Entry, commands: bool = True) -> Block:
+    """Return the form an entry has where there is room: whole, but info is a pointer unless it is a status. Without
+    `commands`, it names none of the shell's: its reader has no shell."""
     if entry.priority == "info" and entry.namespace.split("/", 1)[0] != "status":
-        return pointer(entry)
-    return whole(entry)
+        return pointer(entry, commands)
+    return whole(entry, commands)
 
 
-def whole(entry: Entry) -> Block:
+def whole(entry: Entry, commands: bool = True) -> Block:
     body, cut = entry.body, ""
     if len(body) * 4 > MAX_BODY and len(raw := body.encode("utf-8", "replace")) > MAX_BODY:
         body = raw[:MAX_BODY].decode("utf-8", "ignore")
-        cut = f"  (the first {MAX_BODY} of {len(raw)} bytes; all of it: `synapse read {entry.id}`)\n"
+        more = f"; all of it: `synapse read {entry.id}`" if commands else ""
+        cut = f"  (the first {MAX_BODY} of {len(raw)} bytes{more})\n"
     disputed = _disputed(entry)
     head = f"- [{entry.namespace}] {entry.id} ({_source(entry)}, {seconds(entry.at)}{disputed})\n"
     return Block(f"{head}{_quoted(escaped(body))}{cut}", WHOLE)
 
 
 @lru_cache(KEPT)
-def pointer(entry: Entry) -> Block:
+def pointer(entry: Entry, commands: bool = True) -> Block:
     start = " ".join(entry.body[: EXCERPT * 2].split())
     more = len(start) > EXCERPT or len(entry.body) > EXCERPT * 2
     excerpt = escaped(start[:EXCERPT]) + "…" * more
-    head = f"- [{entry.namespace}] `synapse read {entry.id}` ({_source(entry)}{_disputed(entry)})"
+    name = f"`synapse read {entry.id}`" if commands else entry.id
+    head = f"- [{entry.namespace}] {name} ({_source(entry)}{_disputed(entry)})"
     return Block(f"{head} > {excerpt}\n", POINTER)
 
 

@@ -36,12 +36,14 @@ def brief(
     encoding: str = "o200k_base",
     until: int | None = None,
     only: str | None = None,
+    commands: bool = True,
 ) -> View:
     """The view of an agent, or of what all agents of a department may see.
 
     `project` is that of the agent's run. As of a time, the view is what the log held then; `until` a cursor, no more
     than that, so that a view with its `at`
     and `cursor` can be made again. `only` one priority: of the others, the view has no more than their number.
+    Without `commands`, it names none of the shell's.
     """
     store.fresh()
     now = store.clock()
@@ -60,7 +62,9 @@ def brief(
         lambda counts: store.index.keep_tokens(encoding, counts),
     )
     title = None if department is None else f"department {department}"
-    made = view.build(entries, agent, now, tokens.measure, budget, title=title, encoding=encoding, only=only)
+    made = view.build(
+        entries, agent, now, tokens.measure, budget, title=title, encoding=encoding, only=only, commands=commands
+    )
     return made._replace(cursor=cursor, at=now)
 
 

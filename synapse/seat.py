@@ -213,17 +213,18 @@ class Seat:
         mark: bool = False,
         until: int | None = None,
         only: str | None = None,
+        commands: bool = True,
     ) -> View:
         """The agent's view: what it should know now, within an exact number of tokens. `mark` notes that all of
         it was shown: it went into a session's prompt. `only` one priority leaves the others out; `until` a cursor,
-        with `as_of`, makes an earlier view again."""
+        with `as_of`, makes an earlier view again. Without `commands` it names none of the shell's."""
         from synapse.briefing import brief
 
         if mark:
             self._writer()
         view = brief(
             self.store, self._me(), self.pen.project(), budget=budget, department=department, as_of=as_of,
-            encoding=encoding, until=until, only=check_priority(only) if only else None,
+            encoding=encoding, until=until, only=check_priority(only) if only else None, commands=commands,
         )  # fmt: skip
         if mark:
             self.pen.act("shown", cursor=view.cursor, how="briefing")

@@ -171,6 +171,19 @@ def test_a_short_task_is_shown_what_is_critical_and_pays_nothing_where_nothing_i
 # -- Made again ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("more", [{}, {"budget": 150}, {"budget": 3_000}])
+def test_who_has_neither_shell_nor_tool_is_shown_no_command(mem, more):
+    """Nothing that it could not do; who can is told how. Both keep to the budget, and can be made again."""
+    fill(mem)
+    seat, agent = mem.as_agent("eng-frontend"), mem.store.agent("eng-frontend")
+    for reach in (Reach(), Reach(("append",)), Reach(("append", "read")), Reach(shell=True)):
+        prompt, receipt = made(mem, reach=reach, **more)
+        assert ("`synapse " in prompt.memory) == reach.follows_commands
+        assert receipt.tokens["view"] == Counter("gpt-5").count(prompt.memory)
+        assert 0 < receipt.tokens["view"] <= receipt.budget
+        assert derive(seat, load(receipt.dump()), TASK, KEY, TEMPLATES, agent) == prompt
+
+
 @pytest.mark.parametrize("more", [{}, {"only_critical": True}, {"budget": 0}, {"budget": 3_000}])
 def test_a_prompt_is_made_again_from_the_log(mem, more):
     fill(mem)

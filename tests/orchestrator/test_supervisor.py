@@ -396,7 +396,8 @@ def test_a_spawn_beyond_its_limit_is_told_to_the_model(world, cast):
 
     here = world(cast(lead=lead, eng_a=lambda found: "A is done."), limits=Limits(children=1))
     assert here.spawn("Both", "lead").status == "done"
-    assert "at its limit of children" in seen[-1].text
+    assert "at its limit of children: 1 allowed, 1 taken, 1 asked for; give out no more: do the rest" in seen[-1].text
+    assert "synapse.yaml" not in seen[-1].text
 
 
 # -- another process goes on -----------------------------------------------------------------------------------

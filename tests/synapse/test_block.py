@@ -34,6 +34,16 @@ def test_a_pointer_is_one_line_with_the_command_that_recalls_it():
     assert told == (f"{head} > BREAKING: use /v2/users\n", POINTER)
 
 
+def test_for_who_has_no_shell_a_block_names_no_command():
+    info = ONE._replace(priority="info")
+    told = "- [api/endpoints] syn-2026-02-01-001 (from: eng-backend, authority 60) > BREAKING: use /v2/users\n"
+    assert natural(info, False) == pointer(info, False) == (told, POINTER)
+    assert natural(info) == pointer(info)
+    assert natural(ONE, False) == whole(ONE)
+    long = ONE._replace(body="x" * 70_000)
+    assert whole(long, False).text.endswith("\n  (the first 65536 of 70000 bytes)\n")
+
+
 @pytest.mark.parametrize(
     ("body", "excerpt"),
     [
