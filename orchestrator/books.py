@@ -16,8 +16,8 @@ from hashlib import sha256
 from traceback import format_exception
 from typing import Any, NamedTuple
 
-from orchestrator import budget, ledger, prompt, steps, wake, writeback
-from orchestrator.bill import said_label
+from orchestrator import budget, ledger, needs, prompt, steps, wake, writeback
+from orchestrator.bill import COORDINATORS, said_label
 from orchestrator.costs import Costs
 from orchestrator.engine import Engine, Place, Turn, declared
 from orchestrator.fence import secret
@@ -59,6 +59,13 @@ class Heard(NamedTuple):
     stops: list[tuple[str, str]]
 
 
+class Usual(NamedTuple):
+    """The engine and the model of an agent whose task and file name none."""
+
+    engine: str
+    model: str | None
+
+
 class Furniture(NamedTuple):
     """What a session is made of."""
 
@@ -83,9 +90,11 @@ class Books:
         lease: float = LEASE,
         attempts: int = ATTEMPTS,
         seed: int | None = None,
+        offer: Callable[[], needs.Offer],
+        lacking: Callable[[Run], tuple[str, ...]],
     ) -> None:
         budget.check(memory_tools, "auto")
-        self.attempts = attempts
+        self.attempts, self.offer, self.lacking = attempts, offer, lacking
         self.memory, self.store, self.context, self.memory_tools = memory, memory.store, context, memory_tools
         self._temporary = None if memory.store.root else tempfile.mkdtemp(prefix="synapse-runs-")
         self.root = memory.store.root or self._temporary or ""
@@ -153,8 +162,8 @@ class Books:
         task: Task,
         parent: Run | None,
         id: str,
-        engine_of: Callable[[Task, Agent], tuple[str, Engine]],
-        model: str | None,
+        engine_of: Callable[[Task, Agent, Usual], tuple[str, Engine]],
+        usual: Usual,
     ) -> tuple[Run, bool]:
         """Begin a run, within the limits; or the run that does this work already, or did it a moment ago."""
         agent = self.agent(task.agent)
@@ -164,7 +173,7 @@ class Books:
         known = self.runs.get(id)
         if known is not None:
             return known, known.holder != self.holder.name or not known.running
-        more = self._about(task, agent, *engine_of(task, agent), model)
+        more = self._about(task, agent, *engine_of(task, agent, usual), usual)
         if task.force:
             return self._begun(id, task, agent, parent, None, more), False
         key = f"intent:{intent_of(task.text, project=task.project, agent=task.agent, intent=task.intent)}"
@@ -191,10 +200,15 @@ class Books:
             self.costs.withdraw(id, where)
             raise
 
-    def _about(self, task: Task, agent: Agent, engine_name: str, engine: Engine, model: str | None) -> dict[str, Any]:
-        """What a run is begun with besides its task."""
-        named = task.model or agent.model or model or getattr(engine, "model", None)
-        about: dict[str, Any] = {"engine": engine_name, "model": named}
+    def _about(self, task: Task, agent: Agent, engine_name: str, engine: Engine, usual: Usual) -> dict[str, Any]:
+        """Return what a run is begun with besides its task. Whoever begins others needs the engine
+        that these get, too."""
+        named = task.model or agent.model or usual.model or getattr(engine, "model", None)
+        spawns = engine.takes_tools and (task.role or agent.role) in COORDINATORS
+        engines = (engine_name, usual.engine) if spawns else (engine_name,)
+        needed = needs.record(engines, self.offer(), tools=engine.takes_tools)
+        needed |= {"usual": list(usual)} if spawns else {}
+        about: dict[str, Any] = {"engine": engine_name, "model": named, "needs": needed}
         if alike := self._alike(task):
             about["warnings"] = alike
         if not engine.takes_tools:
@@ -397,7 +411,9 @@ class Books:
         if isinstance(error, StoreBusy):
             raise error
         if isinstance(error, SynapseError):
-            return Outcome("failed", "", str(error), operational=True)
+            stopped = self.runs.over(run)  # it needs nothing of what is not here
+            status = "stopped" if stopped else "failed"
+            return Outcome(status, "", stopped or str(error), operational=True)
         self.folder(run).make().write(ERROR, "".join(format_exception(error)))
         why = f"{type(error).__name__}: {error} (runs/{run.id}/{ERROR})"
         return Outcome("failed", "", why, operational=True)

@@ -14,12 +14,13 @@ import os
 import socket
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 from orchestrator.schedule import Alarm
 from orchestrator.supervisor import Supervisor
+from orchestrator.takeover import Takeover
 from synapse.errors import Conflict, NotFound, StoreBusy, StoreError
 
 LOOK_EVERY = 0.5  # seconds: a dead supervisor's run is gone on with, and a dropped file adopted, within two
@@ -31,9 +32,18 @@ UP_ALREADY = "a daemon is up in this workspace already; `orchestrator status` sh
 class Daemon:
     """The daemon of one workspace, in this process. Conflict where there is one already."""
 
-    def __init__(self, root: str, supervisor: Supervisor, alarm: Alarm | None = None) -> None:
+    def __init__(
+        self,
+        root: str,
+        supervisor: Supervisor,
+        alarm: Alarm | None = None,
+        note: Callable[[str], None] | None = None,
+    ) -> None:
         self.supervisor = supervisor
         self.alarm = alarm
+        self.note = note  # what its log is told
+        self.left: dict[str, str] = {}  # by run, what it waits for
+        self._noted: dict[str, str] = {}
         self.socket = os.path.join(_folder(root), ".daemon.sock")
         self.down = asyncio.Event()
         self.taken: list[str] = []
@@ -48,12 +58,21 @@ class Daemon:
                 while not self.down.is_set():
                     with suppress(StoreBusy):  # who has the lock may let go: the next look finds the same
                         await self.supervisor.look()
-                        self.taken += [run.id for run in await self.supervisor.resume()]
+                        self._looked(await self.supervisor.take_over())
                     await _either(self.down, LOOK_EVERY)
                 await self.supervisor.leave()
         finally:
             os.unlink(self.socket)
             os.close(self._lock)
+
+    def _looked(self, found: Takeover) -> None:
+        """Keep what a look came to. What is left alone is noted once, and again for a new reason."""
+        self.taken += [run.id for run in found.taken]
+        self.left = found.left
+        for run, why in found.left.items():
+            if self.note is not None and self._noted.get(run) != why:
+                self.note(f"{run} {why}")
+        self._noted |= found.left
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -71,7 +90,7 @@ class Daemon:
             self.down.set()
         seconds = time.monotonic() - self.began
         told = {"pid": os.getpid(), "seconds": seconds, "runs": sorted(self.supervisor.sessions), "taken": self.taken}
-        return told | {"jobs": sorted(self.alarm.running) if self.alarm else []}
+        return told | {"left": self.left, "jobs": sorted(self.alarm.running) if self.alarm else []}
 
 
 def ask(root: str, do: str) -> dict[str, Any]:

@@ -39,6 +39,12 @@ class Run(NamedTuple):
         return self.state == "running"
 
     @property
+    def needs(self) -> Mapping[str, Any] | None:
+        """What a process has to have to go on with it; None where that was not recorded."""
+        found: Mapping[str, Any] | None = self.fields.get("needs")
+        return found
+
+    @property
     def task(self) -> Task:
         """What it was asked."""
         return Task(self.fields["task"], **self.fields["asked"])

@@ -9,30 +9,38 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from orchestrator import engine as engines
+from orchestrator import needs
 from orchestrator.bill import COORDINATORS
-from orchestrator.books import Books
+from orchestrator.books import Books, Usual
 from orchestrator.desk import Desk
-from orchestrator.engine import Engine
+from orchestrator.engine import Engine, EngineError
 from orchestrator.handlers import of_coordination, of_memory, of_user
 from orchestrator.holder import BEAT, LEASE
 from orchestrator.limits import LimitReached, Limits
 from orchestrator.opening import Policy, by_default
 from orchestrator.runs import ATTEMPTS, Run, name
 from orchestrator.session import Handler, Session
-from orchestrator.takeover import take_over
+from orchestrator.takeover import Takeover, take_over
 from orchestrator.task import Outcome, Result, Task
 from orchestrator.telemetry import run_span
 from orchestrator.tools import UserTool, tool_of
 from orchestrator.upkeep import Upkeep
 from orchestrator.wake import LOOK_EVERY, Listener, News, soon
 from synapse.core import Memory
-from synapse.errors import StoreBusy
+from synapse.errors import Conflict, InvalidEntry, StoreBusy
 from synapse.workspace import Agent
+
+T = TypeVar("T")
+_WAITS = (
+    "run {run} is at this work, its process is gone, and it {why}. Start that program again; or "
+    "give what it needs (`orchestrator resume --tool ... --mcp ...`); or end it (`orchestrator "
+    "stop {run}`); or do the work anew (force=True, --force)"
+)
 
 
 class Supervisor:
@@ -74,6 +82,7 @@ class Supervisor:
         self.default_model = model
         self.server_tools: list[UserTool] = []
         self.user_tools = [each if isinstance(each, UserTool) else tool_of(each) for each in tools]
+        self._signed: tuple[list[UserTool], needs.Signatures] = [], {}
         self.mcp, self.seed = list(mcp), seed
         self.sessions: dict[str, Session] = {}
         self._lives: dict[str, asyncio.Task[Result]] = {}
@@ -94,15 +103,36 @@ class Supervisor:
             lease=lease,
             attempts=attempts,
             seed=seed,
+            offer=self._offer,
+            lacking=self._lacking,
         )
 
     # -- for people --------------------------------------------------------------------------------
 
     def run(self, task: Task) -> Result:
-        """Do a task and wait for what comes of it. In a coroutine, `await spawn(...)` instead."""
-        if self._runner is None:
-            self._runner = asyncio.Runner()
-        return self._runner.run(self.spawn(task))
+        """Do a task and return what came of it. In a coroutine, `await spawn(task)` instead."""
+        return self._waited("run", "spawn(task)", lambda: self.spawn(task))
+
+    def resume(self) -> list[Result]:
+        """Go on with the runs whose process is gone, as far as what they need is here; return what
+        came of them. In a coroutine, `await take_over()` instead."""
+        return self._waited("resume", "take_over()", self._resumed)
+
+    async def _resumed(self) -> list[Result]:
+        async with self:
+            taken = (await self.take_over()).taken
+            return [await self.result(run) for run in taken]
+
+    def _waited(self, name: str, instead: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Return what comes of the work, in an event loop that stays for the next time."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            self._runner = self._runner or asyncio.Runner()
+        else:
+            told = f"write `await boss.{instead}` here"
+            raise Conflict(f"{name}() cannot wait in a running event loop: {told}")
+        return self._runner.run(work())
 
     async def spawn(self, task: Task, *, parent: str | None = None) -> Result:
         """Do a task, for a run that is its parent or for nobody; what comes of it, refused by a limit without a run."""
@@ -116,38 +146,48 @@ class Supervisor:
             life = self._lives.get(run.id)
             if life is not None and run.at >= begun:
                 return await asyncio.shield(life)
-            return (await self.result(run))._replace(repeated=True)
+            return (await self._result(run, patient=False))._replace(repeated=True)
 
     async def start(self, task: Task, *, parent: Run | None = None, id: str | None = None) -> Run:
         """Begin a task; `result` waits for it. Asked for the same work again, the run that does it or did."""
         id = id or self._named(task.agent, parent)
+        usual = self._usual(parent)
         if not self.desk.inline:
-            await self._loaded(task)
+            await self._loaded(task, usual)
+        admitted = self.desk(self.books.admit, task, parent, id, self._engine_for, usual)
         run: Run
-        run, repeated = await self.desk(self.books.admit, task, parent, id, self._engine_for, self.default_model)
+        run, repeated = await admitted
         if not repeated and run.id not in self._lives:
             self._begin(run)
         return run
 
     async def result(self, run: Run) -> Result:
-        """What came of a run, once it has ended, whoever holds it. Where its holder is gone, this one goes on."""
+        """Return what came of a run, once it has ended, whoever holds it. Where its holder is gone,
+        this one goes on; where that needs what is not here, wait until somebody does."""
+        return await self._result(run, patient=True)
+
+    async def _result(self, run: Run, *, patient: bool) -> Result:
         while (life := self._lives.get(run.id)) is None:
             found = await self.desk(self.books.known, run.id)
             if not found.running:
                 break
-            if not await self.resume(found.root):
+            taken, left = await self.take_over(found.root)
+            if run.id in left and not patient:
+                raise Conflict(_WAITS.format(run=run.id, why=left[run.id]), run=run.id)
+            if not taken:
                 await asyncio.sleep(LOOK_EVERY / 2)
         if life is not None:
             return await asyncio.shield(life)
         result: Result = await self.desk(self.books.result, found)
         return result
 
-    async def resume(self, root: str | None = None) -> list[Run]:
-        """Go on with every run whose supervisor is gone, or with those of one tree."""
-        taken: list[Run] = await self.desk(take_over, self.books, root)
-        for run in taken:
+    async def take_over(self, root: str | None = None) -> Takeover:
+        """Go on with every run whose supervisor is gone, or with those of one tree, as far as what
+        they need is here; return these, and what the others wait for."""
+        found: Takeover = await self.desk(take_over, self.books, root)
+        for run in found.taken:
             self._begin(run)
-        return taken
+        return found
 
     async def look(self) -> None:
         """Adopt what was dropped into the workspace, although nobody reads just now."""
@@ -290,24 +330,31 @@ class Supervisor:
 
     async def _session(self, run: Run) -> Session:
         engine = self._engine(str(run.fields["engine"]))
+        tools = self._tools_of(run)
         found = await self.desk(self.books.furnish, run, engine, not self.sessions)
         handlers: dict[str, Handler] = {}
         if engine.takes_tools:
-            handlers = of_user((*self.user_tools, *self.server_tools)) | of_memory(found.tools, found.seat, self.desk)
+            handlers = of_user(tools) | of_memory(found.tools, found.seat, self.desk)
             if run.fields["role"] in COORDINATORS:
                 handlers |= of_coordination(self, lambda: session)
         session = Session(self, self.books, run, engine, handlers, found.folder, found.terms, found.recorded)
         return session
 
-    async def _loaded(self, task: Task) -> None:
+    async def _loaded(self, task: Task, usual: Usual) -> None:
         """Import an SDK that the task will need, off the event loop: it takes a second."""
         agent = self.books.store.index.query.declared.get(task.agent)
-        named = task.engine or (agent.engine if agent else None) or self.default_engine
+        named = task.engine or (agent.engine if agent else None) or usual.engine
         if named not in self.engines:
             await asyncio.to_thread(self._engine, named)
 
-    def _engine_for(self, task: Task, agent: Agent) -> tuple[str, Engine]:
-        named = task.engine or agent.engine or self.default_engine
+    def _usual(self, parent: Run | None) -> Usual:
+        """Return the engine and the model of those for whom nobody names one; below a run that
+        lives here, the ones it was begun with."""
+        needed = parent.needs if parent is not None and parent.id in self._lives else None
+        return Usual(*(needed or {}).get("usual", (self.default_engine, self.default_model)))
+
+    def _engine_for(self, task: Task, agent: Agent, usual: Usual) -> tuple[str, Engine]:
+        named = task.engine or agent.engine or usual.engine
         return named, self._engine(named)
 
     def _engine(self, name: str) -> Engine:
@@ -316,6 +363,35 @@ class Supervisor:
             kind, options = self.books.engine_declared(name)
             self.engines[name] = engines.load(kind, **options)
         return self.engines[name]
+
+    # -- what it has -------------------------------------------------------------------------------
+
+    def _offer(self) -> needs.Offer:
+        tools = [*self.user_tools, *self.server_tools]
+        if tools != self._signed[0]:
+            self._signed = tools, needs.signatures(each.tool for each in tools)
+        return needs.Offer(self.books.engine_declared, os.environ, self._given, self._signed[1])
+
+    def _lacking(self, run: Run) -> tuple[str, ...]:
+        """Return what a run needs that is not here, or cannot be made here."""
+        if found := needs.lacking(run.needs, self._offer()):
+            return found
+        return tuple(self._unmade((run.needs or {}).get("engines", ())))
+
+    def _unmade(self, names: Iterable[str]) -> Iterator[str]:
+        for each in names:
+            try:
+                self._engine(each)
+            except (EngineError, InvalidEntry) as error:
+                yield f"engine {each} ({error})"
+
+    def _tools_of(self, run: Run) -> list[UserTool]:
+        """Return the user's tools that a run was begun with; all, where that was not recorded."""
+        tools = [*self.user_tools, *self.server_tools]
+        if run.needs is None:
+            return tools
+        names = {needs.tool_name(each) for each in run.needs.get("tools", ())}
+        return [tool for tool in tools if tool.tool.name in names]
 
     def _named(self, agent: str, parent: Run | None) -> str:
         if self.seed is None:
@@ -369,7 +445,7 @@ class Supervisor:
         if that one is gone."""
         if here:
             await session.ended.wait()
-        elif not await self.resume(session.run.root):
+        elif not (await self.take_over(session.run.root)).taken:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(session.ended.wait(), LOOK_EVERY)
 

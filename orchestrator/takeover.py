@@ -1,32 +1,62 @@
-"""Taking over: runs whose supervisor is gone become this one's, and what it could not finish writing is mended.
+"""Taking over: runs whose supervisor is gone become this one's, and what it could not finish
+writing is mended. A run that needs what this process does not have is left as it is.
 
 On the memory's thread. Nothing here begins a session.
 """
 
 from __future__ import annotations
 
-from orchestrator import steps, writeback
+from typing import NamedTuple
+
+from orchestrator import needs, steps, writeback
 from orchestrator.books import Books
 from orchestrator.folder import LEDGER, STEPS, Folder
 from orchestrator.runs import Run
 from synapse.errors import Conflict, StoreBusy, StoreCorrupt
 
 
-def take_over(books: Books, root: str | None = None) -> list[Run]:
-    """Every run whose holder is gone, or those of one tree, from now on this supervisor's; one that died too often
-    ends. StoreBusy where somebody's lock lets none be taken: what was taken is given back, nobody else would begin it.
-    """
+class Takeover(NamedTuple):
+    """The runs that are this supervisor's from now on; those that it left, with what they wait
+    for."""
+
+    taken: list[Run]
+    left: dict[str, str]
+
+
+def take_over(books: Books, root: str | None = None) -> Takeover:
+    """Take over every run whose holder is gone, or those of one tree, as far as what they need is
+    here; end one that died too often. StoreBusy where somebody's lock lets none be taken: what was
+    taken is given back, nobody else would begin it."""
     taken: list[Run] = []
+    left: dict[str, str] = {}
     try:
-        for run in reversed(books.runs.all(state="running", root=root)):
-            if not (run.holder and books.holder.lives(run.holder)):
+        running = reversed(books.runs.all(state="running", root=root))
+        orphans = [run for run in running if not (run.holder and books.holder.lives(run.holder))]
+        left = _left(books, orphans, asked_for=root is not None)
+        for run in orphans:
+            if run.id not in left:
                 _take(books, run, taken)
         books.costs.forget_the_dead()
         books.holder.sweep()
     except StoreBusy:
         if not taken:
             raise
-    return taken
+    return Takeover(taken, left)
+
+
+def _left(books: Books, orphans: list[Run], asked_for: bool) -> dict[str, str]:
+    """Return which of these have to wait, and for what. One that was stopped only has to end, which
+    needs nothing; one of an older version goes on where its work is asked for again."""
+    known = {run.id: run for run in orphans}
+
+    def lacks(fields: needs.Fields) -> tuple[str, ...]:
+        run = known[fields["run"]]
+        if asked_for and run.needs is None:
+            return ()
+        missing = books.lacking(run)
+        return () if missing and books.runs.over(run, known=True) else missing
+
+    return needs.waiting([run.fields for run in orphans], lacks)
 
 
 def _take(books: Books, run: Run, taken: list[Run]) -> None:

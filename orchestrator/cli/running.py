@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from orchestrator.cli.engines import chosen, function, made, model_of, takes_tools
 from orchestrator.cli.told import money, share, tokens
@@ -18,7 +19,13 @@ if TYPE_CHECKING:
     from orchestrator.supervisor import Supervisor
     from orchestrator.task import Result, Task
 
+T = TypeVar("T")
+Work = Callable[[], Awaitable[T]]
 TOOLS = ("auto", "always", "never")
+LEFT = (
+    "start their own program again, or give what they wait for: --tool, --mcp, --engine, --script, "
+    "or the key in the environment; `orchestrator stop RUN` ends one"
+)
 
 
 def run_options(parser: Options) -> None:
@@ -35,9 +42,14 @@ def run_options(parser: Options) -> None:
     add("--memory-tools", choices=TOOLS, metavar="WHEN", help=f"{', '.join(TOOLS)}; else auto")
     add("--intent", metavar="I", help="the same intent is the same work, whatever the text")
     add("--force", action="store_true", help="do it even if it is being done, or was just done")
+    tool_options(parser)
+    add("--dry-run", action="store_true", help="show the prompt and its price; call nothing")
+
+
+def tool_options(parser: Options) -> None:
+    add = parser.add_argument
     add("--tool", action="append", metavar="MODULE:FUNCTION", help="a function as a tool")
     add("--mcp", action="append", metavar="CMD", help="the tools of an MCP server: its command, or its address")
-    add("--dry-run", action="store_true", help="show the prompt and its price; call nothing")
 
 
 def engine_options(parser: Options) -> None:
@@ -62,7 +74,8 @@ def run(call: Call) -> int:
     if engine == "scripted" and args.engine is None and not args.script:
         call.note("no key is set (ANTHROPIC_API_KEY, OPENAI_API_KEY): a scripted agent only repeats its task")
     with supervisor(call, engine) as boss:
-        lived = live(boss, _with_tools(boss, task, args.mcp or []), quiet=args.quiet or call.json)
+        work = _served(boss, args.mcp, lambda: boss.spawn(task))
+        lived = live(boss, work, quiet=args.quiet or call.json)
     result: Result = lived.value
     call.show(result.fields, lambda: clean_text(result.text))
     if not args.quiet or not result.done:
@@ -80,10 +93,10 @@ def supervisor(call: Call, engine: str) -> Supervisor:
     return Supervisor(call.memory, engine=made(engine, args.script), model=model, tools=tools)
 
 
-async def _with_tools(boss: Supervisor, task: Task, servers: list[str]) -> Result:
-    """The task, while the servers of its tools run."""
+async def _served(boss: Supervisor, servers: list[str] | None, work: Work[T]) -> T:
+    """Return what comes of the work, done while the servers of its tools run."""
     if not servers:
-        return await boss.spawn(task)
+        return await work()
     import shlex
 
     from orchestrator.mcp import mcp_tools
@@ -93,7 +106,7 @@ async def _with_tools(boss: Supervisor, task: Task, servers: list[str]) -> Resul
             taken = [tool.tool.name for tool in boss.user_tools]
             named = server if "://" in server else shlex.split(server)
             boss.user_tools += await stack.enter_async_context(mcp_tools(named, taken=taken))
-        return await boss.spawn(task)
+        return await work()
 
 
 def _task(call: Call) -> Task:
@@ -177,21 +190,30 @@ def _turns(turns: float) -> str:
 
 
 def resume_options(parser: Options) -> None:
+    tool_options(parser)
     engine_options(parser)
 
 
 def resume(call: Call) -> int:
     from orchestrator.cli.living import live
 
-    with supervisor(call, chosen(call.args.engine)) as boss:
-        lived = live(boss, _resumed(boss), quiet=call.args.quiet or call.json)
-    results: list[Result] = lived.value
+    args = call.args
+    with supervisor(call, chosen(args.engine)) as boss:
+        work = _served(boss, args.mcp, lambda: _resumed(boss))
+        lived = live(boss, work, quiet=args.quiet or call.json)
+    results, left = lived.value
+    lines = [ended(result) for result in results]
+    lines += [clean(f"{run}: {why}") for run, why in left.items()]
     call.show(
-        lambda: {"resumed": [result.fields() for result in results]},
-        lambda: "\n".join(map(ended, results)) or "nothing to go on with: no run has lost its supervisor",
+        lambda: {"resumed": [result.fields() for result in results], "left": left},
+        lambda: "\n".join(lines) or "nothing to go on with: no run has lost its supervisor",
     )
-    return lived.code(all(result.done for result in results))
+    if left:
+        call.note(LEFT)
+    return lived.code(not left and all(result.done for result in results))
 
 
-async def _resumed(boss: Supervisor) -> list[Result]:
-    return [await boss.result(run) for run in await boss.resume()]
+async def _resumed(boss: Supervisor) -> tuple[list[Result], dict[str, str]]:
+    """Return what came of the runs that were gone on with, and what the others wait for."""
+    taken, left = await boss.take_over()
+    return [await boss.result(run) for run in taken], left

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ from orchestrator.folder import LEDGER, Folder
 from orchestrator.holder import lives
 from orchestrator.ledger import Overhead
 from synapse.cli.call import Call
-from synapse.cli.show import first
+from synapse.cli.show import clean, first
 from synapse.errors import Conflict, NotFound
 
 Fields = Mapping[str, Any]
@@ -26,6 +27,7 @@ class Told(NamedTuple):
     cost: float | None
     took: int
     held: bool = True
+    waits: str | None = None  # what it needs to go on, and this shell does not have
 
     @property
     def id(self) -> str:
@@ -48,12 +50,39 @@ class Told(NamedTuple):
 
     def json(self) -> dict[str, Any]:
         took = {"tokens": self.tokens, "estimated": self.usage.estimated, "cost": self.cost}
-        return {**self.fields, "turns": self.turns, **took, "seconds": self.took / 1_000_000, "state": self.state}
+        waits = {"waits": self.waits} if self.waits else {}
+        seconds = self.took / 1_000_000
+        return {**self.fields, "turns": self.turns, **took, "seconds": seconds, "state": self.state, **waits}
 
 
 def told(call: Call, runs: Iterable[Fields]) -> list[Told]:
     now = call.memory.store.clock()
-    return [_told(call, run, now) for run in runs]
+    rows = [_told(call, run, now) for run in runs]
+    waits = _waits(call) if any(row.running and not row.held for row in rows) else {}
+    return [row._replace(waits=waits[row.id]) if row.id in waits else row for row in rows]
+
+
+def _waits(call: Call) -> dict[str, str]:
+    """Return what each run waits for that `resume`, called here as it is, would leave alone."""
+    from orchestrator.engine import declared
+    from orchestrator.needs import Offer, lacking, waiting
+    from orchestrator.runs import Runs, run_of
+
+    store, root = call.memory.store, call.memory.store.root or call.root
+    engines = dict(store.settings.other).get("engines")
+    offer, known = Offer(lambda name: declared(engines, name), os.environ, {}, {}), Runs(store)
+
+    def lacks(run: Fields) -> tuple[str, ...]:
+        missing = lacking(run.get("needs"), offer)
+        return () if missing and known.over(run_of(run), known=True) else missing
+
+    running = store.index.query.runs(state="running")
+    return waiting([run for run in running if not lives(root, str(run.get("holder")))], lacks)
+
+
+def waiting_lines(rows: Iterable[Told]) -> list[str]:
+    """Return a line for each run that waits for what is not here."""
+    return [clean(f"{row.id} {row.waits}") for row in rows if row.waits]
 
 
 def _told(call: Call, run: Fields, now: int) -> Told:

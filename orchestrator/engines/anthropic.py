@@ -39,7 +39,7 @@ class Anthropic:
     ) -> None:
         import anthropic
 
-        self.model = model
+        self.model, self.own_key = model, api_key is not None
         self.parameters = dict(parameters or {})
         given = {"base_url": base_url, "api_key": api_key, "timeout": timeout}
         given = {key: value for key, value in given.items() if value is not None}

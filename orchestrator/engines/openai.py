@@ -35,7 +35,7 @@ class OpenAI:
         timeout: float | None = None,
         parameters: Mapping[str, Any] | None = None,
     ) -> None:
-        self.model = model
+        self.model, self.own_key = model, api_key is not None
         self.parameters = dict(parameters or {})
         self._client = connect(base_url, api_key, max_retries, timeout)
         self._unreasoned: set[str] = set()

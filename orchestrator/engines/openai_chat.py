@@ -38,7 +38,7 @@ class OpenAIChat:
         timeout: float | None = None,
         parameters: Mapping[str, Any] | None = None,
     ) -> None:
-        self.model = model
+        self.model, self.own_key = model, api_key is not None
         self.parameters = dict(parameters or {})
         if base_url or os.environ.get("OPENAI_BASE_URL"):
             api_key = api_key or os.environ.get("OPENAI_API_KEY") or "none"

@@ -54,6 +54,7 @@ class Process:
 
     interrupt = "turn"
     takes_tools = False
+    own_key = False  # a client's comes with its environment
 
     def __init__(
         self,

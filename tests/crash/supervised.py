@@ -125,7 +125,7 @@ async def looked(boss, log):
     reason to give up."""
     began, taken = time.time(), []
     try:
-        taken = await boss.resume()
+        taken = (await boss.take_over()).taken
     except StoreBusy as busy:
         print(f"busy: {busy.pid}", flush=True)
     with Path(f"{log}.looks").open("a") as file:
@@ -145,7 +145,7 @@ def main(root, log):
             print("begun", flush=True)
             while args.watch and not await looked(boss, log):
                 await asyncio.sleep(0.5)
-            await boss.resume()
+            await boss.take_over()
             if boss.books.runs.get(ROOT_RUN) is None:
                 await boss.start(Task("The whole", "lead", project="web"), id=ROOT_RUN)
             result = await boss.result(boss.books.known(ROOT_RUN))

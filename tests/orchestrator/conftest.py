@@ -71,7 +71,7 @@ class World:
 
         async def rest_of_it():
             async with other:
-                taken = await other.resume()
+                taken = (await other.take_over()).taken
                 await other.hear()  # nobody is there to hear yet
                 return [await other.result(run) for run in taken]
 

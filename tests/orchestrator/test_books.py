@@ -79,7 +79,8 @@ def test_a_run_of_such_a_project_ends_and_lets_others_go_on(world):
     here = world(done)
     books, id = here.boss.books, name("eng-a", 1)
     task, agent = Task("Work", "eng-a", "Web Shop"), books.agent("eng-a")
-    books.runs.begin(id, task, agent, "nobody", None, None, engine="scripted", model=None)
+    about = {"engine": "scripted", "model": None, "needs": {"engines": {"scripted": {"kind": "scripted"}}}}
+    books.runs.begin(id, task, agent, "nobody", None, None, **about)
     (result,) = here.resumed(done)
     assert (result.status, result.entry) == ("done", None)
     assert result.why.startswith("no entry says so: namespace 'status/Web Shop' is not valid")

@@ -210,15 +210,15 @@ def test_a_race_that_was_lost_counts_as_no_child(world):
     budget, agent = here.boss.books.costs.budget, here.boss.books.agent("eng-a")
     parent, task = here.known(here.spawn("Lead it", "lead").run), Task("The very same", "eng-a")
     here.time.elapsed += 3_600
-    admit = budget.admit
+    admit, about = budget.admit, (here.boss._engine_for, here.boss._usual(None))
 
     def beaten(run, holder, where):
         budget.admit = admit
-        here.boss.books.admit(task, parent, "eng-a-first", here.boss._engine_for, None)
+        here.boss.books.admit(task, parent, "eng-a-first", *about)
         admit(run, holder, where)
 
     budget.admit = beaten
-    run, repeated = here.boss.books.admit(task, parent, "eng-a-second", here.boss._engine_for, None)
+    run, repeated = here.boss.books.admit(task, parent, "eng-a-second", *about)
     assert (run.id, repeated, agent.id) == ("eng-a-first", True, run.agent)
     assert (budget.standing(f"run:{parent.id}").runs, budget.standing(f"run:{parent.id}").live) == (1, 1)
     assert budget.standing("department:web").runs == 2  # the lead and its child

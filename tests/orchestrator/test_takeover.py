@@ -88,7 +88,7 @@ def test_a_family_in_two_houses(world, cast):
     async def both():
         async with one, two:
             mine = one.books.runs.take(here.known(run), one.books.holder.name, 1)
-            (child,) = await two.resume()
+            (child,) = (await two.take_over()).taken
             one._begin(mine)
             return child.agent, await one.result(mine)
 
@@ -343,7 +343,7 @@ def test_what_was_taken_over_is_begun_though_the_next_cannot_be(world, cast, mon
     here.dies("All of it", "lead", after=10)
     with Supervisor(here.mem, engine=Scripted(in_two_steps), seed=8, inline=True) as other:
         busy_once(monkeypatch, other.books.runs, "take", at=2)
-        taken = [[run.agent for run in take_over(other.books)] for _ in range(3)]
+        taken = [[run.agent for run in take_over(other.books).taken] for _ in range(3)]
         assert taken == [["lead"], ["eng-a"], []]
         busy_once(monkeypatch, other.books.runs, "all")
         with pytest.raises(StoreBusy):

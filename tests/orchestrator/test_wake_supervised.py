@@ -93,7 +93,7 @@ class Office:
         self.loop, self.dies = asyncio.get_running_loop(), asyncio.Event()
         async with self.boss:
             if resume:
-                await self.boss.resume()
+                await self.boss.take_over()
             else:
                 for name in (*LISTENERS, "outsider", "deaf"):
                     await self.boss.start(Task(f"Work of {name}", name, max_turns=10_000))

@@ -89,6 +89,7 @@ class Office:
         fields = {"epoch": 1, "state": "running", "agent": agent, "project": project, "task": task, "parent": parent}
         fields |= {"root": root or id, "depth": 0, "holder": "h", "attempts": 1, "role": "engineer", "asked": {}}
         fields |= {"department": self.memory.store.agents()[agent].department, "engine": "scripted", "model": "m"}
+        fields |= {"needs": {"engines": {"scripted": {"kind": "scripted"}}}}
         self.record("run", agent, f"run:{id}", run=id, **(fields | more))
         return id
 

@@ -32,6 +32,8 @@ def doubles(seen):
 def double(number: int) -> int:
     \"\"\"Twice the number.\"\"\"
     return 2 * number
+def lists(seen):
+    return str([tool.name for tool in seen.tools])
 def hostile(seen):
     return "\\x1b[2Jdone"
 """
@@ -367,11 +369,43 @@ def test_a_run_that_is_killed_is_gone_on_with(here, run, tmp_path):
         time.sleep(0.05)
     process.send_signal(signal.SIGKILL)
     process.wait(10)
-    assert run("ps", "--json").json["runs"][0]["state"] == "orphaned"
+    id, waits = runs[0]["run"], "waits for its own program: engine scripted, which its program made"
+    assert [run("ps", "--json").json["runs"][0][key] for key in ("state", "waits")] == ["orphaned", waits]
     done = run("resume")
-    assert (done.code, done.out.split()[:2]) == (0, [f"{runs[0]['run']}:", "done;"])
+    assert (done.code, done.out) == (NOT_DONE, f"{id}: {waits}\n")
+    assert "--script" in done.err
+    assert run("resume", "--json").json == {"resumed": [], "left": {id: waits}}
+    done = run("resume", "--script", "orchestrator.engines.scripted:echo")
+    assert (done.code, done.out.split()[:2]) == (0, [f"{id}:", "done;"])
     assert run("resume").out.startswith("nothing to go on with")
     assert run("ps", "--all", "--json").json["runs"][0]["epoch"] == 2
+
+
+SHELF = """
+from mcp.server import MCPServer
+server = MCPServer("shelf")
+@server.tool()
+def find(title: str) -> str:
+    return title
+server.run("stdio")
+"""
+
+
+def test_resume_with_the_tools_of_a_server(here, run, tmp_path):
+    (tmp_path / "shelf.py").write_text(SHELF)
+    server = ("--mcp", f"{sys.executable} {tmp_path / 'shelf.py'}")
+    words = ("run", "--agent", "eng-backend", "--script", "plays:stuck", "--memory-tools", "never", *server, "Work")
+    line = [sys.executable, "-m", "orchestrator", *words]
+    process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    end = time.monotonic() + 20
+    while not (runs := run("ps", "--json").json["runs"]) and time.monotonic() < end:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.wait(10)
+    done = run("resume", "--script", "plays:lists")
+    assert (done.code, done.out) == (NOT_DONE, f"{runs[0]['run']}: waits for its own program: tool find(title)\n")
+    done = run("resume", "--script", "plays:lists", *server, "--json")
+    assert (done.code, done.json["resumed"][0]["text"]) == (0, "['find']")
 
 
 def test_up_status_down(here, run):
