@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from orchestrator.cli.grid import grid
-from orchestrator.cli.told import Fields, Told, below, first_line, lasted, money, one, runs, tokens, told
+from orchestrator.cli.told import Fields, Told, below, first_line, lasted, money, one, runs, tokens, told, waiting_lines
 from synapse.cli.call import Call
 from synapse.cli.options import Options
 from synapse.cli.parse import number as whole
@@ -62,7 +62,8 @@ def listing(shown: list[Told], *, everything: bool) -> str:
         return "no runs" if everything else "nothing runs; `orchestrator ps --all` lists what ran"
     reasons = any(map(_why, shown))
     headers = (*HEADERS, "why") if reasons else HEADERS
-    return grid(headers, [_row(each, reasons) for each in shown], ("turns", "tokens", "cost", "time"))
+    table = grid(headers, [_row(each, reasons) for each in shown], ("turns", "tokens", "cost", "time"))
+    return "\n".join([table, *waiting_lines(shown)])
 
 
 def _row(each: Told, reasons: bool) -> list[str]:
@@ -87,8 +88,13 @@ def tree(call: Call) -> None:
     tops = [str(run["run"]) for run in grown.get(None, ())]
     call.show(
         lambda: {"trees": [_nested(top, shown, grown) for top in tops]},
-        lambda: "\n".join(line for top in tops for line in drawn(top, shown, grown, columns() or 0)) or "no runs",
+        lambda: "\n".join([*_drawn(tops, shown, grown), *waiting_lines(shown.values())]) or "no runs",
     )
+
+
+def _drawn(tops: list[str], shown: dict[str, Told], grown: dict[str | None, list[Fields]]) -> Iterator[str]:
+    for top in tops:
+        yield from drawn(top, shown, grown, columns() or 0)
 
 
 def _trees(call: Call) -> dict[str | None, list[Fields]]:

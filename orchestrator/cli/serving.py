@@ -12,6 +12,7 @@ from orchestrator.cli.engines import chosen
 from orchestrator.cli.running import engine_options, supervisor
 from synapse.cli.call import Call
 from synapse.cli.options import Options
+from synapse.cli.show import clean
 from synapse.errors import Conflict, StoreError
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ async def _served(call: Call, boss: Supervisor) -> None:
     plan = plan_of(call.memory.store.settings)
     snapshots_of(call.memory.store.settings)  # what is wrong with it is said now, not at night
     alarm = Alarm(nightly(_root(call), plan), zone_of(plan.zone), call.memory.store.clock, call.note)
-    daemon = Daemon(_root(call), boss, alarm)
+    daemon = Daemon(_root(call), boss, alarm, call.note)
     for which in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(which, daemon.down.set)
     call.note(f"up as process {os.getpid()}; `orchestrator down` ends it")
@@ -113,7 +114,9 @@ def status(call: Call) -> None:
     told = _asked(_root(call), "status")
     runs = ", ".join(told["runs"]) or "none"
     jobs = f"; it is at: {', '.join(told['jobs'])}" if told["jobs"] else ""
-    call.show(told, f"up as process {told['pid']} for {told['seconds']:.0f} s; it holds these runs: {runs}{jobs}")
+    left = "".join(f"\n{clean(f'{run} {why}')}" for run, why in told.get("left", {}).items())
+    up = f"up as process {told['pid']} for {told['seconds']:.0f} s"
+    call.show(told, f"{up}; it holds these runs: {runs}{jobs}{left}")
 
 
 def _asked(root: str, do: str) -> dict[str, Any]:

@@ -48,7 +48,7 @@ _TABLE = (
     _verb("debts", "see", "owing", "results that were paid for and that nobody read", "orchestrator debts"),
     _verb("questions", "see", "owing", "what agents ask you", "orchestrator questions"),
     _verb("stop", "end", "ending", "end runs, with all that they spawned", "orchestrator stop lead-1f0c"),
-    _verb("resume", "end", "running", "go on with runs whose process died", "orchestrator resume"),
+    _verb("resume", "end", "running", "go on with runs whose process died", "orchestrator resume --tool shop:look"),
     _verb("up", "keep", "serving", "stay: go on with what died, tidy the memory at night", "orchestrator up --detach"),
     _verb("down", "keep", "serving", "end what `up` began; its runs wait", "orchestrator down"),
     _verb("status", "keep", "serving", "whether it is up, and what it holds", "orchestrator status"),

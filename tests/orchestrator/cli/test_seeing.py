@@ -34,6 +34,35 @@ def test_ps_tells_whose_supervisor_is_gone(family, run):
     assert [line.split()[1] for line in run("ps").out.splitlines()[1:]] == ["orphaned", "orphaned"]
 
 
+def test_what_is_left_alone_says_what_it_waits_for(office, run, monkeypatch):
+    """As `resume` would find it, called in the same place."""
+    engines = {"anthropic": {"kind": "anthropic", "key": "ANTHROPIC_API_KEY"}}
+    office.begin("lead-1", "lead", role="project-lead", needs={"engines": engines})
+    tools = {"slow(page)": "0123456789abcdef"}
+    office.begin("eng-a-1", "eng-a", "lead-1", "lead-1", needs={"engines": engines, "tools": tools})
+    office.begin("eng-b-1", "eng-b", needs={"engines": engines})
+    assert "waits" not in run("ps").out  # its supervisor lives
+    office.holder.close()
+    own = "waits for its own program: tool slow(page), key ANTHROPIC_API_KEY"
+    key = "waits for its own program: key ANTHROPIC_API_KEY"
+    lines = [f"eng-b-1 {key}", f"eng-a-1 {own}", f"lead-1 {key}"]
+    assert run("ps").out.splitlines()[4:] == lines
+    assert sorted(run("tree").out.splitlines()[3:]) == sorted(lines)
+    assert [each["waits"] for each in run("ps", "--json").json["runs"]] == [key, own, key]
+    assert run("tree", "lead", "--json").json["trees"][0]["children"][0]["waits"] == own
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "secret")
+    own = own.removesuffix(", key ANTHROPIC_API_KEY")
+    assert run("ps").out.splitlines()[4:] == [f"eng-a-1 {own}", f"lead-1 waits for eng-a-1, which {own}"]
+    run("stop", "eng-a-1")
+    assert len(run("ps").out.splitlines()) == 4  # to end, it needs nothing
+
+
+def test_what_a_run_waits_for_stays_text(office, run):
+    office.begin("r", needs={"engines": {}, "tools": {"\x1b[2Jslow(page)": "0"}})
+    office.holder.close()
+    assert "\x1b" not in run("ps").out + run("tree").out
+
+
 def test_ps_all_and_filters(family, run):
     assert len(run("ps", "--all").out.splitlines()) == 4
     assert "Do it\nwell" not in run("ps", "--all").out
