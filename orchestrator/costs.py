@@ -4,7 +4,7 @@ memory's thread."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -182,8 +182,7 @@ class Costs:
 def refuse_misread(store: Store) -> None:
     """Raise InvalidEntry where synapse.yaml has a key at its top that nobody knows, or anything wrong in what runs go
     by: a misspelt limit on money is none."""
-    strays = store.log.read_settings(None)[1] if isinstance(store.log, FilesLog) else ()
-    problems = [text for path, text in strays if _is_of_runs(path)]
+    problems = misread(store, RUN_BLOCKS)
     settings = dict(store.settings.other)
     engines = settings.get("engines") or {}
     if not isinstance(engines, Mapping):
@@ -204,10 +203,15 @@ def refuse_misread(store: Store) -> None:
         )
 
 
-def _is_of_runs(path: str) -> bool:
-    """Return whether runs go by what is wrong there: a block of theirs, a key that nobody knows, or the whole file."""
+def misread(store: Store, blocks: Collection[str]) -> list[str]:
+    """Return what is wrong in these blocks of synapse.yaml, with keys that nobody knows and a file that is no YAML."""
+    strays = store.log.read_settings(None)[1] if isinstance(store.log, FilesLog) else ()
+    return [text for path, text in strays if _concerns(path, blocks)]
+
+
+def _concerns(path: str, blocks: Collection[str]) -> bool:
     top = path.partition(".")[0]
-    return top in RUN_BLOCKS or not path or top not in {known.partition(".")[0] for known in SETTINGS}
+    return top in blocks or not path or top not in {known.partition(".")[0] for known in SETTINGS}
 
 
 def budget_of(runs: Runs, root: str, policy: Policy) -> Budget:

@@ -16,7 +16,7 @@ from datetime import date, timedelta
 from functools import partial
 from typing import NamedTuple
 
-from orchestrator.costs import refuse_misread
+from orchestrator.costs import misread
 from orchestrator.schedule import Job, Plan, due, instant, zone_of
 from synapse import core
 from synapse.backup import take
@@ -79,7 +79,8 @@ def spend(mem: Memory, on: date) -> bool:
         return False
     if CONSOLIDATION in dict(store.settings.other):
         consolidated(mem, day)
-    refuse_misread(store)  # a misspelt `backup` is none
+    if problems := misread(store, ("backup",)):  # a misspelt `backup` is none
+        raise InvalidEntry(f"no snapshot is taken by these settings: synapse.yaml: {'; '.join(problems)}")
     semantic = _state(store, SEMANTIC, day) != "running"
     wanted = snapshots_of(store.settings)
     if wanted is None:

@@ -149,7 +149,7 @@ def test_every_prompt_says_how_to_report_that_one_is_blocked(world):
 
 
 def test_a_lead_that_waits_hears_at_once_of_a_child_that_is_blocked(world, cast):
-    """While another one still works; it reads no blockers, so that no entry wakes it."""
+    """While another one still works; nothing wakes it."""
     seen = []
 
     def lead(found):
@@ -160,7 +160,7 @@ def test_a_lead_that_waits_hears_at_once_of_a_child_that_is_blocked(world, cast)
 
     works = {"eng_a": lambda found: "Blocked: no key", "eng_b": lambda found: Move("B is done.", takes=1_000)}
     here = world(cast(lead=lead, **works), memory_tools="never")
-    here.mem.register(synapse.Agent("lead", role="project-lead", read=["decisions/*"]))
+    here.mem.register(synapse.Agent("lead", role="project-lead", notify=()))
     result = here.spawn("Both", "lead", project="web")
     told = seen[2].messages[-1].text
     a, b = (next(run.id for run in here.boss.books.runs.all() if run.agent == name) for name in ("eng-a", "eng-b"))
@@ -180,7 +180,7 @@ def test_a_lead_at_work_hears_of_a_child_that_is_blocked_before_its_next_turn(wo
         return Move("", calls.get(found.turn, ()), takes=10) if found.turn < 2 else "Blocked: eng-a has no key"
 
     here = world(cast(lead=lead, eng_a=lambda found: "Blocked: no key"), memory_tools="never")
-    here.mem.register(synapse.Agent("lead", role="project-lead", read=["decisions/*"]))
+    here.mem.register(synapse.Agent("lead", role="project-lead", notify=()))
     result = here.spawn("Both", "lead", project="web")
     texts = [message.text for message in seen[2].messages if message.label == "plan"]
     assert any("Work that you gave to others is blocked:" in text and "no key" in text for text in texts)
