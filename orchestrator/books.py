@@ -123,7 +123,8 @@ class Books:
         return registered(self.store, id)
 
     def stranger(self, giver: Run, agent: str) -> str | None:
-        """Return what an agent is told that gives work to one who is not registered; None for one who is."""
+        """Return what an agent is told that gives work to one who is not registered; None for one
+        who is."""
         agents = self.store.agents()
         return None if agent in agents else unknown(agent, workers(agents.values(), self.agent(giver.agent)))
 
@@ -353,8 +354,9 @@ class Books:
         return prompt.wake(entries, reader, self.secret, self.templates, commands)
 
     def results_text(self, reader: Run, results: list[Result], how: str = "unread") -> str:
-        """Return what children left, as their parent is told. `how` names the template: `results` for one that waited,
-        `unread` for one that would have ended without, `blocked` for one that is at something else."""
+        """Return what children left, as their parent is told. `how` names the template: `results`
+        for one that waited, `unread` for one that would have ended without, `blocked` for one that
+        is at something else."""
         reports = [
             Report(
                 result.run, self.known(result.run).agent, result.status, writeback.told(result),
@@ -389,14 +391,15 @@ class Books:
         return standing[0] if standing else None
 
     def blocked_below(self, run: Run) -> list[tuple[str, str | None]]:
-        """Return the children of a run that ended blocked, each with the entry that says so, where that still stands.
-        It does not once somebody has resolved or superseded it, or another child has done the same work."""
+        """Return the children of a run that ended blocked, each with the entry that says so, where
+        that still stands. It does not once somebody has resolved or superseded it, or another child
+        has done the same work."""
         children = self.runs.children(run.id)
         done = {child.fields.get("intent") for child in children if child.status == "done"}
         blocked = [child for child in children if child.status == "blocked"]
-        open = [child for child in blocked if (child.fields.get("intent") or child.id) not in done]
-        found = [(child.id, str(entry) if (entry := child.fields.get("entry")) else None) for child in open]
-        return [(id, entry) for id, entry in found if entry is None or self._stands(entry)]
+        unsettled = [run for run in blocked if (run.fields.get("intent") or run.id) not in done]
+        entries = [(run.id, run.fields.get("entry")) for run in unsettled]
+        return [(id, entry) for id, entry in entries if entry is None or self._stands(entry)]
 
     def _stands(self, id: str) -> bool:
         now = self.now()
@@ -406,8 +409,9 @@ class Books:
     # -- ending ------------------------------------------------------------------------------------
 
     def failed(self, run: Run, error: Exception) -> Outcome:
-        """Return the outcome of an error that no session expects: the operator's business. One that is nobody's word
-        for it is kept whole. A lock that somebody has for too long is no outcome, and is raised again."""
+        """Return the outcome of an error that no session expects: the operator's business. One that
+        is nobody's word for it is kept whole. A lock that somebody has for too long is no outcome,
+        and is raised again."""
         if isinstance(error, StoreBusy):
             raise error
         if isinstance(error, SynapseError):

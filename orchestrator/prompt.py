@@ -30,8 +30,8 @@ class Assignment(NamedTuple):
 
 
 class Reach(NamedTuple):
-    """By what an agent reaches the memory: the names of its tools, or the shell. `roster` are lines about whom it may
-    give work to, where it can."""
+    """By what an agent reaches the memory: the names of its tools, or the shell. `roster` are lines
+    about whom it may give work to, where it can."""
 
     tools: tuple[str, ...] = ()
     shell: bool = False
@@ -39,7 +39,8 @@ class Reach(NamedTuple):
 
     @property
     def follows_commands(self) -> bool:
-        """Return whether it can do what `synapse read ID` says: in its shell, or with its own tool."""
+        """Return whether it can do what `synapse read ID` says: in its shell, or with its own
+        tool."""
         return self.shell or "read" in self.tools
 
 
@@ -64,8 +65,8 @@ class Prompt(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What became of work that was given to another: its run, and its summary in its own words. `entry` is the one that
-    says what blocks it, where it is blocked."""
+    """What became of work that was given to another: its run, and its summary in its own words.
+    `entry` is the one that says what blocks it, where it is blocked."""
 
     run: str
     agent: str
@@ -117,8 +118,8 @@ def frame(agent: Agent, secret: bytes, templates: Templates) -> tuple[str, str]:
 
 
 def wake(entries: Iterable[Entry], agent: Agent, secret: bytes, templates: Templates, commands: bool = True) -> str:
-    """Return what is said to a running session when something arrives that it must know. Without `commands`, it names
-    none of the shell's."""
+    """Return what is said to a running session when something arrives that it must know. Without
+    `commands`, it names none of the shell's."""
     news = "".join(whole(entry, commands).text for entry in entries)
     return fenced("wake", fence(secret, agent.id, news), news, templates, "news")
 

@@ -36,9 +36,9 @@ class NotReproducible(SynapseError):
 
 
 class Receipt(NamedTuple):
-    """What a prompt was made of. `cursor` and `at` say as of when; `counting` how its tokens were counted; `ratio`
-    how far the provider's count was from ours; `prompt` is the sha256 of the prompt's text. `roster`
-    are the lines about whom its agent may give work to."""
+    """What a prompt was made of. `cursor` and `at` say as of when; `counting` how its tokens were
+    counted; `ratio` how far the provider's count was from ours; `prompt` is the sha256 of the
+    prompt's text. `roster` are the lines about whom its agent may give work to."""
 
     run: str
     epoch: int

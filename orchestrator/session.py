@@ -146,7 +146,8 @@ class Session:
                 self.interrupt.set()
 
     def child_blocked(self, result: Result) -> None:
-        """Tell it of a child that ended blocked, before its next turn, unless it has heard of it by then."""
+        """Tell it of a child that ended blocked, before its next turn, unless it has heard of it by
+        then."""
         self._blocked.append(result)
 
     def stop(self, reason: str) -> None:
@@ -224,8 +225,8 @@ class Session:
         return None
 
     async def _outcome(self, turn: Turn) -> Outcome:
-        """Return how it ended, by what was recorded: a blocker that it reported, results that nobody read, a blocker
-        below it that stands, or all is well."""
+        """Return how it ended, by what was recorded: a blocker that it reported, results that
+        nobody read, a blocker below it that stands, or all is well."""
         said = (turn.blocked and (blocker_of(turn.blocked) or turn.blocked)) or blocker_of(turn.text)
         blocker = await self.ground.desk(self.books.open_blocker, self)
         if said or blocker:
@@ -362,8 +363,8 @@ class Session:
         return True
 
     async def _told_blocked(self) -> None:
-        """Give it the results of children that ended blocked while it was at something else. One whose entry it was
-        shown needs no telling here: it gets that result when it waits."""
+        """Give it the results of children that ended blocked while it was at something else. One
+        whose entry it was shown needs no telling here: it gets that result when it waits."""
         ended, self._blocked = self._blocked, []
         new = [each for each in ended if each.run not in self.conversation.read and each.entry not in self.seen]
         if new:
@@ -414,8 +415,9 @@ class Session:
 
 
 def _ending(error: SynapseError | EngineError) -> tuple[str, str, bool]:
-    """Return the status and the reason that an error in the middle comes to, and whether it is operational. Of those
-    of an engine, two are about the work: it is too long for the model, and the client's process broke off."""
+    """Return the status and the reason that an error in the middle comes to, and whether it is
+    operational. Of those of an engine, two are about the work: it is too long for the model, and
+    the client's process broke off."""
     if isinstance(error, LimitReached):
         return "stopped", str(error), True
     if isinstance(error, Unpriced):

@@ -425,9 +425,9 @@ class Supervisor:
             self._hearing = asyncio.create_task(self.hear())
 
     async def gather(self, session: Session, wanted: Iterable[str]) -> tuple[list[Result], list[str]]:
-        """Return the results of a session's children that it has not read, those wanted or all, once they have ended,
-        or once one has ended blocked; and the runs that have not ended. No results, if there is news in the meantime,
-        which comes first."""
+        """Return the results of a session's children that it has not read, those wanted or all,
+        once they have ended, or once one has ended blocked; and the runs that have not ended. No
+        results, if there is news in the meantime, which comes first."""
         while True:
             session.ended.clear()
             children = await self._unread(session.run.id, session.conversation.read)
@@ -450,9 +450,10 @@ class Supervisor:
                 await asyncio.wait_for(session.ended.wait(), LOOK_EVERY)
 
     async def stranger(self, giver: Run, agent: str) -> str | None:
-        """Return what an agent is told that gives work to one who is not registered; None for one who is."""
-        told: str | None = await self.desk(self.books.stranger, giver, agent)
-        return told
+        """Return what an agent is told that gives work to one who is not registered; None for one
+        who is."""
+        problem: str | None = await self.desk(self.books.stranger, giver, agent)
+        return problem
 
     async def told(self, reader: Run, results: list[Result]) -> str:
         """What children left, as their parent is told."""

@@ -58,9 +58,10 @@ def check(task: Task) -> Task:
 
 
 class Outcome(NamedTuple):
-    """How a run ended, before anybody is told. `blocker` is the entry that says so, where there is one already: the
-    agent's own, or that of a run below it; `below` names such runs. `operational`: the operator alone can do something
-    about it (a key, a limit, an option, a provider), so the run's record says so and no entry does."""
+    """How a run ended, before anybody is told. `blocker` is the entry that says so, where there is
+    one already: the agent's own, or that of a run below it; `below` names such runs. `operational`:
+    the operator alone can do something about it (a key, a limit, an option, a provider), so the
+    run's record says so and no entry does."""
 
     status: str
     text: str

@@ -1,8 +1,8 @@
 """What a run that has ended leaves in the memory: entries, from its outcome. Pure.
 
-The entry carries a summary and a pointer; the whole text lies in the run's folder. A run that failed or ran out of time
-says so, with what is known. What is the operator's business alone (a key, a limit, a stop) stands on the run's own
-record, and is no entry.
+The entry carries a summary and a pointer; the whole text lies in the run's folder. A run that
+failed or ran out of time says so, with what is known. What is the operator's business alone (a key,
+a limit, a stop) stands on the run's own record, and is no entry.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Note(NamedTuple):
 
 
 def settle(run: str, project: str, outcome: Outcome) -> list[Note]:
-    """Return the entries of an outcome. A blocker that stands in an entry already is not written again; of an end that
-    is the operator's business, none is."""
+    """Return the entries of an outcome. A blocker that stands in an entry already is not written
+    again; of an end that is the operator's business, none is."""
     if outcome.operational or (outcome.blocker and not outcome.below):
         return []
     said, pointer = summary(outcome.text), _pointer(run) if outcome.text else ""

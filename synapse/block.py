@@ -43,8 +43,8 @@ class Block(NamedTuple):
 
 @lru_cache(KEPT)
 def natural(entry: Entry, commands: bool = True) -> Block:
-    """Return the form an entry has where there is room: whole, but info is a pointer unless it is a status. Without
-    `commands`, it names none of the shell's: its reader has no shell."""
+    """Return the form an entry has where there is room: whole, but info is a pointer unless it is a
+    status. Without `commands`, it names none of the shell's: its reader has no shell."""
     if entry.priority == "info" and entry.namespace.split("/", 1)[0] != "status":
         return pointer(entry, commands)
     return whole(entry, commands)

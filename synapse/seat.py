@@ -215,9 +215,10 @@ class Seat:
         only: str | None = None,
         commands: bool = True,
     ) -> View:
-        """The agent's view: what it should know now, within an exact number of tokens. `mark` notes that all of
-        it was shown: it went into a session's prompt. `only` one priority leaves the others out; `until` a cursor,
-        with `as_of`, makes an earlier view again. Without `commands` it names none of the shell's."""
+        """The agent's view: what it should know now, within an exact number of tokens. `mark` notes
+        that all of it was shown: it went into a session's prompt. `only` one priority leaves the
+        others out; `until` a cursor, with `as_of`, makes an earlier view again. Without `commands`
+        it names none of the shell's."""
         from synapse.briefing import brief
 
         if mark:

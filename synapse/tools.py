@@ -122,8 +122,9 @@ def _report_blocker(seat: Seat, given: Arguments, once: str | None) -> str:
 
 
 def blocker_of(text: str) -> str | None:
-    """Return what is missing, where the first line of a text begins with `Blocked:`; None for any other text, and
-    for `Blocked: none`. What is missing is the rest of that paragraph, or the next one where nothing follows."""
+    """Return what is missing, where the first line of a text begins with `Blocked:`; None for any
+    other text, and for `Blocked: none`. What is missing is the rest of that paragraph, or the next
+    one where nothing follows."""
     lines = [line.strip() for line in text.strip().splitlines()]
     first = next((at for at, line in enumerate(lines) if any(map(str.isalnum, line))), len(lines))
     match = _BLOCKED.fullmatch(lines[first]) if first < len(lines) else None
@@ -137,7 +138,8 @@ def blocker_of(text: str) -> str | None:
 
 
 def _unmarked(text: str) -> str:
-    """Return the text without a mark at its end that was opened before it: `**Blocked: no key**`."""
+    """Return the text without a mark at its end that was opened before it: `**Blocked: no
+    key**`."""
     for mark in ("**", "__", "*", "_"):
         if text.endswith(mark) and text.count(mark) % 2:
             return text.removesuffix(mark).rstrip()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from orchestrator.cli.grid import grid
 from orchestrator.cli.told import Fields, Told, below, first_line, lasted, money, one, runs, tokens, told, waiting_lines
@@ -41,12 +42,12 @@ def ps(call: Call) -> None:
     )
 
 
-def _undone(call: Call) -> list[Fields]:
+def _undone(call: Call) -> list[dict[str, Any]]:
     """Return the newest runs that ended in the last day, and otherwise than done."""
     since = call.memory.store.clock() - RECENT
     ended = runs(call, state="ended", agent=call.args.agent, project=call.args.project)
-    found = [run for run in ended if run.get("status") != "done" and run.get("ended_at", 0) >= since]
-    return list(found[:NEWEST])
+    recent = [run for run in ended if run.get("ended_at", 0) >= since]
+    return [run for run in recent if run.get("status") != "done"][:NEWEST]
 
 
 def _not_done(undone: list[Told]) -> str:

@@ -75,7 +75,8 @@ def test_who_says_that_it_is_blocked_is_blocked(world, text, tools):
 
 
 def ends_blocked(root, engine):
-    """Whether a run on this engine, without tools for the memory, ends blocked by its own words, on record."""
+    """Whether a run on this engine, without tools for the memory, ends blocked by its own words, on
+    record."""
     with synapse.init(str(root)) as memory:
         memory.register(synapse.Agent("eng-a"))
         with Supervisor(memory, engine=engine) as boss:
@@ -189,7 +190,8 @@ def test_a_lead_at_work_hears_of_a_child_that_is_blocked_before_its_next_turn(wo
 
 
 def test_a_lead_is_not_done_while_a_blocker_below_it_stands(world, cast):
-    """Its word alone does not settle it; an entry that supersedes the blocker does, at any level."""
+    """Its word alone does not settle it; an entry that supersedes the blocker does, at any
+    level."""
 
     def lead(settles):
         def script(found):

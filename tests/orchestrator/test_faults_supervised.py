@@ -1,5 +1,6 @@
-"""Whatever a provider does has a defined end: a status, a record that says so, and a ledger that adds up. What the
-operator alone can mend (a key, a provider that does not answer) is on the run's record; the rest is an entry too."""
+"""Whatever a provider does has a defined end: a status, a record that says so, and a ledger that
+adds up. What the operator alone can mend (a key, a provider that does not answer) is on the run's
+record; the rest is an entry too."""
 
 import json
 

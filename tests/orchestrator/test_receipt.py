@@ -173,7 +173,8 @@ def test_a_short_task_is_shown_what_is_critical_and_pays_nothing_where_nothing_i
 
 @pytest.mark.parametrize("more", [{}, {"budget": 150}, {"budget": 3_000}])
 def test_who_has_neither_shell_nor_tool_is_shown_no_command(mem, more):
-    """Nothing that it could not do; who can is told how. Both keep to the budget, and can be made again."""
+    """Nothing that it could not do; who can is told how. Both keep to the budget, and can be made
+    again."""
     fill(mem)
     seat, agent = mem.as_agent("eng-frontend"), mem.store.agent("eng-frontend")
     for reach in (Reach(), Reach(("append",)), Reach(("append", "read")), Reach(shell=True)):

@@ -1,4 +1,5 @@
-"""Whom an agent may give work to: in its prompt, in its receipt, and in what it is told when it names nobody."""
+"""Whom an agent may give work to: in its prompt, in its receipt, and in what it is told when it
+names nobody."""
 
 import json
 import re
@@ -141,7 +142,8 @@ COMMAND = re.compile(r"`?(synapse|orchestrator) [a-z]|synapse\.yaml|--[a-z]")
 
 
 def commands(texts):
-    """The texts that name a command, an option or a file of the operator's: a model without a shell has none."""
+    """The texts that name a command, an option or a file of the operator's: a model without a shell
+    has none."""
     return [text for text in texts if COMMAND.search(text)]
 
 

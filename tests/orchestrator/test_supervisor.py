@@ -274,7 +274,8 @@ def test_a_model_that_does_not_answer(world, move, status, why):
 
 
 def test_what_is_the_operators_is_no_entry(world):
-    """A limit, a stop, an engine that is not set up: the run and its result say so, and nobody else's prompt."""
+    """A limit, a stop, an engine that is not set up: the run and its result say so, and nobody
+    else's prompt."""
 
     def rejects(seen):
         raise Rejected("there is no key: set MY_KEY")
