@@ -24,7 +24,11 @@ PAGE = 20
 Arguments = Mapping[str, Any]
 
 # `Blocked:` as the first words of a text, whatever Markdown marks stand around them.
-_BLOCKED = re.compile(r"[\s#>*_~-]*(`?)blocked(?:[*_~]*:[*_~]*\1|[*_~]*\1[*_~]*\s?:)[*_~]*\s*(.*)", re.IGNORECASE)
+_MARKS = r"[*_~]{0,4}"
+_BLOCKED = re.compile(
+    rf"[\s#>*_~-]*(`?){_MARKS}blocked(?:{_MARKS}:{_MARKS}\1|{_MARKS}\1{_MARKS}\s?:){_MARKS}\s*(.*)",
+    re.IGNORECASE,
+)
 _NOT_BLOCKED = frozenset(("none", "nothing", "no", "nobody", "n/a", "null", "false"))
 UNNAMED = "it does not say what is missing"
 

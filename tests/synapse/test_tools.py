@@ -1,6 +1,7 @@
 """The memory as a model calls it: what it costs, what it answers, and that no call raises."""
 
 import json
+import re
 
 import pytest
 from hypothesis import given
@@ -31,6 +32,21 @@ def mem():
 @pytest.fixture
 def me(mem):
     return mem.as_agent("eng", run="r", epoch=1)
+
+
+@given(st.text() | st.from_regex(r"[#>* ]{0,3}`?\*{0,3}[Bb]locked[*`:. ]{0,4}.{0,20}", fullmatch=True))
+def test_only_a_text_that_begins_with_it_names_a_blocker(text):
+    """Whatever the text: what is missing is on one line, never empty, and never without the word and a colon."""
+    found = tools.blocker_of(text)
+    if found is not None:
+        head = re.sub(r"[\W_]*", "", text.lower().partition(":")[0])
+        assert (head, "\n" in found, bool(found.strip())) == ("blocked", False, True)
+
+
+def test_marks_without_an_end_take_no_time():
+    assert tools.blocker_of("blocked" + "*" * 1_000_000) is None
+    assert tools.blocker_of("*" * 1_000_000 + "blocked") is None
+    assert tools.blocker_of("Blocked:") == tools.UNNAMED
 
 
 def ask(seat, tool, /, once=None, **arguments):
