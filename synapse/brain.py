@@ -307,7 +307,11 @@ def _item(entry: Entry) -> dict[str, Any]:
 
 
 def _found(hit: Hit) -> dict[str, Any]:
-    return _item(hit.entry) | {"score": hit.score, "excerpt": hit.excerpt, "trust": hit.entry.trust}
+    return (
+        _item(hit.entry)
+        | {"score": hit.score, "excerpt": hit.excerpt, "trust": hit.entry.trust}
+        | {"archived": hit.entry.archived}
+    )
 
 
 def _trail(step: provenance.Step) -> dict[str, Any]:

@@ -100,6 +100,7 @@ def _where(entry: Entry) -> tuple[str, ...]:
 def _item(entry: Entry, common: Common, quote: str) -> str:
     own = [mine for mine, theirs in zip(_where(entry), common.where, strict=True) if mine != theirs]
     disputed = f" disputed with {', '.join(entry.disputed)}" if entry.disputed else ""
+    own += ["archived"] if entry.archived else []
     apart = f" ({', '.join(own)})" if own else ""
     return f"- {short(entry)} {block.named(entry.author)} {_time(entry, common.year)}{apart}{disputed}\n  > {quote}\n"
 

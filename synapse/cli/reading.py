@@ -121,7 +121,7 @@ def search_options(parser: Options) -> None:
     add("--until", metavar="WHEN", help="up to the end of that: yesterday, 2026-02")
     add("--when", metavar="WHEN", help="within that: 'last week', 'monday to yesterday'")
     add("--limit", type=positive, default=10, metavar="N", help="at most so many; else 10")
-    add("--archived", action="store_true", help="among what is archived, instead")
+    add("--archived", action="store_true", help="among what is archived, instead; mail is found in either case")
     add("--mode", choices=("words", "meaning", "both"), help="how; else both where an embedder is set, else words")
 
 

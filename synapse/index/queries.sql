@@ -248,11 +248,14 @@ order by f.hider limit 1
   and (:tag is null or exists (select 1 from tags t where t.tag = :tag and t.seq = e.seq))
 
 -- fragment: standing
-e.archived = :archived and (:archived = 1 or e.hidden <= :now and e.expires > :now)
+(:archived = 1 and e.archived = 1 or :archived = 0 and {found})
+
+-- fragment: found
+e.hidden <= :now and e.expires > :now and (e.archived = 0 or e.kind = 1)
 
 -- name: search
 select e.seq, e.prio from words cross join entries e on e.seq = words.rowid
-where words match :word and {seen} and e.hidden <= :now and e.expires > :now and e.archived = 0
+where words match :word and {seen} and {found}
 order by words.rowid desc limit :limit
 
 -- name: search_archived
@@ -305,10 +308,11 @@ insert or replace into long(seq, words) values(?, ?)
 
 -- name: embeddable
 select e.seq, t.head, t.body from entries e join texts t on t.rec = e.rec
-where e.seq > :floor and e.seq <= :cursor and e.archived = 0 and e.hidden < :never order by e.seq limit :limit
+where e.seq > :floor and e.seq <= :cursor and (e.archived = 0 or e.kind = 1) and e.hidden < :never
+order by e.seq limit :limit
 
 -- name: embeddable_count
-select count(*) from entries e where e.seq > :floor and e.archived = 0 and e.hidden < :never
+select count(*) from entries e where e.seq > :floor and (e.archived = 0 or e.kind = 1) and e.hidden < :never
 
 -- name: token_counts
 select digest, n from tokens where encoding = ? and digest in ({digests})

@@ -7,9 +7,10 @@ import random
 import pytest
 
 import synapse
-from synapse import Conflict, Forbidden, InvalidEntry, InvalidQuery, Mail, NotFound, knowledge
+from synapse import Conflict, Forbidden, InvalidEntry, InvalidQuery, Mail, NotFound, cli, knowledge, recall
 from synapse.brain import UnifiedBrain
 from synapse.clock import micros
+from synapse.consolidate import night
 from synapse.testing import FrozenClock
 from synapse.workspace import Agent
 
@@ -242,3 +243,74 @@ def test_times_are_texts_that_sort(at):
     helios.send("nova", "x", "y")
     (row,) = helios.recent()
     assert micros(row["created_at"]) == helios.moment() + 2
+
+
+# -- conversations that were filed away ------------------------------------------------------------------
+
+
+def types(found):
+    return sorted(row["source_type"] for row in found)
+
+
+def test_a_conversation_is_found_after_its_thread_was_filed_away(at):
+    """The conversation is the memory: after thirty days as on the first one."""
+    helios, nova = at(), at("nova")
+    asked = helios.send("nova", "EV halt", "when EV turns negative we halt")
+    edited = helios.send("nova", "fees", "the halt costs a fee of 2 %", thread_id=helios.mail.get(asked).thread)
+    Mail(helios.me).edit(edited, "the halt costs no fee")
+    helios.remember("EV halt lowers the loss", source_message_id=asked)
+    nova.read_unread()
+    before = nova.search("EV halt")
+    assert [row["archived"] for row in before] == [False] * 3
+    helios.moment.advance("31d")
+    assert night(helios.memory, "2026-03-05", helios.moment()).acts
+    after = nova.search("EV halt")
+    assert [row["id"] for row in after] == [row["id"] for row in before], "ranked as before"
+    assert types(after) == ["message", "message", "stm"]
+    assert {row["source_type"]: row["archived"] for row in after} == {"message": True, "stm": False}
+    assert [row["content"] for row in nova.search("fee", types=["message"])] == ["the halt costs no fee"]
+    assert nova.list_threads() == []
+    assert [entry["archived"] for entry in nova.search("halt", types=["message"])] == [True, True]
+
+
+def test_recall_and_search_mark_what_is_archived(at, capsys):
+    helios = at()
+    helios.send("nova", "EV halt", "when EV turns negative we halt")
+    helios.moment.advance("31d")
+    night(helios.memory, "2026-03-05", helios.moment())
+    assert "archived" in recall.search(helios.me, "EV halt").text
+    root = helios.memory.store.root
+    assert cli.main(["search", "--root", root, "--agent", "nova", "EV", "halt"]) == 0
+    assert "(archived)" in capsys.readouterr().out
+    assert cli.main(["search", "--root", root, "--agent", "nova", "--kind", "message", "--json", "EV"]) == 0
+    assert [entry["archived"] for entry in json.loads(capsys.readouterr().out)["entries"]] == [True]
+
+
+def test_an_entry_that_was_filed_away_stays_out(at):
+    """Superseded, past its time, or by hand: out of the search, and among the archived as before."""
+    helios = at()
+    me = helios.me
+    old = me.append("the halt is off", "agents/helios")
+    me.append("the halt is on", "agents/helios", supersedes=old.id)
+    gone = me.append("the halt lapses", "agents/helios", ttl="1d")
+    hand = me.append("the halt by hand", "agents/helios")
+    fact = helios.remember("the halt is a fact")
+    me.archive([hand.id, fact])
+    helios.moment.advance("2d")
+    night(helios.memory, "2026-02-05", helios.moment())
+    assert [hit.entry.body for hit in me.search("halt")] == ["the halt is on"]
+    assert {old.id, gone.id, hand.id, fact} == {hit.id for hit in me.search("halt", archived=True)}
+
+
+def test_mail_that_was_taken_over_is_found_at_once(tmp_path):
+    row = {"id": "m1", "from": "helios", "to": "nova", "subject": "EV halt", "body": "we halt when EV turns negative"}
+    row |= {"timestamp": "2020-02-01T00:00:00Z", "thread_id": "thr_1", "read_by": ["nova"]}
+    (tmp_path / "synapse.json").write_text(json.dumps([row]))
+    cortex = tmp_path / "cortex"
+    cortex.mkdir()
+    (cortex / "stm.json").write_text(json.dumps([{"id": "s1", "content": "EV halt lowers the loss"}]))
+    path = str(tmp_path / "brain.db")
+    UnifiedBrain.migrate(str(tmp_path / "synapse.json"), str(cortex), path)
+    with UnifiedBrain(path) as brain:
+        assert [thread["status"] for thread in brain.list_threads(None)] == ["archived"]
+        assert types(brain.search("EV halt")) == ["message", "stm"]
