@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 
 from synapse import namespace as ns
+from synapse.digest import sha256
 from synapse.errors import InvalidEntry
 from synapse.typed import Any
 
@@ -96,6 +97,11 @@ def new_thread(random: bytes) -> str:
     raw[6], raw[8] = raw[6] & 0x0F | 0x40, raw[8] & 0x3F | 0x80
     text = raw.hex()
     return "thr_" + "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+
+
+def thread_from(name: str) -> str:
+    """Return the id here of a thread that has another name: one that was taken over keeps none but this."""
+    return name if is_thread(name) else new_thread(bytes.fromhex(sha256(name.encode())))
 
 
 def is_thread(text: str) -> bool:

@@ -48,6 +48,7 @@ class Mail:
         priority is info, normal, action (heard at the next session) or urgent (wakes). With `once`, a second call with
         the same key sends nothing and returns the first message."""
         if thread is not None:
+            thread = self._thread_id(thread)
             self._open(thread)
         begun = thread or kinds.new_thread(self.store.draw(16))
         own = _own(begun, None, subject, priority, metadata, attachments)
@@ -155,14 +156,14 @@ class Mail:
 
     def thread(self, id: str) -> Thread:
         """One thread, if this agent sees anything of it."""
-        row = mailbox.thread(self._query(), self._reader(), id)
+        row = mailbox.thread(self._query(), self._reader(), self._thread_id(id))
         if row is None:
             raise NotFound(f"there is no thread {id} that {self.seat.id} may see", id=id)
         return self._threads([row])[0]
 
     def history(self, thread: str, limit: int = 100, *, before: str | None = None) -> list[Message]:
         """The newest messages of a thread, or the newest before one of them, the oldest first; filed away or not."""
-        self.thread(thread)
+        thread = self.thread(thread).id
         place = None if before is None else self._message(before).seq
         query, now, cursor = self._query(), self.store.clock(), self.store.index.horizon
         found = self._told(mailbox.history(query, self._reader(), thread, now, cursor, max(limit, 0), place))
@@ -262,6 +263,13 @@ class Mail:
             return team
         raise NotFound(f"there is no agent and no team {name}; `synapse agents` lists them", to=name)
 
+    def _thread_id(self, name: str) -> str:
+        """Return a thread's id by the name that it had before it was taken over, or as it is given."""
+        if kinds.is_thread(name):
+            return name
+        taken_over = kinds.thread_from(name)
+        return name if mailbox.thread(self._query(), None, taken_over) is None else taken_over
+
     def _open(self, thread: str) -> None:
         """Whether a message may be put there: into a new thread, or one that its author sees and nobody closed."""
         if not kinds.is_thread(thread):
@@ -276,7 +284,7 @@ class Mail:
             raise Conflict(f"thread {thread} is closed; reopen it first", id=thread)
 
     def _set(self, id: str, how: str, **fields: object) -> Thread:
-        self.thread(id)
+        id = self.thread(id).id
         self.seat.pen.act(
             "thread", thread=id, how=how, **{name: value for name, value in fields.items() if value != []}
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from synapse import post
+from synapse import kinds, post
 from synapse.clock import micros
 from synapse.entry import SECOND
 from synapse.errors import InvalidEntry, NotFound, StoreError, SynapseError
@@ -31,7 +31,7 @@ class Mirror(NamedTuple):
 
 def text(store: Store, thread: str | None = None) -> str:
     """All mail as the old file has it, or that of one thread."""
-    messages = post.everything(store, thread)
+    messages = post.everything(store, None if thread is None else kinds.thread_from(thread))
     if thread is not None and not messages:
         raise NotFound(f"there is no thread {thread}", id=thread)
     return mail.written(messages, None if thread else _rest(store)) + "\n"

@@ -290,6 +290,7 @@ class Rows:
 
 
 def _embedding(type: str, id: str, created_at: str, model: str, vector: array[float]) -> dict[str, Any]:
+    model = model.removeprefix("ollama/")  # the document's own name of its model
     made = sha256(f"{type} {id} {model}".encode())[:12]
     named = {"source_type": type, "source_id": id, "model": model, "created_at": created_at}
     return {"id": f"emb_{made}", "embedding": vector.tobytes(), "dimension": len(vector), **named}

@@ -23,7 +23,7 @@ from synapse.rows import Rows, Stray, Touched
 from synapse.store import Store
 from synapse.typed import Any
 
-VERSION = "1"
+VERSION = "2"
 KIND = ("brain_schema.sql", "brain.sql", VERSION)
 BATCH = 2_000
 # The tables, and the columns that make a row of each one row.

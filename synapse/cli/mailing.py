@@ -23,6 +23,7 @@ _MARGIN = 24  # of a line, as far as answers are indented
 def send_options(parser: Options) -> None:
     add = parser.add_argument
     add("body", nargs="?", metavar="BODY", help="the text; - or nothing: standard input")
+    add("--body", dest="text", metavar="BODY", help="the same, as an option")
     add("--from", dest="agent", metavar="AGENT", help="the sender; else $SYNAPSE_AGENT")
     add("--to", action="append", metavar="WHOM,...", help="agents, teams, or all; else all, or who is answered")
     add("--subject", metavar="TEXT", help="what it is about")
@@ -42,7 +43,9 @@ def send(call: Call) -> None:
         raise Usage("--thread, --reply-to and --edit: one of them")
     if args.edit and (args.to or args.attach or args.tags or args.meta or args.priority):
         raise Usage("a new version keeps all but the text and the subject")
-    sent = _sent(mail, args, body_of(args.body))
+    if args.body is not None and args.text is not None:
+        raise Usage("the text is given twice: as BODY and as --body")
+    sent = _sent(mail, args, body_of(args.text if args.body is None else args.body))
     call.show(lambda: as_json(sent), sent.id)
     if sent.entry.staged:
         call.note(f"{sent.id} waits for review: only its sender and reviewers see it until it is approved")

@@ -16,6 +16,8 @@ from synapse.cli.show import clean, fields
 from synapse.errors import Conflict, InvalidEntry, NotFound
 from synapse.exchange import GENERATIONS, entries_as
 
+OLD_FILE = ("json", "synapse-json")
+
 
 def export_options(parser: Options) -> None:
     add = parser.add_argument
@@ -28,19 +30,19 @@ def export_options(parser: Options) -> None:
     )
     add(
         "--format",
-        choices=("jsonl", "synapse-json"),
+        choices=("jsonl", *OLD_FILE),
         default="jsonl",
-        help="the log's own lines, or the old file of mail",
+        help="the log's own lines; json or synapse-json: all mail as the old file",
     )
     add("--thread", metavar="ID", help="of the old file, only this thread")
 
 
 def export(call: Call) -> None:
     generation, place = call.args.as_generation, call.args.file
-    if call.args.format == "synapse-json":
+    if call.args.format in OLD_FILE:
         return _old_file(call, place)
     if call.args.thread:
-        raise Usage("--thread goes with --format synapse-json")
+        raise Usage("--thread goes with --format json: the mail of one thread")
     if place == "-":
         sys.stdout.writelines(call.memory.export(generation))
         return None

@@ -223,8 +223,7 @@ def new_id(kind: str, old: str) -> str:
 
 def new_thread(old: Any, id: str) -> str:
     """The thread's id here. A message without a thread is one of its own."""
-    text = str(old) if old else f"of {id}"
-    return text if kinds.is_thread(text) else kinds.new_thread(bytes.fromhex(sha256(text.encode())))
+    return kinds.thread_from(str(old) if old else f"of {id}")
 
 
 # -- out again ---------------------------------------------------------------------------------------------------
@@ -254,6 +253,8 @@ def _made(message: Message) -> dict[str, Any]:
         "priority": message.priority, "subject": message.subject, "timestamp": iso(message.created),
         "status": message.status, "read_by": [], "ack_body": None,
     }  # fmt: skip
+    files = _thawed(message.entry.more.get("attachments", ()))
+    row |= {"attachments": files} if files else {}
     return row | ({"parent_id": message.parent} if message.parent else {})
 
 
