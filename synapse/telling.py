@@ -25,6 +25,16 @@ TOLD = frozenset(
 )
 
 
+def is_told(record: Record) -> bool:
+    """Return whether the changelog tells of a record: of what was decided, written and delivered."""
+    fields = record.fields
+    if record.kind == "shown":
+        return bool(fields.get("run") and fields.get("ids"))
+    if record.kind == "delivery":
+        return fields.get("state") in ("rendered", "held") or fields.get("how") == "said so"
+    return record.kind in TOLD
+
+
 class Act(NamedTuple):
     """A record to tell of, with the entry that it speaks of, where the reader may see that."""
 
@@ -37,7 +47,7 @@ def told(ask: Callable[[int | None], list[Record]], reader: Seat, limit: int) ->
     size = limit * 4 or None
     while True:
         records = ask(size)
-        acts = (_seen(record, reader) for record in records if record.kind in TOLD)
+        acts = (_seen(record, reader) for record in records if is_told(record))
         found = list(islice((act for act in acts if act is not None), limit or None))
         if size is None or len(found) == limit or len(records) < size:
             return found[::-1]
@@ -45,7 +55,11 @@ def told(ask: Callable[[int | None], list[Record]], reader: Seat, limit: int) ->
 
 
 def _seen(record: Record, reader: Seat) -> Act | None:
-    """Only the operator is told of files put aside: they may say anything."""
+    """Only the operator is told of files put aside: they may say anything. Of what was delivered, that part is told
+    which the reader sees."""
+    if record.kind in ("delivery", "shown"):
+        ids = [id for id in ids_of(record) if reader.id == OPERATOR or _sees(reader, id)]
+        return Act(record._replace(fields={**record.fields, "ids": ids})) if ids else None
     try:
         entries = [reader.get(id) for id in ids_of(record)]
     except NotFound:
@@ -53,6 +67,13 @@ def _seen(record: Record, reader: Seat) -> Act | None:
     if record.kind == "quarantine" and reader.id != OPERATOR:
         return None
     return Act(record, entries[0] if entries else None)
+
+
+def _sees(reader: Seat, id: str) -> bool:
+    try:
+        return bool(reader.get(id))
+    except NotFound:
+        return False
 
 
 def ids_of(record: Record) -> list[str]:
@@ -114,8 +135,7 @@ def _said(value: object) -> str:
 
 def _ruled(verb: str) -> Any:
     def tell(act: Act, given: Mapping[str, Any]) -> str:
-        ids = ids_of(act.record)
-        return f"{verb} {', '.join(ids) if len(ids) <= _NAMED else f'{len(ids)} entries'}" + _why(given)
+        return f"{verb} {_some(ids_of(act.record))}" + _why(given)
 
     return tell
 
@@ -167,13 +187,26 @@ def _reviewed(_: Act, given: Mapping[str, Any]) -> str:
     return f"reviewed reputations: {moves or 'nobody moved'}"
 
 
-_STATES = {"offered": "was offered", "rendered": "was shown", "acked": "acknowledged"}
+_STATES = {"offered": "was offered", "rendered": "was woken by", "acked": "acknowledged"}
 
 
 def _delivered(act: Act, given: Mapping[str, Any]) -> str:
     within = f" in run {given['run']}" if given.get("run") else ""
     state = given.get("state", "")
-    return f"{_STATES.get(state, state)} {', '.join(ids_of(act.record))}{within}"
+    if state == "held":
+        return f"noted that {_some(ids_of(act.record))} woke nobody{_why({'note': given.get('how')})}"
+    return f"{_STATES.get(state, state)} {_some(ids_of(act.record))}{within}"
+
+
+def _shown(act: Act, given: Mapping[str, Any]) -> str:
+    """A prompt says which entries it held; any other mark, up to where all were shown."""
+    if given.get("run") and given.get("ids"):
+        return f"was given {_some(ids_of(act.record))} at the start of run {given['run']}"
+    return f"was shown everything up to {given.get('cursor', '?')}"
+
+
+def _some(ids: list[str]) -> str:
+    return ", ".join(ids) if len(ids) <= _NAMED else f"{len(ids)} entries"
 
 
 def _claimed(_: Act, given: Mapping[str, Any]) -> str:
@@ -205,7 +238,7 @@ _SENTENCES: Mapping[str, Any] = {
     "undo": _undid,
     "night": _slept,
     "review": _reviewed,
-    "shown": lambda act, given: f"was shown everything up to {given.get('cursor', '?')}",
+    "shown": _shown,
     "run": _ran,
     "stop": lambda act, given: f"wants run {given.get('run')} to stop" + _why(given),
     "delivery": _delivered,

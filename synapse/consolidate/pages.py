@@ -17,7 +17,7 @@ from synapse.index import unfiled
 from synapse.index.query import Filter
 from synapse.log.files import FilesLog
 from synapse.records import Guard, Pending, filings
-from synapse.telling import TOLD, Act, days, ids_of
+from synapse.telling import Act, days, ids_of, is_told
 from synapse.typed import TYPE_CHECKING
 from synapse.workspace import CONSOLIDATOR, OPERATOR, Agent
 
@@ -64,7 +64,7 @@ def write_days(store: Store, floor: int, now: int) -> None:
     assert isinstance(store.log, FilesLog)
     since = max(store.log.at(floor).at if floor else 0, now - DAYS * _DAY) // _DAY * _DAY
     acts = (_act(store, record, entry, now) for record, entry in unfiled.told(store.index.query, since))
-    for date, found in groupby((act for act in acts if act.record.kind in TOLD), key=lambda act: day(act.record.at)):
+    for date, found in groupby((act for act in acts if is_told(act.record)), key=lambda act: day(act.record.at)):
         _place(store, f"changelog/{date}.md", f"# {date}\n\n{days(found, _item)}\n")
 
 

@@ -1,10 +1,12 @@
 """The operator's voice, what agents ask it, and acknowledging what was delivered."""
 
 import json
+import os
 
 import pytest
 
 import synapse
+from synapse.consolidate import night
 from synapse.records import Pending
 
 
@@ -116,7 +118,7 @@ def test_audit_and_log_read_well(acts, run):
         "eng-backend claimed 'the login'",
         "eng-backend gave back 'the login'",
         f"eng-backend was offered {acts} in run r",
-        f"eng-backend was shown {acts} in run r",
+        f"eng-backend was woken by {acts} in run r",
         "eng-backend goes on with run r as epoch 2",
         "eng-backend was refused (entry in api/x) as epoch 1 of run r, which is at epoch 2",
         "eng-backend ended run r: stopped",
@@ -128,3 +130,32 @@ def test_audit_and_log_read_well(acts, run):
     assert "claimed 'the login'" in log
     assert "offered" not in log
     assert "secret" not in log + run("log", "--agent", "eng-frontend", "--json").out
+
+
+def test_the_log_tells_who_was_given_and_woken_by_what(team, run):
+    """Each reader of what it may see; in compact form where there is much."""
+    with synapse.open(str(team)) as mem:
+        author = mem.as_agent("pl-brain")
+        public = [author.append(f"public {place}", "api/x", priority="important").id for place in range(7)]
+        secret = author.append("secret", "api/x", to="agent:eng-backend", priority="critical").id
+        about = {"cursor": 1, "how": "spawn", "run": "r", "epoch": 1}
+        mem.store.log.append(Pending("shown", "eng-backend", {**about, "ids": [public[0], secret]}))
+        mem.store.log.append(Pending("shown", "eng-backend", {**about, "run": "s", "ids": public}))
+        woken = {"agent": "eng-backend", "run": "r", "epoch": 1, "state": "rendered", "ids": [secret]}
+        mem.store.log.append(Pending("delivery", "eng-backend", woken))
+        mem.store.log.append(Pending("delivery", "eng-backend", {**woken, "state": "acked"}))
+        night(mem, "2026-02-01", mem.store.clock())
+    backend = run("log", "--agent", "eng-backend").out
+    assert f"eng-backend was given {public[0]}, {secret} at the start of run r" in backend
+    assert "eng-backend was given 7 entries at the start of run s" in backend
+    assert f"eng-backend was woken by {secret} in run r" in backend
+    assert "acknowledged" not in backend, "nobody said so: it finished a turn"
+    frontend = run("log", "--agent", "eng-frontend").out
+    assert f"eng-backend was given {public[0]} at the start of run r" in frontend
+    assert "woken" not in frontend
+    assert secret not in frontend
+    with open(f"{team}/changelog/{sorted(os.listdir(f'{team}/changelog'))[-1]}") as file:
+        page = file.read()
+    assert f"eng-backend was woken by {secret} in run r" in page
+    assert "was given 7 entries" in page
+    assert "secret" not in page
