@@ -80,6 +80,15 @@ class Mirror:
         except (FileNotFoundError, NotADirectoryError):
             pass
 
+    def prune(self, folder: str) -> None:
+        """Remove a folder that nothing is in any more; who still holds it open makes it anew."""
+        try:
+            os.rmdir(os.path.basename(folder), dir_fd=self._directory(os.path.dirname(folder), create=False))
+        except OSError:
+            return  # something is in it, or it is gone
+        if folder in self.open:
+            os.close(self.open.pop(folder))
+
     def move(self, path: str, to: str, mode: int) -> None:
         """Move whatever is there, links and devices themselves included. A file that has other names keeps its mode:
         it is theirs too."""

@@ -58,8 +58,11 @@ def _file_away(mirror: Mirror, entries: Iterable[Record]) -> None:
         by_page.setdefault(page_path(entry), []).append(entry)
     for page, found in by_page.items():
         mirror.file_away(page, {entry.id or "": (entry.text or "").encode() for entry in found})
-        for entry in found:
-            mirror.remove(live_path(entry))
+        paths = [live_path(entry) for entry in found]
+        for path in paths:
+            mirror.remove(path)
+        for folder in {os.path.dirname(path) for path in paths if path.startswith("messages/thr_")}:
+            mirror.prune(folder)  # there is one for each thread, of 4 KiB
 
 
 def live_path(record: Record) -> str:
