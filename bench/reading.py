@@ -61,11 +61,12 @@ def flatness(rows: Sequence[Row]) -> Iterator[Row]:
 
 
 def unread(ground: Ground) -> Iterator[Row]:
-    """A hundred entries after the last mark, counted anew; then asked again with nothing new."""
+    """A hundred entries after the last mark, counted anew; then asked again with nothing new; then where an agent was
+    shown a few of all that there is."""
     seat, writer = ground.reader, ground.mem.as_agent(WRITERS[0])
     never = timed(seat.unread, before=lambda: forget(seat), calls=50, budget=1.0)
     yield Row("unread: by one who was never shown anything", ground.size, never.values())
-    seat.read(limit=1, mark=True)
+    seat.pen.act("shown", cursor=seat.read(limit=1).cursor, how="read")
     for place in range(100):
         writer.append(f"{NOTE} {place}", ("api/endpoints", "blockers/alpha", "decisions/process")[place % 3])
     if seat.unread() != 100:
@@ -75,6 +76,12 @@ def unread(ground: Ground) -> Iterator[Row]:
     yield Row("unread: 100 new", ground.size, anew.values(), beside, (Goal("p50", 0.03e-3),))
     again = timed(seat.unread, calls=1_000)
     yield Row("unread: nothing new", ground.size, again.values(), beside, (Goal("p50", 0.01e-3),))
+    part = ground.mem.as_agent(WRITERS[1])
+    part.read(limit=20, mark=True)
+    some = timed(part.unread, before=lambda: forget(part), calls=1_000)
+    yield Row("unread: all but 20", ground.size, some.values(), beside)
+    page = timed(lambda: part.read(unread=True, limit=20), calls=200)
+    yield Row("what is unread, the first 20", ground.size, page.values(), limits.rows(ground.root))
 
 
 def after_a_write(ground: Ground) -> Iterator[Row]:

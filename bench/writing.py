@@ -41,7 +41,7 @@ def append(ground: Ground) -> Iterator[Row]:
             write = writer(mem)
             yield from _beside(ground, "append, durable", raw, write)
             reader = mem.as_agent(READER)
-            reader.read(limit=1, mark=True)
+            reader.pen.act("shown", cursor=reader.read(limit=1).cursor, how="read")
 
             def write_and_count() -> None:
                 write()

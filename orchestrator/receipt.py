@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from orchestrator.counting import Counter
 from orchestrator.prompt import NOTHING, Assignment, Prompt, Reach, frame, render, template_of
 from orchestrator.templates import Templates
+from synapse.block import POINTER
 from synapse.clock import seconds
 from synapse.errors import OverBudget, SynapseError
 from synapse.view import LeftOut, View
@@ -78,7 +79,8 @@ class Receipt(NamedTuple):
             "how": "spawn",
             "run": self.run,
             "epoch": self.epoch,
-            "ids": [id for id, _, _ in self.included],
+            "ids": [id for id, _, form in self.included if form != POINTER],
+            "of": len(self.included) + len(self.left_out),
             "tokens": sum(self.tokens.values()),
             "budget": self.budget,
             "encoding": self.encoding,
@@ -234,7 +236,7 @@ def explain(receipt: Receipt) -> str:
         *(f"  {label:<12}{tokens:>8,}" for label, tokens in receipt.tokens.items()),
         f"  {'in all':<12}{sum(receipt.tokens.values()):>8,}",
         "",
-        f"Shown: {_entries(len(receipt.included))}",
+        f"Shown: {_entries(len(receipt.included))}{_pointers(receipt)}",
         *(f"  {id:<24}{tokens:>7,}  {form}" for id, tokens, form in receipt.included),
     ]
     if receipt.left_out:
@@ -245,6 +247,12 @@ def explain(receipt: Receipt) -> str:
 def _budget(receipt: Receipt) -> str:
     only = ", for critical ones only" if receipt.only_critical else ""
     return f"{receipt.budget:,} tokens for memory{only}"
+
+
+def _pointers(receipt: Receipt) -> str:
+    """Return how many of the entries are pointers, which count as not shown."""
+    count = sum(form == POINTER for _, _, form in receipt.included)
+    return f", {count:,} of them as {'a pointer' if count == 1 else 'pointers'}" if count else ""
 
 
 def _entries(count: int) -> str:

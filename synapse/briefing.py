@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from operator import attrgetter
 
 from synapse import view
@@ -62,9 +63,11 @@ def brief(
         lambda counts: store.index.keep_tokens(encoding, counts),
     )
     title = None if department is None else f"department {department}"
+    known = None if agent is None or department is not None else partial(_shown, index, agent, cursor)
     made = view.build(
-        entries, agent, now, tokens.measure, budget, title=title, encoding=encoding, only=only, commands=commands
-    )
+        entries, agent, now, tokens.measure, budget, title=title, encoding=encoding, only=only,
+        shown=known, commands=commands,
+    )  # fmt: skip
     return made._replace(cursor=cursor, at=now)
 
 
@@ -75,6 +78,12 @@ def chosen(index: Index, agent: Agent | None, now: int, cursor: int) -> list[Ent
     since = (now - 24 * _HOUR) // (6 * _HOUR) * (6 * _HOUR)
     light = index.query.page(agent, Filter(("info",), since=since, limit=RECENT), now, cursor)
     return sorted((*heavy, *light), key=_BY_SEQ)
+
+
+def _shown(index: Index, agent: Agent, cursor: int, entries: Sequence[Entry]) -> frozenset[int]:
+    """Return the places of those of these entries that the agent wrote, or was shown as of a cursor."""
+    floor, seen = index.query.seen(agent, entries[0].seq, entries[-1].seq, cursor)
+    return seen.union(entry.seq for entry in entries if entry.seq <= floor or entry.author == agent.id)
 
 
 def past(store: Store, at: int, cursor: int | None = None) -> Index:

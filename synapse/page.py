@@ -57,6 +57,30 @@ class Page:
         return f"Page({len(self.entries)} entries, cursor={self.cursor})"
 
 
+class UnreadPage(Page):
+    """Entries of others that a reader was not shown: what is critical first, then important, then info, the oldest
+    first in each. `entries` are there whole; where a budget bounds the page, `pointers` follow with one line each.
+    `left` is how many are neither: critical, important, info. `visible` counts all that are unread, `matched` the live
+    entries that the filter lets through. `foot` says all this in a line; `tokens` is the count of the whole text, where
+    it was bounded."""
+
+    __slots__ = ("foot", "left", "pointers", "tokens")
+
+    def __init__(
+        self,
+        entries: Sequence[Entry],
+        pointers: Sequence[Entry],
+        left: tuple[int, int, int],
+        cursor: int,
+        matched: int,
+        foot: str,
+        tokens: int | None = None,
+    ) -> None:
+        visible = len(entries) + len(pointers) + sum(left)
+        super().__init__(entries, cursor, lambda: (matched, visible))
+        self.pointers, self.left, self.foot, self.tokens = tuple(pointers), left, foot, tokens
+
+
 class Hit(NamedTuple):
     """One entry found, with its score (higher is better), the part of the body that matched, on one line, and where
     in that part the words stand that were looked for (start and end of each)."""

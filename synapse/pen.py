@@ -51,6 +51,11 @@ class Pen:
             Pending("delivery", self.id, whose | {"state": state, "ids": list(ids), "how": how}), once=once
         )
 
+    def shown(self, ids: Collection[str], of: int, cursor: int, how: str, once: str | None = None) -> Record:
+        """Note that this agent was shown these entries, of so many, as of a cursor; return the record."""
+        fields = {"cursor": cursor, "how": how, "ids": list(ids), "of": of}
+        return self.write(Pending("shown", self.id, fields), once=once)
+
     def project(self) -> str | None:
         """Return the project that the run is for; Forbidden where the run is another agent's."""
         if self.run is None or self._project is not None:

@@ -13,11 +13,11 @@ from synapse.entry import NEVER, TRUST, Draft, Entry, addressees, check_priority
 from synapse.errors import Conflict, Forbidden, InvalidEntry, InvalidQuery, NotFound, QueueFull, StoreError
 from synapse.index.query import Filter
 from synapse.namespace import check_glob
-from synapse.page import Event, Fate, Hits, Page
+from synapse.page import Event, Fate, Hits, Page, UnreadPage
 from synapse.pen import Pen
 from synapse.records import Guard, Pending, all_of, entry_of
 from synapse.store import Store
-from synapse.typed import TYPE_CHECKING
+from synapse.typed import TYPE_CHECKING, Any
 from synapse.workspace import OPERATOR, Agent
 
 if TYPE_CHECKING:
@@ -183,13 +183,27 @@ class Seat:
         tag: str | None = None,
         limit: int | None = None,
         archived: bool = False,
+        unread: bool = False,
+        budget: int | None = None,
         mark: bool = False,
     ) -> Page:
-        """The live entries that this agent may see, newest first. A plain read writes nothing; `mark` notes, with
-        one record, that everything so far was shown."""
+        """Return the live entries that this agent may see, newest first; with `unread`, those of others that it was not
+        shown, the most urgent first, as an `UnreadPage`, and of these what fits into `budget` tokens. A plain read
+        writes nothing; `mark` notes, with one record, that the entries of this page were shown."""
         asked = (since, priority if isinstance(priority, str) else tuple(priority or ()), namespace if isinstance(
             namespace, str) else tuple(namespace or ()), author, tag, limit, archived)  # fmt: skip
+        if budget is not None and not unread:
+            raise InvalidQuery("a budget bounds what is unread: say unread too, or ask for a briefing", budget=budget)
         self.store.fresh()
+        page = self._unread_page(budget, *asked) if unread else self._current(asked)
+        if mark:
+            self._writer()
+            if page or not unread:
+                self.pen.shown([entry.id for entry in page], page.visible, page.cursor, "read")
+        return page
+
+    def _current(self, asked: tuple[Any, ...]) -> Page:
+        """Return a page of what is live, the one that was made before where it is still true."""
         now = self.store.clock()
         place = self.store.index.mark
         true_at, until, page = self._pages.get(asked, (None, 0, None))
@@ -198,10 +212,15 @@ class Seat:
             if len(self._pages) >= PAGES:
                 self._pages.clear()
             self._pages[asked] = (place, until, page)
-        if mark:
-            self._writer()
-            self.pen.act("shown", cursor=page.cursor, how="read")
         return page
+
+    def _unread_page(self, budget: int | None, *asked: Any) -> UnreadPage:
+        from synapse import news
+
+        agent = self._me()
+        if agent is None:
+            raise Forbidden("the operator has no inbox; ask as an agent")
+        return news.unread(self.store, agent, _filter(self.store.clock(), *asked), budget)
 
     def briefing(
         self,
@@ -216,9 +235,9 @@ class Seat:
         commands: bool = True,
     ) -> View:
         """The agent's view: what it should know now, within an exact number of tokens. `mark` notes
-        that all of it was shown: it went into a session's prompt. `only` one priority leaves the
-        others out; `until` a cursor, with `as_of`, makes an earlier view again. Without `commands`
-        it names none of the shell's."""
+        that the entries whose text is in it were shown: it went into a session's prompt. `only` one
+        priority leaves the others out; `until` a cursor, with `as_of`, makes an earlier view again.
+        Without `commands` it names none of the shell's."""
         from synapse.briefing import brief
 
         if mark:
@@ -228,7 +247,7 @@ class Seat:
             encoding=encoding, until=until, only=check_priority(only) if only else None, commands=commands,
         )  # fmt: skip
         if mark:
-            self.pen.act("shown", cursor=view.cursor, how="briefing")
+            self.pen.shown(view.shown, len(view.included) + len(view.left_out), view.cursor, "briefing")
         return view
 
     def later(self, as_of: str | int, department: str | None = None) -> list[Entry]:
@@ -379,33 +398,37 @@ class Seat:
             )
         return f"{', '.join(ids)} {'is' if len(ids) == 1 else 'are'} there already"
 
-    def _page(
-        self,
-        now: int,
-        since: When,
-        priority: str | tuple[str, ...],
-        namespace: str | tuple[str, ...],
-        author: str | None,
-        tag: str | None,
-        limit: int | None,
-        archived: bool,
-    ) -> tuple[Page, int]:
+    def _page(self, now: int, *asked: Any) -> tuple[Page, int]:
         """The page, and the microsecond until which it stays true if nothing is written."""
         agent, query, cursor = self._me(), self.store.index.query, self.store.index.horizon
-        priorities = tuple(sorted(map(check_priority, words(priority))))
-        if limit is not None and limit < 0:
-            raise InvalidQuery(f"limit {limit} is negative", limit=limit)
-        floor = parse_since(since, now)
-        wanted = Filter(priorities, _globs(namespace), author, tag, archived, floor, limit)
+        wanted, since = _filter(now, *asked), asked[0]
         entries = query.page(agent, wanted, now, cursor)
         lapses = [entry.expires for entry in entries]
         lapses += [self.store.current(id).expires for entry in entries for id in entry.disputed]
+        floor = wanted.since
         if floor is not None and isinstance(since, str) and floor != parse_since(since, now + 1):
             lapses += [entry.at + (now - floor) for entry in entries[-1:]]
         if isinstance(since, str):
             lapses.append((now // DAY + 1) * DAY)  # `yesterday` is another day from then on
         until = min([query.next_release(now), *lapses], default=NEVER)
         return Page(entries, cursor, lambda: query.count(agent, wanted, now, cursor)), until
+
+
+def _filter(
+    now: int,
+    since: str | int | None,
+    priority: str | tuple[str, ...],
+    namespace: str | tuple[str, ...],
+    author: str | None,
+    tag: str | None,
+    limit: int | None,
+    archived: bool,
+) -> Filter:
+    """Return what a page is asked for, checked."""
+    priorities = tuple(sorted(map(check_priority, words(priority))))
+    if limit is not None and limit < 0:
+        raise InvalidQuery(f"limit {limit} is negative", limit=limit)
+    return Filter(priorities, _globs(namespace), author, tag, archived, parse_since(since, now), limit)
 
 
 def _globs(namespace: Names) -> tuple[str, ...]:

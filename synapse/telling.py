@@ -198,15 +198,22 @@ def _delivered(act: Act, given: Mapping[str, Any]) -> str:
     return f"{_STATES.get(state, state)} {_some(ids_of(act.record))}{within}"
 
 
-def _shown(act: Act, given: Mapping[str, Any]) -> str:
-    """A prompt says which entries it held; any other mark, up to where all were shown."""
-    if given.get("run") and given.get("ids"):
-        return f"was given {_some(ids_of(act.record))} at the start of run {given['run']}"
-    return f"was shown everything up to {given.get('cursor', '?')}"
-
-
 def _some(ids: list[str]) -> str:
     return ", ".join(ids) if len(ids) <= _NAMED else f"{len(ids)} entries"
+
+
+def _shown(act: Act, given: Mapping[str, Any]) -> str:
+    """Return what an agent was shown: the entries that the record names, or everything where it names none."""
+    cursor = given.get("cursor", "?")
+    if "ids" not in given:
+        return f"was shown everything up to {cursor}"
+    ids = given["ids"]
+    total = given.get("of", len(ids) + given.get("left_out", 0))
+    if given.get("run"):
+        account = f", {len(ids)} of {total} up to {cursor}"
+        return f"was given {_some(ids_of(act.record)) or 'nothing'} at the start of run {given['run']}{account}"
+    number = "1 entry" if len(ids) == 1 else f"{len(ids)} entries"
+    return f"was shown {number} of {total}, up to {cursor}" + (f": {', '.join(ids)}" if ids else "")
 
 
 def _claimed(_: Act, given: Mapping[str, Any]) -> str:

@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from synapse import block, recall
 from synapse.capsule import short
 from synapse.clock import seconds
-from synapse.entry import PRIORITIES, Entry, words
+from synapse.entry import NEVER, PRIORITIES, Entry, words
 from synapse.errors import InvalidEntry, SynapseError
 from synapse.reference import resolved
 from synapse.seat import Seat
 from synapse.typed import Any, NamedTuple
+from synapse.workspace import OPERATOR
 
 CAPSULE = 2_048  # bytes
 PAGE = 20
@@ -162,13 +163,52 @@ def _stored(entry: Entry) -> str:
     return f"Stored as {entry.id} in {entry.namespace}{waits}."
 
 
-def _read(seat: Seat, given: Arguments, _: str | None) -> str:
+def _read(seat: Seat, given: Arguments, once: str | None) -> str:
     if "id" in given:
-        return _one(seat, given["id"], given.get("offset", 0))
+        return _one(seat, given["id"], given.get("offset", 0), once)
+    if seat.id != OPERATOR and not given.keys() & {"namespace", "since"}:
+        return _news(seat, once)
     page = seat.read(since=given.get("since"), namespace=given.get("namespace"), limit=PAGE)
     if not page:
         return f"Nothing here for you: {page.matched} live entries match, you may see none of them."
     return _capsule([_short(entry) for entry in page], page.visible, "name a namespace or since")
+
+
+def _news(seat: Seat, once: str | None) -> str:
+    """Return what the agent was not shown, and mark what is there whole. A retry gives again what its key marked."""
+    page = seat.read(unread=True, limit=PAGE)
+    whole = [block.whole(entry).text for entry in page]
+    heavy = [len(text.encode()) > CAPSULE // 2 for text in whole]
+    texts = [block.pointer(entry).text if cut else text for entry, text, cut in zip(page, whole, heavy, strict=True)]
+    answer, count = _filled(texts, page.visible, "read again")
+    ids = [entry.id for entry, cut in zip(page[:count], heavy[:count], strict=True) if not cut]
+    earlier = _named(seat, once)
+    if earlier is not None:
+        return "".join(block.whole(seat.get(id)).text for id in earlier)
+    if ids:
+        seat.pen.shown(ids, page.visible, page.cursor, "tool", once)
+    return (
+        answer or f"Nothing new for you: {page.matched} live entries match, you may see none that you were not shown."
+    )
+
+
+def _named(seat: Seat, once: str | None) -> list[str] | None:
+    """Return the entries that a first call under this key marked as shown; None where there was none."""
+    if once is None:
+        return None
+    seat.store.index.catch_up()
+    seq = seat.store.index.first(seat.id, once)
+    return None if seq is None else list(seat.store.log.at(seq).fields["ids"])
+
+
+def _note(seat: Seat, entry: Entry, once: str | None) -> None:
+    """Mark an entry as shown that the agent has just been given to its end, where it was not before."""
+    agent, index = seat.store.agent(seat.id), seat.store.index
+    if agent is None or entry.author == agent.id or entry.staged:
+        return
+    floor, seen = index.query.seen(agent, entry.seq, entry.seq, NEVER)
+    if entry.seq > floor and not seen:
+        seat.pen.shown([entry.id], 1, index.horizon, "tool", once)
 
 
 def _short(entry: Entry) -> str:
@@ -177,7 +217,7 @@ def _short(entry: Entry) -> str:
     return text if len(text.encode()) <= CAPSULE // 2 else block.pointer(entry).text
 
 
-def _one(seat: Seat, id: str, offset: int) -> str:
+def _one(seat: Seat, id: str, offset: int, once: str | None) -> str:
     """One entry whole, or as much of it as there is room for, from an offset on."""
     entry = resolved(seat, id)
     id = entry.id
@@ -195,6 +235,8 @@ def _one(seat: Seat, id: str, offset: int) -> str:
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if len(shown(middle).encode()) <= CAPSULE else (low, middle - 1)
+    if offset + low >= len(entry.body) and not fate:
+        _note(seat, entry, once)
     return shown(low)
 
 
@@ -256,14 +298,14 @@ _FACT = _object(
 TOOLS = (
     Tool(
         "append",
-        "Write memory beside other calls, to agent:ID, team:NAME, operator or all",
+        "Write beside other calls, to agent:ID, team:NAME, operator or all",
         _ENTRY,
         _append,
         True,
     ),
-    Tool("read", "Newest entries or one", _WHICH, _read, False),
+    Tool("read", "Unread entries, newest or one", _WHICH, _read, False),
     Tool("memory_search", "Search agent, group, global or all", _QUERY, _memory_search, False),
-    Tool("report_blocker", "Report a blocker", _object(("text",), text="string"), _report_blocker, True),
+    Tool("report_blocker", "Report one", _object(("text",), text="string"), _report_blocker, True),
     Tool("claim", "Reserve work", _WORK, _claim, True),
     Tool("ack", "Confirm entries delivered to you", _object(("ids",), ids=_IDS), _ack, True),
     Tool("memory_remember", "Keep a fact for scope agent, group or global", _FACT, _memory_remember, True),
@@ -276,7 +318,12 @@ _LEADS = ("ack", "memory_remember", "memory_forget")
 
 
 def _capsule(blocks: Sequence[str], total: int, advice: str) -> str:
-    """As many blocks as there is room for, in their order; the last line says what is missing."""
+    """Return as many blocks as there is room for, in their order; the last line says what is missing."""
+    return _filled(blocks, total, advice)[0]
+
+
+def _filled(blocks: Sequence[str], total: int, advice: str) -> tuple[str, int]:
+    """Return the same, and how many blocks are there."""
 
     def foot(shown: int) -> str:
         return f"({shown} of {total} shown; {advice})\n" if shown < total else ""
@@ -286,7 +333,7 @@ def _capsule(blocks: Sequence[str], total: int, advice: str) -> str:
         if size + len(text.encode()) + len(foot(shown + 1).encode()) > CAPSULE:
             break
         size, shown = size + len(text.encode()), shown + 1
-    return "".join(blocks[:shown]) + foot(shown)
+    return "".join(blocks[:shown]) + foot(shown), shown
 
 
 def _cut(text: str) -> str:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 
 import synapse
-from synapse import cli, clock, kinds, recall, reference, semantic, shared
+from synapse import cli, clock, kinds, news, recall, reference, semantic, shared
 from synapse.authority import may_rule, visible
 from synapse.brain import UnifiedBrain
 from synapse.capsule import short, short_id
@@ -262,6 +262,16 @@ READS = (
     ({"tag": "tagged"}, lambda entry: "tagged" in entry.tags),
     ({"mark": False}, lambda entry: True),
 )
+UNREAD = (
+    ({}, lambda entry: True),
+    ({"limit": 3}, None),
+    ({"budget": 800}, None),
+    ({"budget": 100_000}, lambda entry: True),
+    ({"since": "24h", "priority": "critical"}, lambda entry: entry.priority == "critical"),
+    ({"namespace": "api/*", "mark": False}, lambda entry: entry.namespace.startswith("api")),
+    ({"author": "eng-a"}, lambda entry: entry.author == "eng-a"),
+    ({"tag": "tagged"}, lambda entry: "tagged" in entry.tags),
+)
 
 
 def walk_read(me, world):
@@ -278,6 +288,19 @@ def walk_read(me, world):
     page = me.read(archived=True)
     filed = world.live(me.id, states={"archived"})
     yield "archived", [*page], {entry.id for entry in page} == filed and page.visible == len(filed), False
+
+    yield from walk_news(me, world) if me.id != "operator" and me.store.agent(me.id) == me._me() else ()
+
+
+def walk_news(me, world):
+    for asked, keep in UNREAD:
+        page = me.read(unread=True, **asked)
+        told, ids = [*page, *page.pointers], {entry.id for entry in page}
+        due = {
+            id for id in world.live(me.id, keep or (lambda entry: True)) if world.mem.store.current(id).author != me.id
+        }
+        yield ("unread", asked), [told, news.render(page)], ids == due if keep else ids <= due, False
+        yield ("counted", asked), page.visible, page.visible == len(due), False
 
 
 def walk_briefing(me, world):
@@ -648,7 +671,7 @@ MAIL_READERS_PASS = {
 }
 # What the walks pass; the rest of a reader's parameters are named here, with the reason.
 READERS_PASS = {
-    "read": {name for asked, _ in READS for name in asked} | {"archived"},
+    "read": {name for asked, _ in (*READS, *UNREAD) for name in asked} | {"archived", "unread"},
     "briefing": {"budget", "department", "as_of", "encoding", "mark", "until", "only"},
     "later": {"as_of", "department"},
     "search": {"query", "mode"} | {name for asked in SEARCHES for name in asked},
@@ -721,6 +744,7 @@ GATED = {
     "lane_addressed": "e.audience in ({audiences})",
     "unread": HEARD,
     "unread_paged": HEARD,
+    **dict.fromkeys(("left_since", "fresh", "fresh_counts"), HEARD),
     "inbox": HEARD,
     "poll": HEARD,
     "census": HEARD,
@@ -749,7 +773,9 @@ UNGATED = {
     ),
     "embeddable": "the texts that go to the embedder, which the operator chose; to no reader",
     "embeddable_count": NUMBER,
-    **dict.fromkeys("floor_of version next_release act_at hidden shown lane_counts last_active".split(), NUMBER),
+    **dict.fromkeys(
+        "floor_of version next_release act_at hidden shown seen_between lane_counts last_active".split(), NUMBER
+    ),
     **dict.fromkeys(("word_count", "last_entry", "ceiling_of"), NUMBER),
     "around": "places in a thread; what is asked there passes `search_rows`, and its words came from `search`",
     **dict.fromkeys(
@@ -974,6 +1000,17 @@ def test_reads_that_mark_pass_the_gate(fresh, reader):
     assert me.unread() == 0
 
 
+@pytest.mark.parametrize("reader", [name for name in READERS if name != "operator"])
+def test_what_is_unread_passes_the_gate_page_by_page(fresh, reader):
+    me, due = fresh.mem.as_agent(reader), fresh.mem.as_agent(reader).unread()
+    while page := me.read(unread=True, budget=400, mark=True):
+        assert fresh.leaks(reader, repr([*page, *page.pointers, news.render(page)])) == []
+        due -= len(page)
+        assert me.unread() == due
+        assert next(faults(fresh, me, "unread"), None) is None or due < len(fresh.live(reader))
+    assert due == 0
+
+
 def test_the_walk_finds_a_reader_that_forgot_the_gate(world):
     class Leaky(Seat):
         def _me(self):
@@ -981,6 +1018,14 @@ def test_the_walk_finds_a_reader_that_forgot_the_gate(world):
 
     seen = {name: [*faults(world, Leaky(world.mem.store, "eng-c"), name)] for name in READERS_PASS if name != "unread"}
     assert [name for name, found in seen.items() if not found] == []
+
+
+def test_the_walk_finds_news_that_forgot_the_gate(world):
+    class Leaky(Seat):
+        def _me(self):
+            return settled(Agent("eng-c", read=("*",), teams=("red", "backend", "frontend")))
+
+    assert [fault for fault in walk_news(Leaky(world.mem.store, "eng-c"), world) if not fault[2]] != []
 
 
 def test_the_world_has_something_to_see_and_something_not_to(world):
@@ -991,8 +1036,13 @@ def test_the_world_has_something_to_see_and_something_not_to(world):
     assert {known.state for reader in READERS[:-1] for known in world.hidden_from(reader)} == states
 
 
-def test_every_gated_statement_runs_in_the_walk(world, monkeypatch):
+def test_every_gated_statement_runs_in_the_walk(world, fresh, monkeypatch):
     ran = []
+    fresh.mem.store.index.db.connection.set_trace_callback(ran.append)
+    marked = fresh.mem.as_agent("eng-a")
+    page = marked.read(limit=1, mark=True)
+    assert marked.unread() == len({entry.id for entry in marked.read(unread=True)} - {page[0].id})
+    fresh.mem.store.index.db.connection.set_trace_callback(None)
     world.mem.store.index.db.connection.set_trace_callback(ran.append)
     for talkative in (1.0, 0.0):
         monkeypatch.setattr(query, "_TALKATIVE", talkative)
@@ -1036,6 +1086,9 @@ SHELL = {
         "--agent {me} --json --author eng-a --tag tagged",
         "--agent {me} --json --archived",
         "--agent {me} --mark",
+        "--agent {me} --unread",
+        "--agent {me} --unread --budget 300",
+        "--agent {me} --unread --json --limit 0",
         "--agent {me} --json {id}",
         "--agent {me} --markdown {id}",
     ),

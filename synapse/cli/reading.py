@@ -8,14 +8,18 @@ from types import SimpleNamespace
 from synapse.cli.call import Call
 from synapse.cli.options import Options, Usage
 from synapse.cli.parse import many, number, positive
-from synapse.cli.show import INDENT, WIDTH, clean, columns, fields, header, listing
+from synapse.cli.show import INDENT, LINES, WIDTH, clean, columns, fields, header, listing
 from synapse.clock import seconds
-from synapse.entry import NEVER
+from synapse.entry import NEVER, PRIORITIES
+from synapse.errors import Forbidden
+from synapse.page import UnreadPage
 from synapse.typed import TYPE_CHECKING, Any
+from synapse.workspace import OPERATOR
 
 if TYPE_CHECKING:
     from synapse.entry import Entry
     from synapse.page import Fate, Hit, Hits, Page
+    from synapse.seat import Seat
 
 
 def read_options(parser: Options) -> None:
@@ -29,26 +33,63 @@ def read_options(parser: Options) -> None:
     add("--tag", metavar="TAG", help="only what carries this tag")
     add("--limit", type=number, default=50, metavar="N", help="at most so many; 0: all; else 50 (synapse-read: all)")
     add("--archived", action="store_true", help="only what is archived")
-    add("--mark", action="store_true", help="count what is printed as shown to the agent")
+    add("--unread", action="store_true", help="what the agent was not shown: critical first, then the oldest")
+    add("--budget", type=number, metavar="N", help="with --unread: at most so many tokens")
+    add("--mark", action="store_true", help="count the entries that are printed whole as shown to the agent")
     add("--markdown", action="store_true", help="print the entries' own text, one after the other")
 
 
 def read(call: Call) -> None:
-    if call.args.ids:
+    args = call.args
+    if args.ids:
         _read_ids(call)
         return
-    page = call.reader().read(**_filter(call.args))
-    call.show(lambda: page_json(page), lambda: markdown(page) if call.args.markdown else paged(page))
+    _check(args)
+    me = _marker(call) if args.mark or args.unread else call.reader()
+    page = me.read(**_filter(args))
+    call.show(lambda: page_json(page), lambda: markdown(page) if args.markdown else paged(page))
+    if args.mark and (page or not args.unread):
+        call.flush()  # what could not be printed was not shown
+        me.pen.shown(_whole_ids(call, page), page.visible, page.cursor, "read")
+
+
+def _marker(call: Call) -> Seat:
+    """Return the seat of the agent that a page is printed for, which has to be named."""
+    me = call.memory.as_agent(call.agent())
+    if call.args.mark and me.id == OPERATOR:
+        raise Forbidden("--mark notes what an agent was shown; the operator is none", action="mark")
+    return me
+
+
+def _check(args: SimpleNamespace) -> None:
+    """Refuse options that do not go together."""
+    if args.unread and args.archived:
+        raise Usage("what is archived is not among the news: leave out --archived or --unread")
+    if args.budget is not None and not args.unread:
+        raise Usage("--budget bounds --unread; `synapse view --budget N` is the briefing within so many tokens")
+    if args.budget is not None and args.markdown:
+        raise Usage(
+            "--budget counts the form of a view: leave --markdown out, or use `synapse read` for `synapse-read`"
+        )
+
+
+def _whole_ids(call: Call, page: Page) -> list[str]:
+    """Return the ids of the entries of a page that are printed whole: a listing shows the beginning of long ones."""
+    whole = call.json or call.args.markdown or call.args.unread
+    return [entry.id for entry in page if whole or entry.body.count("\n") < LINES]
 
 
 def _filter(args: SimpleNamespace) -> dict[str, Any]:
-    same = {name: getattr(args, name) for name in ("since", "namespace", "author", "tag", "archived", "mark")}
+    same = {
+        name: getattr(args, name) for name in ("since", "namespace", "author", "tag", "archived", "unread", "budget")
+    }
     return {"priority": many(args.priority), "limit": args.limit or None, **same}
 
 
 def _read_ids(call: Call) -> None:
-    if call.args.mark:
-        raise Usage("--mark counts a page as shown, not single entries")
+    for name in ("mark", "unread"):
+        if getattr(call.args, name):
+            raise Usage(f"--{name} is for a page, not for single entries")
     me = call.reader()
     entries = [me.get(id) for id in call.args.ids]
     fates = [me.fate(entry.id) for entry in entries]
@@ -58,16 +99,19 @@ def _read_ids(call: Call) -> None:
 
 
 def page_json(page: Page) -> dict[str, Any]:
-    return {
-        "entries": _objects(list(page)),
-        "cursor": page.cursor,
-        "matched": page.matched,
-        "visible": page.visible,
-    }
+    counts = {"cursor": page.cursor, "matched": page.matched, "visible": page.visible}
+    if not isinstance(page, UnreadPage):
+        return {"entries": _objects(page), **counts}
+    more = {"left": dict(zip(PRIORITIES, page.left, strict=True)), "tokens": page.tokens}
+    return {"entries": _objects(page), "pointers": [entry.id for entry in page.pointers], **counts, **more}
 
 
 def paged(page: Page) -> str:
     """The listing, and below it what makes an empty one believable."""
+    if isinstance(page, UnreadPage):
+        from synapse import news
+
+        return news.render(page).rstrip("\n")
     more = "; --limit 0 shows all" if len(page) < page.visible else ""
     foot = f"-- {len(page)} of {page.visible} visible, {page.matched} matching; cursor {page.cursor}{more}"
     return "\n\n".join(part for part in (listing(page), foot) if part)
@@ -102,7 +146,7 @@ def _fated(entries: Sequence[Entry], fates: Sequence[Fate | None]) -> list[dict[
     return [{**shown, "fate": fields(fate)} for shown, fate in found]
 
 
-def _objects(entries: Sequence[Entry]) -> list[dict[str, Any]]:
+def _objects(entries: Page | Sequence[Entry]) -> list[dict[str, Any]]:
     from synapse import codec
 
     return [codec.entry_json(entry) for entry in entries]

@@ -34,7 +34,7 @@ _TABLE = (
         "read",
         "write",
         "reading",
-        "show the newest entries, or the ones with these ids",
+        "show the newest entries, what is unread, or some by their ids",
         "synapse read --agent eng-frontend --since 24h \\\n    --priority critical,important",
     ),
     Verb(

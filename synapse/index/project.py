@@ -54,7 +54,8 @@ class Projector:
         self.active.clear()
         self.lanes.clear()
         if last is not None:
-            self.db.run("sweep", {"at": last.at})
+            if self.db.run("sweep", {"at": last.at}).rowcount > 0:
+                self.db.run("sweep_left", {"at": last.at})
             self.db.run("put_swept", {"at": last.at})
         return last
 
@@ -172,9 +173,9 @@ class Projector:
         if record.kind == "agent":
             self._agent(record)
         elif record.kind == "shown":
-            self._put("put_shown", fields.get("agent", record.by), fields["cursor"])
             if fields.get("run"):
                 self._delivery(record, "rendered")
+            self._shown(record)
         elif record.kind == "run":
             self._run(record)
         elif record.kind == "delivery":
@@ -225,12 +226,33 @@ class Projector:
             values = {"id": fields["thread"], "closed": fields.get("closed"), "subject": fields.get("subject")}
             self.db.run("put_thread_act", values | {"tags": kept if fields["how"] == "tag" else None})
 
+    def _shown(self, record: Record) -> None:
+        """Note what an agent was shown: the entries that the record names; all up to its cursor where it names none.
+        What was left out up to there is counted now, once, and by changes from then on."""
+        fields, aid = record.fields, self._number("author", record.fields.get("agent", record.by))
+        self.flush()
+        floor, counted = self.db.run("shown", {"me": aid}).fetchone() or (0, 0)
+        if "ids" in fields:
+            rows = [{"aid": aid, "id": id, "mark": record.seq} for id in fields["ids"]]
+            self.db.connection.executemany(self.db.sql["put_seen"], rows)
+            cursor = max(counted, min(fields.get("cursor", record.seq), record.seq - 1))
+        else:
+            floor = max(floor, fields["cursor"])
+            cursor, counted = max(counted, floor), floor
+            self.db.run("drop_left", {"aid": aid})
+            self.db.run("drop_seen", {"aid": aid, "floor": floor})
+        if cursor > counted:
+            self.db.run("put_left", {"aid": aid, "after": counted, "cursor": cursor})
+        self.db.run("put_shown", (aid, floor, cursor))
+
     def _delivery(self, record: Record, state: str) -> None:
         """How far entries came; what a run's prompt showed was rendered with it."""
         fields = record.fields
         whose = (fields.get("agent", record.by), fields.get("run") or "", fields.get("epoch") or 0)
         for id in fields.get("ids", ()):
             self._put("put_delivery", id, *whose, state, record.at)
+        if record.kind == "delivery" and state == "rendered":
+            self._shown(record)
 
     def _run(self, record: Record) -> None:
         """What a later record says of a run is laid over what the earlier ones said."""

@@ -1,5 +1,15 @@
 -- Named statements. {nids}, {audiences}, {prios} and {within} are filled with lists of our own integers, nothing else.
 
+-- fragment: left
+e.seq > :floor and e.seq <= :cursor and e.aid <> :me and e.kind <> 1 and {heard}
+  and not exists (select 1 from seen n where n.aid = :me and n.seq = e.seq)
+
+-- fragment: fresh
+e.seq > :floor and e.seq <= :cursor and e.aid <> :me and e.kind <> 1 and {asked} and {live} and {heard}
+  and (:author is null or e.aid = :author)
+  and (:tag is null or exists (select 1 from tags t where t.tag = :tag and t.seq = e.seq))
+  and not exists (select 1 from seen n where n.aid = :me and n.seq = e.seq)
+
 -- fragment: live
 e.hidden <= :now and e.expires > :now and e.archived = 0
 
@@ -102,20 +112,48 @@ where e.aid = :me and e.seq <= :cursor and {live} and {asked}
 
 -- name: unread
 select count(*), (select min(expires) from entries where hidden = 0 and archived = 0 and expires > :now),
-  (select cursor from shown where agent = :agent) from entries e not indexed
-where e.seq > (select cursor from shown where agent = :agent) and {live} and {heard} and e.aid <> :me and e.kind <> 1
+  (select cursor from shown where aid = :me),
+  (select sum(e.live) from lanes_left e where e.aid = :me and {heard}),
+  (select count(*) from seen n join entries e on e.seq = n.seq where n.aid = :me
+    and n.seq > (select cursor from shown where aid = :me) and e.aid <> :me and e.kind <> 1 and {live} and {heard})
+from entries e not indexed
+where e.seq > (select cursor from shown where aid = :me) and e.aid <> :me and e.kind <> 1 and {live} and {heard}
 
 -- name: unread_paged
 select count(*), (select min(expires) from entries where hidden = 0 and archived = 0 and expires > :now),
-  (select cursor from shown where agent = :agent) from entries e indexed by entries_pages
-where e.seq > (select cursor from shown where agent = :agent) and e.aid <> :me and e.kind <> 1 and {live} and {heard}
+  (select cursor from shown where aid = :me),
+  (select sum(e.live) from lanes_left e where e.aid = :me and {heard}),
+  (select count(*) from seen n join entries e on e.seq = n.seq where n.aid = :me
+    and n.seq > (select cursor from shown where aid = :me) and e.aid <> :me and e.kind <> 1 and {live} and {heard})
+from entries e indexed by entries_pages
+where e.seq > (select cursor from shown where aid = :me) and e.aid <> :me and e.kind <> 1 and {live} and {heard}
+
+-- name: left_since
+select -count(*) from entries e indexed by entries_expires  -- expired since
+where e.hidden = 0 and e.archived = 0 and e.expires > (select at from swept) and e.expires <= :now and {left}
+union all  -- or not yet, by a clock that was set back
+select count(*) from entries e indexed by entries_expires
+where e.hidden = 0 and e.archived = 0 and e.expires <= (select at from swept) and e.expires > :now and {left}
+union all  -- hidden for a time that is over
+select count(*) from entries e indexed by entries_hidden
+where e.hidden > 0 and e.hidden < 4611686018427387904 and {live} and {left}
+
+-- name: fresh
+select e.seq, e.rec, e.rev from entries e not indexed where {fresh} order by e.prio, e.seq limit :limit
+
+-- name: fresh_counts
+select sum(e.prio = 0), sum(e.prio = 1), sum(e.prio = 2) from entries e not indexed where {fresh}
+
+-- name: seen_between
+select seq from seen where aid = :me and seq between :first and :last and mark <= :cursor
 
 -- name: floor_of
 select seq - 1 from entries where at >= :at order by at limit 1
 
 -- name: version
 select (select max(nid) from namespaces), (select max(aid) from authors), (select max(num) from audiences),
-  (select max(seq) from agents), (select count(*) from agents), (select max(seq) from acts where kind in ('review', 'undo'))
+  (select max(seq) from agents), (select count(*) from agents), (select max(seq) from acts where kind in ('review', 'undo')),
+  (select count(*) from voids)
 
 -- name: all_voids
 select seq from voids
@@ -199,7 +237,7 @@ select id, fields from agents order by id
 select agent, at from active order by agent
 
 -- name: shown
-select cursor from shown where agent = :agent
+select floor, cursor from shown where aid = :me
 
 -- name: first_once
 select seq from once where by = :by and key = :key
@@ -376,7 +414,32 @@ insert into agents(id, seq, fields) values(?, ?, ?) on conflict(id) do update se
 insert into active(agent, at) values(?, ?) on conflict(agent) do update set at = excluded.at
 
 -- name: put_shown
-insert into shown(agent, cursor) values(?, ?) on conflict(agent) do update set cursor = max(cursor, excluded.cursor)
+insert into shown(aid, floor, cursor) values(?, ?, ?)
+on conflict do update set floor = excluded.floor, cursor = excluded.cursor
+
+-- name: put_seen
+insert or ignore into seen(aid, seq, mark) select :aid, i.seq, :mark from ids i
+where i.id = :id and i.seq < :mark and i.seq > coalesce((select floor from shown where aid = :aid), 0)
+
+-- name: put_left
+insert into lanes_left select :aid, e.nid, e.audience,
+  sum(e.hidden = 0 and e.archived = 0 and e.expires > (select at from swept)) from entries e not indexed
+where e.seq > :after and e.seq <= :cursor and e.aid <> :aid and e.kind <> 1
+  and not exists (select 1 from seen n where n.aid = :aid and n.seq = e.seq) group by e.nid, e.audience
+on conflict do update set live = live + excluded.live
+
+-- name: drop_left
+delete from lanes_left where aid = :aid
+
+-- name: drop_seen
+delete from seen where aid = :aid and seq <= :floor
+
+-- name: sweep_left
+insert into lanes_left select s.aid, e.nid, e.audience, -count(*) from entries e indexed by entries_expires cross join shown s
+where e.hidden = 0 and e.archived = 0 and e.expires > (select at from swept) and e.expires <= :at and e.kind <> 1
+  and e.aid <> s.aid and e.seq > s.floor and e.seq <= s.cursor
+  and not exists (select 1 from seen n where n.aid = s.aid and n.seq = e.seq) group by 1, 2, 3
+on conflict do update set live = live + excluded.live
 
 -- name: run
 select fields, agent, seq, at, ended_at from runs where id = :id

@@ -176,17 +176,47 @@ class Query:
         return {"author": author, "tag": wanted.tag, "archived": int(wanted.archived)}
 
     def unread(self, agent: Agent, now: int) -> tuple[int, int]:
-        """How many live entries of others came after what the agent was shown, and when the next of all lapses."""
-        reach = self.reach(agent)
-        values = {"agent": agent.id, "now": now, "me": reach.me}
+        """Return how many live entries of others the agent was not shown, and when the next of all lapses."""
+        count, _, lapse = self._unread(self.reach(agent), now)
+        return count, lapse
+
+    def _unread(self, reach: Reach, now: int) -> tuple[int, int, int]:
+        """Return the count, the place after which all that it counts stands, and when the next entry lapses.
+
+        What came after the last mark is counted row by row; what earlier marks left out is kept as counts.
+        """
+        values = {"now": now, "me": reach.me}
         lists = {"nids": reach.nids, "audiences": reach.audiences}
         total, _, mail = self._weights(reach, _prios(()))
         name = "unread_paged" if mail > total * _TALKATIVE else "unread"
-        count, lapse, shown = self.db.run(name, values, **lists).fetchone()
-        if shown is None:
+        count, lapse, cursor, left, ahead = self.db.run(name, values, **lists).fetchone()
+        lapse, after = NEVER if lapse is None else lapse, 0
+        if cursor is None:
             _, heard, _, own_heard = self._census(reach, Filter(), now, NEVER)
-            count = heard - own_heard
-        return count, NEVER if lapse is None else lapse
+            return heard - own_heard, 0, lapse
+        if left is not None:
+            after, _ = self.db.run("shown", values).fetchone()
+            bounds = {"floor": after, "cursor": cursor}
+            left += sum(change for (change,) in self.db.run("left_since", values | bounds, **lists))
+        return count - ahead + (left or 0), after if left else cursor, lapse
+
+    def fresh(
+        self, agent: Agent, wanted: Filter, now: int, cursor: int
+    ) -> tuple[list[tuple[int, int, int]], tuple[int, int, int]]:
+        """Return the rows of entries that the agent was not shown, the most urgent first and of these the oldest, as
+        many as the filter's limit; and how many there are in all: critical, important, info."""
+        reach = self.reach(agent)
+        count, after, _ = self._unread(reach, now)
+        if not count:
+            return [], (0, 0, 0)
+        values = self._values(wanted) | {"now": now, "me": reach.me, "cursor": cursor}
+        values |= {"floor": max(after, self.floor(wanted.since))}
+        values |= {"limit": -1 if wanted.limit is None else wanted.limit}
+        lists = {"within": self._within(wanted.namespaces), "prios": _prios(wanted.priorities)}
+        lists |= {"nids": reach.nids, "audiences": reach.audiences}
+        counts = self.db.run("fresh_counts", values, **lists).fetchone()
+        rows = self.db.run("fresh", values, **lists).fetchall()
+        return rows, (counts[0] or 0, counts[1] or 0, counts[2] or 0)
 
     def next_release(self, now: int) -> int:
         """When the next hidden entry comes back because the one that outranked it lapses."""
@@ -278,8 +308,15 @@ class Query:
         return dict(self.db.run("last_active").fetchall())
 
     def shown(self, agent: str) -> int:
-        row = self.db.run("shown", {"agent": agent}).fetchone()
+        """Return the place up to which everything counts as shown to the agent, whatever it was."""
+        row = self.db.run("shown", {"me": self._aid(agent)}).fetchone()
         return 0 if row is None else row[0]
+
+    def seen(self, agent: Agent, first: int, last: int, cursor: int) -> tuple[int, frozenset[int]]:
+        """Return the place up to which everything was shown to the agent, and the entries between two others that were
+        shown to it by name, by what the log said up to a cursor."""
+        values = {"me": self.reach(agent).me, "first": first, "last": last, "cursor": cursor}
+        return self.shown(agent.id), frozenset(seq for (seq,) in self.db.run("seen_between", values))
 
     def acts(self, by: str | None, ref: str | None, at: int, limit: int | None) -> list[Record]:
         """Who did what, newest first: entries and every act on them."""

@@ -107,7 +107,10 @@ create index acts_of_rulings on acts(seq) where kind in
 create table refs(id text, seq integer, primary key(id, seq)) without rowid;
 create table agents(id text primary key, seq integer not null, fields text not null) without rowid;
 create table active(agent text primary key, at integer not null) without rowid;
-create table shown(agent text primary key, cursor integer not null) without rowid;
+-- What agents were shown. Everything up to `floor`, and by name the entries of `seen`, each with the first record that
+-- says so; what was left out is counted up to `cursor`, in `lanes_left`.
+create table shown(aid integer primary key, floor integer not null, cursor integer not null);
+create table seen(aid integer, seq integer, mark integer not null, primary key(aid, seq)) without rowid;
 create table once(by text, key text, seq integer not null, primary key(by, key)) without rowid;
 create table keyed(key text, seq integer, fields text not null, primary key(key, seq)) without rowid;
 create table voids(seq integer primary key);
@@ -140,6 +143,24 @@ create table lanes(nid integer, prio integer, audience integer, n integer not nu
   primary key(nid, prio, audience)) without rowid;
 create table swept(at integer not null);
 insert into swept values(0);
+-- Of each agent: how many entries of others there are between its `floor` and its `cursor` that it was not shown and
+-- that are live in the same sense. Mail is left out: it has an inbox.
+create table lanes_left(aid integer, nid integer, audience integer, live integer not null,
+  primary key(aid, nid, audience)) without rowid;
+create trigger entry_is_seen after insert on seen begin
+  update lanes_left set live = live - 1 where aid = new.aid and (nid, audience) = (
+    select e.nid, e.audience from entries e where e.seq = new.seq and e.aid <> new.aid and e.kind <> 1
+      and e.hidden = 0 and e.archived = 0 and e.expires > (select at from swept)
+      and e.seq <= (select cursor from shown where aid = new.aid));
+end;
+create trigger left_entry_changes after update of hidden, archived on entries
+when new.expires > (select at from swept) and new.kind <> 1
+  and (old.hidden = 0 and old.archived = 0) <> (new.hidden = 0 and new.archived = 0) begin
+  update lanes_left set live = live + iif(new.hidden = 0 and new.archived = 0, 1, -1)
+    where nid = new.nid and audience = new.audience and aid in (
+      select s.aid from shown s where s.floor < new.seq and s.cursor >= new.seq and s.aid <> new.aid
+        and not exists (select 1 from seen n where n.aid = s.aid and n.seq = new.seq));
+end;
 create trigger entries_change after update of hidden, archived, prio on entries
 when new.expires > (select at from swept) begin
   insert into lanes select old.nid, old.prio, old.audience, 0, -1 where old.hidden = 0 and old.archived = 0

@@ -185,7 +185,12 @@ def mem(clock):
 
 steps = st.lists(
     st.one_of(
-        st.tuples(st.just("write"), st.sampled_from(("eng-a", "eng-b", "lead")), st.sampled_from(("api/x", "vault/x"))),
+        st.tuples(
+            st.just("write"),
+            st.sampled_from(("eng-a", "eng-b", "lead")),
+            st.sampled_from(("api/x", "vault/x")),
+            st.sampled_from(PRIORITIES),
+        ),
         st.tuples(st.just("mark"), st.sampled_from(("read", "briefing"))),
         st.tuples(st.just("wait"), st.sampled_from(("20m", "2h"))),
         st.tuples(st.just("archive"), st.integers(0, 9)),
@@ -206,13 +211,15 @@ def test_unread_after_any_marks(story):
         me, unseen, ids = mem.as_agent("eng-a"), {}, []
         for step in [*story, ("ask",)]:
             if step[0] == "write":
-                entry = mem.as_agent(step[1]).append("text", step[2], ttl="1h")
+                entry = mem.as_agent(step[1]).append("text", step[2], ttl="1h", priority=step[3])
                 ids.append(entry.id)
                 if step[1] != "eng-a" and step[2] == "api/x":
                     unseen[entry.id] = entry
             elif step[0] == "mark":
-                getattr(me, step[1])(mark=True)
-                unseen.clear()
+                shown = getattr(me, step[1])(mark=True)
+                ids_shown = [entry.id for entry in shown] if step[1] == "read" else shown.shown
+                for id in ids_shown:
+                    unseen.pop(id, None)
             elif step[0] == "wait":
                 clock.advance(step[1])
             elif step[0] == "archive" and ids:

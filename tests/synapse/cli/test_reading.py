@@ -242,3 +242,80 @@ def test_a_single_entry_says_what_became_of_it(team, run):
     assert (fate["reason"], fate["by"]) == ("superseded", new["id"])
     run("resolve", new["id"], "--from", "eng-backend")
     assert "-- not shown: resolved by eng-backend" in run("read", new["id"]).out
+
+
+def test_unread_is_what_was_not_shown(wrote, run):
+    info, critical = wrote("old news"), wrote("it breaks", "--priority", "critical")
+    ask = ("read", "--agent", "eng-frontend", "--unread")
+    lines = run(*ask).out.splitlines()
+    assert [line for line in lines if line.startswith("  >")] == ["  > it breaks", "  > old news"]
+    assert lines[-1].startswith("-- 2 of 2 unread, 2 matching; cursor ")
+    assert run("unread", "--agent", "eng-frontend").out == "2\n"
+    part = json.loads(run(*ask, "--limit", "1", "--mark", "--json").out)
+    assert [entry["id"] for entry in part["entries"]] == [critical]
+    assert (part["visible"], part["left"], part["pointers"]) == (2, {"critical": 0, "important": 0, "info": 1}, [])
+    assert info in run(*ask, "--mark").out
+    done = run(*ask, "--mark")
+    assert (done.code, done.out.startswith("-- 0 of 0 unread, 2 matching; cursor ")) == (0, True)
+
+
+def test_unread_knows_its_agent_from_the_environment(wrote, run, monkeypatch):
+    wrote("news")
+    monkeypatch.setenv("SYNAPSE_AGENT", "eng-frontend")
+    assert "> news" in run("read", "--unread", "--mark", "--author", "eng-backend").out
+    assert run("unread").out == "0\n"
+
+
+def test_a_budget_bounds_what_is_printed_and_marked(wrote, run):
+    for n in range(6):
+        wrote(f"{n} " + "word " * 40)
+    ask, seen = ("read", "--agent", "eng-frontend", "--unread", "--budget", "220", "--mark"), []
+    while whole := [line[4] for line in run(*ask).out.splitlines() if line.startswith("  >")]:
+        assert len(whole) < 6
+        seen += whole
+    assert seen == list("012345")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--unread",), "which agent"),
+        (("--mark",), "which agent"),
+        (("--unread", "--agent", "operator"), "ask as an agent"),
+        (("--mark", "--agent", "operator"), "the operator is none"),
+        (("--unread", "--agent", "eng-frontend", "--archived"), "leave out"),
+        (("--budget", "9"), "--unread"),
+        (("--unread", "--agent", "eng-frontend", "--budget", "99", "--markdown"), "leave --markdown out"),
+        (("--unread", "--agent", "eng-frontend", "--budget", "9"), "the last line alone takes"),
+        (("--unread", "--agent", "eng-frontend", "--namespace", "mail"), "synapse inbox"),
+        (("--unread", "--agent", "eng-frontend", "syn-2026-02-01-001"), "not for single entries"),
+    ],
+)
+def test_what_does_not_go_with_what_is_new_is_refused(team, run, options, words):
+    done = run("read", *options)
+    assert done.code != 0
+    assert done.out == ""
+    assert words in done.err
+
+
+def test_an_entry_that_a_listing_cuts_stays_unread(wrote, run):
+    wrote("\n".join(f"line {n}" for n in range(20)))
+    assert "8 more lines" in run("read", "--agent", "eng-frontend", "--mark").out
+    assert run("unread", "--agent", "eng-frontend").out == "1\n"
+    run("read", "--agent", "eng-frontend", "--mark", "--json")
+    assert run("unread", "--agent", "eng-frontend").out == "0\n"
+
+
+@pytest.mark.parametrize("more", [("--unread",), ()])
+def test_what_nobody_could_read_was_not_shown(wrote, run, team, more):
+    """Standard output is a pipe whose reader is gone."""
+    wrote("news")
+    read, write = os.pipe()
+    os.close(read)
+    words = ["read", "--root", str(team), "--agent", "eng-frontend", *more, "--mark"]
+    try:
+        done = subprocess.run([sys.executable, "-m", "synapse.cli", *words], stdout=write, stderr=subprocess.PIPE)
+    finally:
+        os.close(write)
+    assert done.returncode == 141
+    assert run("unread", "--agent", "eng-frontend").out == "1\n"
