@@ -187,9 +187,10 @@ def _news(seat: Seat, once: str | None) -> str:
         return "".join(block.whole(seat.get(id)).text for id in earlier)
     if ids:
         seat.pen.shown(ids, page.visible, page.cursor, "tool", once)
-    return (
-        answer or f"Nothing new for you: {page.matched} live entries match, you may see none that you were not shown."
-    )
+    if answer:
+        return answer
+    every = f"{page.matched} live entries match"
+    return f"Nothing new for you: {every}, and you were shown all that you may see of them."
 
 
 def _named(seat: Seat, once: str | None) -> list[str] | None:

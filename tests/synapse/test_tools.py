@@ -307,3 +307,46 @@ def test_nothing_that_a_model_writes_raises(tool, arguments):
         told = tools.call(tool, mem.as_agent("eng"), arguments)
         assert isinstance(told, str)
         assert len(told.encode()) <= CAPSULE
+
+
+# -- what is new ------------------------------------------------------------------------------------
+
+
+def test_read_gives_what_is_new_and_marks_it(me, mem):
+    lead = mem.as_agent("lead")
+    lead.append("later", "api/x")
+    urgent = lead.append("at once", "api/x", priority="critical")
+    answer = ask(me, "read", once="r/1/a")
+    quotes = [line for line in answer.splitlines() if line.startswith("  >")]
+    assert quotes == ["  > at once", "  > later"]
+    assert me.unread() == 0
+    assert ask(me, "read") == (
+        "Nothing new for you: 2 live entries match, and you were shown all that you may see of them."
+    )
+    assert ask(me, "read", once="r/1/a") == answer, "a retry is given what its key marked"
+    assert urgent.id in ask(me, "read", namespace="api/*")
+
+
+def test_what_does_not_fit_comes_with_the_next_call(me, mem):
+    lead = mem.as_agent("lead")
+    ids = [lead.append(f"{n} " + "x" * 300, "api/x").id for n in range(12)]
+    long = lead.append("long " * 800, "api/x", priority="critical")
+    answers = [ask(me, "read") for _ in range(4)]
+    assert all(f"`synapse read {long.id}`" in answer for answer in answers)
+    assert answers[0].splitlines()[-1].endswith("of 13 shown; read again)")
+    assert [sum(f"] {id} (" in answer for answer in answers) for id in ids] == [1] * 12
+    assert me.unread() == 1
+    at = 0
+    while at is not None:
+        answer = ask(me, "read", id=long.id, offset=at)
+        assert me.unread() == ("the rest: offset" in answer), "shown when its end was given"
+        rest = answer.rpartition("the rest: offset ")
+        at = int(rest[2].rstrip(")\n")) if rest[1] else None
+    marks = mem.store.log.mark()
+    ask(me, "read", id=long.id, offset=3_900)
+    assert mem.store.log.mark() == marks, "once is enough"
+
+
+def test_the_operator_reads_the_newest(mem):
+    mem.as_agent("lead").append("text", "api/x")
+    assert "> text" in ask(mem.as_agent("operator"), "read")
