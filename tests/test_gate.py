@@ -308,6 +308,8 @@ def walk_briefing(me, world):
         found = me.briefing(only=only)
         viewed = world.live(me.id, states=LIVE | VIEWED)
         yield only, [found, found.markdown()], {each.id for each in found.included} <= viewed, False
+    bare = me.briefing(commands=False)
+    yield "commands", [bare, bare.markdown()], {each.id for each in bare.included} == viewed, False
     yield "until", me.briefing(as_of=world.middle, until=found.cursor // 2), True, False
     for budget in (None, 20_000, 400):
         for as_of in (None, world.middle, "2h"):
@@ -672,7 +674,7 @@ MAIL_READERS_PASS = {
 # What the walks pass; the rest of a reader's parameters are named here, with the reason.
 READERS_PASS = {
     "read": {name for asked, _ in (*READS, *UNREAD) for name in asked} | {"archived", "unread"},
-    "briefing": {"budget", "department", "as_of", "encoding", "mark", "until", "only"},
+    "briefing": {"budget", "department", "as_of", "encoding", "mark", "until", "only", "commands"},
     "later": {"as_of", "department"},
     "search": {"query", "mode"} | {name for asked in SEARCHES for name in asked},
     "follow": {"since", "critical", "timeout"},
