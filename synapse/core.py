@@ -220,6 +220,7 @@ class Memory:
         from synapse.log.proof import Proof, mend
 
         operators_alone("repair")
+        self.store.demand_writable()
         log = self.store.log
         put: list[str] = []
         if isinstance(log, FilesLog):
@@ -232,6 +233,7 @@ class Memory:
 
     def rebuild(self) -> Rebuilt:
         """Derive the index anew from the log, and say which files are not what the log says."""
+        self.store.demand_writable()
         self.store.fresh(force=True)
         count, sound = self.store.rebuild()
         self.store.index.catch_up()

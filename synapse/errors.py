@@ -10,6 +10,7 @@ SynapseError                       exit 1   str() is the message; .details is wh
 ├─ StoreError                      exit 6   the disk, the journal or the index failed
 │   ├─ StoreBusy                            .pid holds the lock; try again
 │   ├─ StoreCorrupt                         says which file and what to run
+│   ├─ ReadOnly                             this process may not write here; reading works
 │   └─ NewerProtocol                        written by a newer version of this software
 ├─ SealError                       exit 7   sealed scopes
 │   └─ NoKey                                this workspace holds no keys: nothing can be sealed
@@ -87,6 +88,10 @@ class StoreBusy(StoreError):
 
 class StoreCorrupt(StoreError):
     """The store is damaged; run `synapse verify`, then `synapse repair`."""
+
+
+class ReadOnly(StoreError):
+    """The workspace cannot be written by this process; reading works."""
 
 
 class NewerProtocol(StoreError):

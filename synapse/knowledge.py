@@ -129,7 +129,7 @@ def used(me: Seat, ids: Iterable[str]) -> None:
         if kind_of(id) in KNOWN:
             store.used[id] = store.used.get(id, 0) + 1
     now = store.clock()
-    if store.used and now - store.used_since >= HOUR:
+    if store.used and now - store.used_since >= HOUR and not store.readonly:
         counts, store.used, store.used_since = dict(sorted(store.used.items())), {}, now
         store.act("used", me.id, counts=counts)
 

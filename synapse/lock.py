@@ -7,11 +7,12 @@ own wait in `flock` and run the critical section there: no hand-over lengthens t
 
 from __future__ import annotations
 
+import errno
 import os
 from _thread import allocate_lock, start_new_thread
 from collections.abc import Callable
 
-from synapse.errors import StoreBusy
+from synapse.errors import ReadOnly, StoreBusy
 from synapse.typed import T
 
 try:
@@ -20,6 +21,7 @@ except ImportError as error:  # Windows
     raise ImportError("this software needs a system with flock and links: Linux or macOS") from error
 
 PATIENCE = 5.0
+_FORBIDDEN = frozenset((errno.EROFS, errno.EACCES, errno.EPERM))
 
 
 class _Turn:
@@ -147,3 +149,31 @@ class Lock:
         """A child must not share its parent's open file, or both would hold the lock at once."""
         os.close(self.fd)
         self.__init__(self.path, self.patience)  # type: ignore[misc]
+
+
+class Barred:
+    """In the place of a lock in a folder that may not be written: every critical section is refused."""
+
+    def __init__(self, path: str, error: OSError) -> None:
+        self.path = path
+        self.reason = error.strerror or str(error)
+
+    def run(self, section: Callable[[], T]) -> T:
+        raise ReadOnly(
+            f"this workspace cannot be written here: {self.path}: {self.reason}; reading works", path=self.path
+        )
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def lock_in(directory: str) -> Lock | Barred:
+    """Return the lock of a folder, which is made where needed; one that refuses where this process may not write."""
+    path = os.path.join(directory, "lock")
+    try:
+        os.makedirs(directory, exist_ok=True)
+        return Lock(path)
+    except OSError as error:
+        if error.errno not in _FORBIDDEN:
+            raise
+        return Barred(path, error)

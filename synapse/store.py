@@ -59,8 +59,9 @@ class Store:
         self.draw = draw  # so many random bytes, for ids
         files = isinstance(log, FilesLog)
         self.root = log.root if isinstance(log, FilesLog) else None
+        self.readonly = isinstance(log, FilesLog) and log.readonly
         path = os.path.join(log.root, ".index", "brain.db") if isinstance(log, FilesLog) else ":memory:"
-        self.index = Index(log, path)
+        self.index = _index_in_memory(log, path) if self.readonly else Index(log, path)
         log.state = self.index
         self.held: dict[str, int] = {}  # files that are locked for as long as this is open
         self.mutex = allocate_lock()
@@ -87,7 +88,9 @@ class Store:
         takes long, because much is being written, the next comes later."""
         start = time.monotonic()
         due = force or start - self.looked >= self.pause
-        if due and self._alone(lambda log: self._look(log, whole=force)):
+        if due and self.readonly:
+            self._look_only(start)
+        elif due and self._alone(lambda log: self._look(log, whole=force)):
             self.looked = self.glanced = self.tidied = time.monotonic()
             self.pause = min(max(LOOK_EVERY, 5 * (self.looked - start)), LOOK_AT_LEAST_EVERY)
 
@@ -103,7 +106,7 @@ class Store:
 
     def _alone(self, section: Callable[[FilesLog], object]) -> bool:
         """Run it unless another thread is at it. A look that cannot write leaves things as they are."""
-        if not isinstance(self.log, FilesLog) or not self.mutex.acquire(blocking=False):
+        if not isinstance(self.log, FilesLog) or self.readonly or not self.mutex.acquire(blocking=False):
             return False
         try:
             section(self.log)
@@ -114,6 +117,13 @@ class Store:
         finally:
             self.mutex.release()
         return True
+
+    def _look_only(self, start: float) -> None:
+        """Where nothing can be journalled: settings are what their file says, agents what was journalled last."""
+        assert isinstance(self.log, FilesLog)
+        now, self.looked = self.log.signatures(), start
+        if now != self.signed:
+            self.signed, self.declared_settings = now, None
 
     def _look(self, log: FilesLog, *, whole: bool) -> None:
         self.notice()
@@ -220,6 +230,11 @@ class Store:
             if collecting:
                 gc.enable()
 
+    def demand_writable(self) -> None:
+        """Raise ReadOnly where this process may only read."""
+        if self.readonly and isinstance(self.log, FilesLog):
+            self.log.journal.lock.run(lambda: None)
+
     # -- what is declared --------------------------------------------------------------------------
 
     @property
@@ -317,7 +332,8 @@ class Store:
         if self._vectors is None:
             from synapse.index.vectors import Vectors, path_beside
 
-            self._vectors = Vectors(path_beside(self.index.db.path))
+            path = path_beside(self.index.db.path)
+            self._vectors = _vectors_in_memory(f"{self.root}/.index/vectors.db") if self.readonly else Vectors(path)
         return self._vectors
 
     # -- writing -----------------------------------------------------------------------------------
@@ -392,6 +408,8 @@ class Store:
 
     def expire_staged(self) -> None:
         """Turn away what waited for review longer than the settings allow."""
+        if self.readonly:
+            return
         self.index.catch_up()
         now = self.clock()
         for entry in self.index.query.staged():
@@ -441,6 +459,20 @@ class Store:
             os.close(self.held.popitem()[1])
         self.index.close()
         self.log.close()
+
+
+def _index_in_memory(log: FilesLog | MemoryLog, path: str) -> Index:
+    """Return the index where it may not be written: a copy, which the first read catches up from the log."""
+    from synapse.index.copy import in_memory
+
+    return Index(log, ":memory:", in_memory(path))
+
+
+def _vectors_in_memory(path: str) -> Vectors:
+    from synapse.index.copy import in_memory
+    from synapse.index.vectors import KIND, Vectors
+
+    return Vectors(":memory:", in_memory(path, KIND))
 
 
 def _settings_from(kept: str) -> Settings:

@@ -727,8 +727,8 @@ PUBLIC = {
     ),
     **dict.fromkeys((name for name in synapse.__all__ if name.endswith("Error")), ERROR),
     **dict.fromkeys(
-        "Conflict Forbidden InvalidEntry InvalidQuery NewerProtocol NoKey NotFound OverBudget QueueFull StoreBusy"
-        " StoreCorrupt".split(),
+        "Conflict Forbidden InvalidEntry InvalidQuery NewerProtocol NoKey NotFound OverBudget QueueFull ReadOnly"
+        " StoreBusy StoreCorrupt".split(),
         ERROR,
     ),
 }

@@ -52,7 +52,7 @@ class Call:
         if self._memory is not None:
             try:
                 self._note_complaints(self._memory)
-                if self.root.endswith(".log"):
+                if self.root.endswith(".log") and not self._memory.store.readonly:
                     self._keep_tables(self._memory)
             finally:
                 self._memory.close()

@@ -34,11 +34,11 @@ def examine(root: str, open_memory: Callable[[], Memory]) -> list[Finding]:
     found = list(machine())
     if found[0].verdict == "fail":
         return found
-    found += file_system(root)
     try:
         memory = open_memory()
     except (SynapseError, OSError) as error:
-        return [*found, Finding("workspace", "fail", str(error))]
+        return [*found, *file_system(root), Finding("workspace", "fail", str(error))]
+    found += file_system(root, memory.store.readonly)
     return [*found, Finding("workspace", "ok", os.path.abspath(root)), *workspace(root, memory)]
 
 
@@ -56,15 +56,17 @@ def machine(platform: str = sys.platform) -> Iterator[Finding]:
     yield Finding("protocol", "ok", f"this software reads protocols up to {PROTOCOL}")
 
 
-def file_system(root: str) -> Iterator[Finding]:
-    """What the files log asks of the disk under it, tried out there."""
+def file_system(root: str, readonly: bool = False) -> Iterator[Finding]:
+    """What the files log asks of the disk under it, tried out there. Where nothing may be written, nothing can be."""
     place = _existing(root)
     kind = probes.file_system_of(place)
     if kind in probes.NETWORK:
         yield Finding("file system", "warn", f"{kind} at {place}: its locks and syncs can't be trusted")
     else:
         yield Finding("file system", "ok", f"{kind or 'of unknown kind'} at {place}")
-    for name, probe in probes.PROBES.items():
+    if readonly:
+        yield Finding("access", "warn", f"{root} cannot be written here; reading works")
+    for name, probe in () if readonly else probes.PROBES.items():
         try:
             problem = probe(place)
         except OSError as error:
@@ -92,7 +94,7 @@ def _older(root: str, memory: Memory) -> Iterator[Finding]:
     if problem := oldfile.stale(memory.store):
         yield Finding("mirror", "warn", problem)
     path = path_of(memory.store)
-    if path is not None and os.path.exists(path):
+    if path is not None and os.path.exists(path) and not memory.store.readonly:
         tables = Tables(memory.store, path)
         try:
             problems = [f"{each.where}: {each.what}" for each in tables.check()]
@@ -139,6 +141,11 @@ def _integrity(root: str, memory: Memory) -> Iterator[Finding]:
     import sqlite3
 
     path = os.path.join(root, ".index", "brain.db")
+    if memory.store.readonly:
+        memory.store.fresh()
+        sound = memory.store.index.check() == "ok"
+        yield Finding("index", "ok" if sound else "fail", "in memory, for it cannot be written here")
+        return
     if not os.path.exists(path):
         yield Finding("index", "ok", "none yet; it is derived at the first read")
         return

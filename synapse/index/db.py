@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from synapse.errors import StoreError
 
 VERSION = "13"
+INDEX = ("schema.sql", "queries.sql", VERSION)
 KEPT = 500
 _HERE = os.path.dirname(__file__)
 
@@ -37,7 +38,12 @@ class Database:
     """One derived file, or one in memory: the index, unless another schema is named. Every thread has its own
     connection; a fork opens anew."""
 
-    def __init__(self, path: str, kind: tuple[str, str, str] = ("schema.sql", "queries.sql", VERSION)) -> None:
+    def __init__(
+        self,
+        path: str,
+        kind: tuple[str, str, str] = INDEX,
+        copy: sqlite3.Connection | None = None,
+    ) -> None:
         self.path = path
         self.schema, queries, self.version = kind
         self.sql = load_sql(queries)
@@ -45,7 +51,7 @@ class Database:
         self.local = _local()
         self.pid = os.getpid()
         self.opened: dict[int, sqlite3.Connection] = {}
-        self.shared = self._connect() if path == ":memory:" else None
+        self.shared = self._connect(copy) if path == ":memory:" else None
         self._ensure()
 
     @property
@@ -127,9 +133,9 @@ class Database:
             connection.close()
         self.opened, self.local = {}, _local()
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect(self, copy: sqlite3.Connection | None = None) -> sqlite3.Connection:
         try:
-            connection = sqlite3.connect(
+            connection = copy or sqlite3.connect(
                 self.path, isolation_level=None, timeout=10, cached_statements=256, check_same_thread=False
             )
             if self.path != ":memory:":

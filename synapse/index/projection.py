@@ -37,11 +37,11 @@ def _unwatched(records: Sequence[Record]) -> None:
 class Index:
     """What has been derived from a log. One process at a time adds to it; all others read on meanwhile."""
 
-    def __init__(self, log: Log, path: str) -> None:
+    def __init__(self, log: Log, path: str, db: Database | None = None) -> None:
         if path != ":memory:":
             os.makedirs(os.path.dirname(path), exist_ok=True)
         self.log = log
-        self.db = Database(path)
+        self.db = db or Database(path)
         self.lock = None if path == ":memory:" else Lock(f"{path}.lock", patience=30.0)
         self.mutex = RLock()
         self.query = Query(self.db)

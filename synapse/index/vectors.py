@@ -47,8 +47,8 @@ class Row(NamedTuple):
 class Vectors:
     """The file, and what of it is in memory. One process at a time adds to it."""
 
-    def __init__(self, path: str) -> None:
-        self.db = Database(path, KIND)
+    def __init__(self, path: str, db: Database | None = None) -> None:
+        self.db = db or Database(path, KIND)
         self.lock = None if path == ":memory:" else Lock(f"{path}.lock")
         self.mutex = RLock()
         self.loading = allocate_lock()

@@ -6,7 +6,6 @@ import os
 import stat
 from collections.abc import Callable
 
-from synapse import discovery
 from synapse.errors import NotFound, StoreError
 from synapse.log.files import FilesLog
 from synapse.typed import TYPE_CHECKING
@@ -27,13 +26,24 @@ def open_log(address: str, clock: Callable[[], int]) -> FilesLog | MemoryLog:
         raise StoreError(f"{address!r} is neither a directory nor memory:", address=address)
     root = os.path.expanduser(address)
     if not _is_directory(root):
-        raise NotFound(f"there is no workspace at {root}; {discovery.advice(root)}", id=root)
+        raise NotFound(f"there is no workspace at {root}; {_advice(root)}", id=root)
     if not any(os.path.exists(os.path.join(root, name)) for name in ("synapse.yaml", *_PLACES)):
-        raise NotFound(f"{root} is a directory, but no workspace; {discovery.advice(root)}", id=root)
+        raise NotFound(f"{root} is a directory, but no workspace; {_advice(root)}", id=root)
     try:
         return FilesLog(root, clock)
+    except FileNotFoundError as error:
+        raise StoreError(
+            f"{root} has no journal yet, and cannot be written here: open it once where it can be,"
+            " so that its entries are taken in"
+        ) from error
     except OSError as error:
         raise StoreError(f"{root} could not be opened: {error}") from error
+
+
+def _advice(root: str) -> str:
+    from synapse.discovery import advice
+
+    return advice(root)
 
 
 def _is_directory(root: str) -> bool:

@@ -43,6 +43,11 @@ class FilesLog:
         self.bells = os.path.join(self.root, ".index", "bells")
         self.state: State | None = None
 
+    @property
+    def readonly(self) -> bool:
+        """Whether this process may only read here; every write is refused."""
+        return self.journal.readonly
+
     # -- the log -----------------------------------------------------------------------------------
 
     def append(self, pending: Pending, *, once: str | None = None, unless: Guard | None = None) -> Record:
@@ -185,6 +190,8 @@ class FilesLog:
         """Write the agent's file, then the record: a crash between the two is noticed as an edit by hand."""
         from synapse import declared
 
+        if self.readonly:
+            self.journal.lock.run(lambda: None)  # which refuses it
         path = f"agents/{agent.id}.yaml"
         raw = declared.render_agent(agent).encode()
         try:

@@ -18,7 +18,7 @@ from functools import partial
 from synapse import clock
 from synapse.digest import sha256
 from synapse.errors import Conflict, StoreCorrupt, StoreError
-from synapse.lock import Lock
+from synapse.lock import Barred, lock_in
 from synapse.log.disk import line_before, line_from, sync, sync_directory, whole_lines, write_all
 from synapse.log.line import Line
 from synapse.records import Record
@@ -57,11 +57,12 @@ class Journal:
         self.directory = directory
         self.clock = clock
         self.segment_bytes = segment_bytes
-        os.makedirs(directory, exist_ok=True)
+        self.lock = lock_in(directory)
+        self.readonly = isinstance(self.lock, Barred)
         self.listed = 0
         self.starts = self._list() or [1]
-        self.lock = Lock(os.path.join(directory, "lock"))
         self.fds: dict[int, int] = {}
+        self.nothing = -1  # what is read in the place of a first segment that nobody has made yet
         self.segment = self.starts[-1]  # the one written to: touched under the lock alone
         self.tail: Tail | None = None
         self.resume: dict[int, tuple[int, int]] = {}
@@ -312,12 +313,16 @@ class Journal:
     def _fd(self, start: int) -> int:
         if start not in self.fds:
             fd = self._open(self._path(start))
+            if fd == self.nothing:
+                return fd
             if self.fds.setdefault(start, fd) != fd:
                 os.close(fd)  # another thread was faster
         return self.fds[start]
 
     def _open(self, path: str) -> int:
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        if self.readonly:
+            return self._readable_file(path)
         try:
             return os.open(path, flags, 0o644)
         except PermissionError:
@@ -325,9 +330,23 @@ class Journal:
         except OSError as error:
             raise StoreError(f"the journal could not be opened: {error}") from error
 
+    def _readable_file(self, path: str) -> int:
+        """Open a segment to read it alone. One that is not there reads as empty, and is looked for again."""
+        try:
+            return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            if self.nothing < 0:
+                self.nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+            return self.nothing
+        except OSError as error:
+            raise StoreError(f"the journal could not be opened: {error}") from error
+
     def close(self) -> None:
         while self.fds:
             os.close(self.fds.popitem()[1])
+        if self.nothing >= 0:
+            os.close(self.nothing)
+            self.nothing = -1
         self.lock.close()
 
 

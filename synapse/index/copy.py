@@ -1,0 +1,108 @@
+"""A derived file that may not be written, as a copy in memory: whole, of one moment, and as new as
+the file is.
+
+The copy may be older than the log, as the file may be: whoever opens it catches it up from there.
+Nothing is written anywhere, not even beside the file.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+
+from synapse.errors import StoreError
+from synapse.index.db import INDEX, Database
+
+_TRIES = 6
+_QUIET = 50_000_000  # ns; the clock of a file system ticks in milliseconds: a younger change may not be the last one
+_WAL = slice(18, 20)  # the bytes of the header that say that the file has a log of changes beside it
+
+
+def in_memory(path: str, kind: tuple[str, str, str] = INDEX) -> Database:
+    """Return what the file holds, in memory; an empty one where the file cannot be used."""
+    try:
+        return Database(":memory:", kind, _copied(path))
+    except StoreError:
+        return Database(":memory:", kind)
+
+
+def _copied(path: str) -> sqlite3.Connection | None:
+    """Return the file as a database in memory, None where it has to be derived anew: it is not
+    there, is damaged, or was left with a log of changes that nobody here can read."""
+    for _ in range(_TRIES):
+        if not os.path.exists(path):
+            return None
+        found = _through_sqlite(path) or _of_bytes(path)
+        if found is not None:
+            return found
+        time.sleep(0.02)  # somebody is writing: the file is quiet soon, or has its log of changes
+    return None
+
+
+def _through_sqlite(path: str) -> sqlite3.Connection | None:
+    """Copy through SQLite's own locks, which sees all that was committed, while others write too.
+    It needs the files beside this one, and none of them is there where nobody has it open."""
+    found = _empty()
+    try:
+        source = sqlite3.connect(f"file:{_quoted(path)}?mode=ro", uri=True, timeout=1)
+        try:
+            source.backup(found)
+        finally:
+            source.close()
+    except sqlite3.Error:
+        found.close()
+        return None
+    return found
+
+
+def _of_bytes(path: str) -> sqlite3.Connection | None:
+    """Copy the bytes of a file that nobody has open: then all of it is in its place."""
+    raw = _whole(path)
+    if raw is None:
+        return None
+    if raw[_WAL] == b"\2\2":
+        raw = raw[: _WAL.start] + b"\1\1" + raw[_WAL.stop :]
+    found = _empty()
+    try:
+        found.deserialize(raw)
+    except (sqlite3.Error, AttributeError):
+        found.close()
+        return None
+    return found
+
+
+def _whole(path: str) -> bytes | None:
+    """Return the bytes of one moment, None where somebody wrote meanwhile or may have."""
+    try:
+        before, start = _state(path), time.time_ns()
+        with open(path, "rb") as file:
+            raw = file.read()
+        is_same = before is not None and _state(path) == before
+    except OSError:
+        return None
+    return raw if before and is_same and abs(start - before[2]) > _QUIET else None
+
+
+def _empty() -> sqlite3.Connection:
+    return sqlite3.connect(":memory:", isolation_level=None, cached_statements=256, check_same_thread=False)
+
+
+def _state(path: str) -> tuple[int, int, int] | None:
+    """Return what names this content of the file, None where changes stand beside it that it lacks."""
+    for beside in ("-wal", "-journal"):
+        try:
+            if os.stat(path + beside).st_size:
+                return None
+        except FileNotFoundError:
+            continue
+    status = os.stat(path)
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _quoted(path: str) -> str:
+    """Return the path as SQLite takes it in an address."""
+    path = os.path.abspath(path)
+    for char in "%?#":
+        path = path.replace(char, f"%{ord(char):02x}")
+    return path
