@@ -31,11 +31,6 @@ def open_log(address: str, clock: Callable[[], int]) -> FilesLog | MemoryLog:
         raise NotFound(f"{root} is a directory, but no workspace; {_advice(root)}", id=root)
     try:
         return FilesLog(root, clock)
-    except FileNotFoundError as error:
-        raise StoreError(
-            f"{root} has no journal yet, and cannot be written here: open it once where it can be,"
-            " so that its entries are taken in"
-        ) from error
     except OSError as error:
         raise StoreError(f"{root} could not be opened: {error}") from error
 

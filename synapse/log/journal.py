@@ -59,6 +59,11 @@ class Journal:
         self.segment_bytes = segment_bytes
         self.lock = lock_in(directory)
         self.readonly = isinstance(self.lock, Barred)
+        if self.readonly and not os.path.isdir(directory):
+            raise StoreError(
+                f"{os.path.dirname(directory)} has no journal yet, and cannot be written here: open it"
+                " once where it can be, so that its entries are taken in"
+            )
         self.listed = 0
         self.starts = self._list() or [1]
         self.fds: dict[int, int] = {}

@@ -237,17 +237,18 @@ def test_a_torn_line_at_the_end_is_passed_over_and_stays(root):
 def test_nothing_is_adopted_and_agents_stand_as_journalled(root):
     (root / "agents/eng-b.yaml").write_text("agent:\n  id: eng-b\nsubscriptions:\n  read: []\n  write: []\n")
     settings = root / "synapse.yaml"
-    settings.write_text(settings.read_text().replace("api/*: 30d", "api/*: 90d"))
-    (root / "entries/api/x/dropped.md").write_text("---\nfrom: eng-a\nnamespace: api/x\npriority: info\n---\ndropped\n")
+    settings.write_text(settings.read_text() + "reputation: on\n")
+    (root / "entries/api/x/dropped.md").write_text(
+        "---\nfrom: eng-a\nnamespace: api/x\npriority: info\ntimestamp: 2026-02-01T01:00:00Z\n---\ndropped\n"
+    )
     time.sleep(0.3)
     before = tree(root)
-    shown = run(
-        "landlock", root, ("synapse", "read --agent eng-b"), ("synapse", "read --json"), ("synapse", "audit --json")
-    )
+    lines = ("read --agent eng-b", "read --json", "audit --json", "reputation")
+    shown = run("landlock", root, *(("synapse", line) for line in lines))
     assert "the first endpoint" in shown[0][1], "what it may read is what was journalled last"
-    entry = json.loads(shown[1][1])["entries"][0]
-    assert entry["expires"][:4] >= entry["timestamp"][:4]
     assert len(json.loads(shown[1][1])["entries"]) == 1
+    assert "edited" not in shown[2][1]
+    assert "only told of" not in shown[3][1], "settings are what their file says"
     assert tree(root) == before
     with synapse.open(str(root)) as mem:
         assert {found.body.strip() for found in mem.as_agent("operator").read()} == {"the first endpoint", "dropped"}

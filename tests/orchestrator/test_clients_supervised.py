@@ -63,6 +63,18 @@ print(os.getcwd())
     assert "wrote 0 4" in (folder / "transcript.log").read_text()
 
 
+def test_a_client_finds_the_workspace_from_any_folder(client, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    synapse.init("ws").close()
+    with synapse.open("ws") as mem:  # by a path that means something else in another folder
+        mem.register(synapse.Agent("eng-a", department="web"))
+        body = 'os.chdir("/"); print(os.environ["SYNAPSE_ROOT"], shell("where").stdout, shell("read").returncode)'
+        result = run(mem, client(body))
+    assert result.text.split()[0] == str(tmp_path / "ws")
+    assert result.text.split()[1] == str(tmp_path / "ws")
+    assert result.text.split()[-1] == "0"
+
+
 def test_a_client_gets_the_view_and_the_task(mem, client):
     mem.as_agent("boss").append("Use /v2/users", "decisions/api", priority="critical")
     result = run(mem, client("print(prompt)"))
