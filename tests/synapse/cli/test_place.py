@@ -29,7 +29,7 @@ def test_nothing_is_written_into_the_default_from_inside_a_project(repo, run, tm
     run("--root", tmp_path / "home/shared-memory", "register", "--id", "eng-a", "--write", "api/*")
     done = run("write", "--from", "eng-a", "--namespace", "api/x", "lost")
     assert (done.code, done.out) == (3, "")
-    assert f"There is one at {tmp_path}/home/shared-memory" in done.err
+    assert f"There is one at {tmp_path / 'home'}/shared-memory" in done.err
     assert "synapse init" not in done.err
 
 
