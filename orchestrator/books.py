@@ -93,7 +93,6 @@ class Books:
         offer: Callable[[], needs.Offer],
         lacking: Callable[[Run], tuple[str, ...]],
     ) -> None:
-        budget.check(memory_tools, "auto")
         self.attempts, self.offer, self.lacking = attempts, offer, lacking
         self.memory, self.store, self.context, self.memory_tools = memory, memory.store, context, memory_tools
         self._temporary = None if memory.store.root else tempfile.mkdtemp(prefix="synapse-runs-")
@@ -170,7 +169,6 @@ class Books:
         agent = self.agent(task.agent)
         check(task)
         self.costs.check_settings()
-        budget.check(task.memory_tools or self.memory_tools, task.view_budget)
         known = self.runs.get(id)
         if known is not None:
             return known, known.holder != self.holder.name or not known.running

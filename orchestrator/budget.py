@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from orchestrator.ledger import COORDINATION, Line, by_label, overhead
+from orchestrator.task import MODES
 from synapse.errors import InvalidQuery
 
 SHARE = 0.05  # of the task's tokens, that coordination may cost
@@ -20,7 +21,6 @@ CRITICALS = 240  # tokens that what is critical may take, whatever the task
 CAPSULE = 680  # tokens of 2,048 bytes, that a call of a memory tool gives back at most
 NEWEST = 20  # runs of the role that are looked at
 STAND_IN = 3  # with fewer runs than this, the stated expectation stands in for those that are missing
-MODES = ("auto", "always", "never")
 
 
 class Past(NamedTuple):

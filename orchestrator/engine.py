@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from synapse.errors import USAGE, InvalidEntry, SynapseError
+from synapse.spelling import hint
 
 if TYPE_CHECKING:
     import asyncio
@@ -234,12 +235,25 @@ def load(name: str, **options: Any) -> Engine:
     return made
 
 
+def check_name(engines: object, name: str) -> None:
+    """Refuse the name of an engine that there is none of, without importing any."""
+    kind, _ = declared(engines, name)
+    if kind not in ENGINES and ":" not in kind:
+        raise no_engine(kind, engines)
+
+
+def no_engine(name: str, engines: object = None) -> NoEngine:
+    """Return the error for a name that is no engine's."""
+    known = [*(engines if isinstance(engines, Mapping) else ()), *ENGINES]
+    listed = f"it is one of {', '.join(ENGINES)}, or package.module:Class"
+    return NoEngine(f"there is no engine {name!r}; {hint(name, known, listed)}")
+
+
 def kind_of(name: str) -> Any:
     """What makes engines of this name, imported only now."""
     module, _, attribute = ENGINES.get(name, name).partition(":")
     if not attribute:
-        known = ", ".join(ENGINES)
-        raise NoEngine(f"there is no engine {name!r}; it is one of {known}, or package.module:Class")
+        raise no_engine(name)
     try:
         return getattr(import_module(module), attribute)
     except (ImportError, AttributeError) as error:

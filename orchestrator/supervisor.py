@@ -18,7 +18,7 @@ from orchestrator import needs
 from orchestrator.bill import COORDINATORS
 from orchestrator.books import Books, Usual
 from orchestrator.desk import Desk
-from orchestrator.engine import Engine, EngineError
+from orchestrator.engine import Engine, EngineError, check_name
 from orchestrator.handlers import of_coordination, of_memory, of_user
 from orchestrator.holder import BEAT, LEASE
 from orchestrator.limits import LimitReached, Limits
@@ -26,11 +26,13 @@ from orchestrator.opening import Policy, by_default
 from orchestrator.runs import ATTEMPTS, Run, name
 from orchestrator.session import Handler, Session
 from orchestrator.takeover import Takeover, take_over
-from orchestrator.task import Outcome, Result, Task
+from orchestrator.task import Outcome, Result, Task, check, check_mode
 from orchestrator.telemetry import run_span
 from orchestrator.tools import UserTool, tool_of
 from orchestrator.upkeep import Upkeep
 from orchestrator.wake import LOOK_EVERY, Listener, News, soon
+from synapse import core
+from synapse.arguments import checked
 from synapse.core import Memory
 from synapse.errors import Conflict, InvalidEntry, StoreBusy
 from synapse.workspace import Agent
@@ -43,8 +45,10 @@ _WAITS = (
 )
 
 
+@checked
 class Supervisor:
-    """Runs agents on engines, with the memory in their prompts.
+    """Runs agents on engines, with the memory in their prompts: an open one, or that of a workspace, which this then
+    opens and closes.
 
     `engine` and `model` are for agents whose file names none. `engines` gives engines by name, made already.
     `memory_tools` (auto, always or never) says when agents are offered the memory's tools; `tools` are functions of
@@ -58,7 +62,7 @@ class Supervisor:
 
     def __init__(
         self,
-        memory: Memory,
+        memory: Memory | str | os.PathLike[str],
         *,
         engine: str | Engine = "scripted",
         model: str | None = None,
@@ -73,6 +77,18 @@ class Supervisor:
         lease: float = LEASE,
         attempts: int = ATTEMPTS,
     ) -> None:
+        check_mode(memory_tools)
+        if not isinstance(engine, str | Engine):
+            raise InvalidEntry(f"engine is {engine!r:.60}: write the name of one, such as anthropic, or give an engine")
+        for given in (engines or {}).values():
+            if not isinstance(given, Engine):
+                raise InvalidEntry(
+                    f"engines: {given!r:.60} is no engine: give names and engines, such as {{'mine': engine}}"
+                )
+        own = [each if isinstance(each, UserTool) else tool_of(each) for each in tools]
+        self._opened: Memory | None = None  # what was opened here is closed with this
+        if not isinstance(memory, Memory):
+            memory = self._opened = core.open(memory)
         self._given: dict[str, Engine] = dict(engines or {})
         self.default_engine = engine if isinstance(engine, str) else engine.name
         if not isinstance(engine, str):
@@ -81,7 +97,7 @@ class Supervisor:
         self._runner: asyncio.Runner | None = None
         self.default_model = model
         self.server_tools: list[UserTool] = []
-        self.user_tools = [each if isinstance(each, UserTool) else tool_of(each) for each in tools]
+        self.user_tools = own
         self._signed: tuple[list[UserTool], needs.Signatures] = [], {}
         self.mcp, self.seed = list(mcp), seed
         self.sessions: dict[str, Session] = {}
@@ -94,18 +110,24 @@ class Supervisor:
         self._upkeep: Upkeep | None = None
         self.desk = Desk(inline=inline)
         name = f"{os.getpid()}-{os.urandom(4).hex()}"
-        self.books = Books(
-            memory,
-            name,
-            context=context,
-            memory_tools=memory_tools,
-            limits=limits,
-            lease=lease,
-            attempts=attempts,
-            seed=seed,
-            offer=self._offer,
-            lacking=self._lacking,
-        )
+        try:
+            if self.default_engine not in self._given:
+                check_name(dict(memory.store.settings.other).get("engines"), self.default_engine)
+            self.books = Books(
+                memory,
+                name,
+                context=context,
+                memory_tools=memory_tools,
+                limits=limits,
+                lease=lease,
+                attempts=attempts,
+                seed=seed,
+                offer=self._offer,
+                lacking=self._lacking,
+            )
+        except BaseException:
+            self.desk.close(self._close_memory)
+            raise
 
     # -- for people --------------------------------------------------------------------------------
 
@@ -150,6 +172,7 @@ class Supervisor:
 
     async def start(self, task: Task, *, parent: Run | None = None, id: str | None = None) -> Run:
         """Begin a task; `result` waits for it. Asked for the same work again, the run that does it or did."""
+        check(task)
         id = id or self._named(task.agent, parent)
         usual = self._usual(parent)
         if not self.desk.inline:
@@ -251,6 +274,11 @@ class Supervisor:
             self._runner.close()
             self._runner = None
         self.desk.close(self.books.close)
+        self._close_memory()
+
+    def _close_memory(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
 
     def __enter__(self) -> Supervisor:
         return self

@@ -8,9 +8,11 @@ from typing import NamedTuple
 
 from orchestrator.engine import Usage
 from orchestrator.ledger import Overhead
+from synapse.arguments import fields_fit
 from synapse.errors import InvalidEntry
 from synapse.namespace import is_namespace
 
+MODES = ("auto", "always", "never")  # when the memory's tools are offered
 STATUSES = ("done", "blocked", "failed", "timeout", "stopped", "refused")
 
 
@@ -44,6 +46,7 @@ class Task(NamedTuple):
 def check(task: Task) -> Task:
     """The task itself, or InvalidEntry where no run can be begun with it: what comes of one is written in
     `status/PROJECT`, and a limit is a number that is not negative."""
+    fields_fit(task, "task")
     if not is_namespace(f"status/{task.project}"):
         raise InvalidEntry(
             f"project {task.project!r} is not valid: a-z, 0-9, '_' and '-', such as brain-suite, and '/' between its "
@@ -54,7 +57,18 @@ def check(task: Task) -> Task:
         bound = getattr(task, name)
         if bound is not None and not (isinstance(bound, int | float) and 0 <= bound < inf):
             raise InvalidEntry(f"{name} is {bound!r}; it is a number that is not negative, or none", limit=name)
+    check_mode(task.memory_tools)
+    if task.view_budget != "auto" and not str(task.view_budget).isdecimal():
+        raise InvalidEntry(
+            f"view_budget {task.view_budget!r} is neither auto nor a number of tokens", view_budget=task.view_budget
+        )
     return task
+
+
+def check_mode(tools: str | None) -> None:
+    """Refuse what says nothing of when the memory's tools are offered."""
+    if tools not in (None, *MODES):
+        raise InvalidEntry(f"memory_tools {tools!r} is not one of {', '.join(MODES)}", tools=tools)
 
 
 class Outcome(NamedTuple):

@@ -13,15 +13,16 @@ A plan has a line for each task, and what stands indented below it belongs to it
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from orchestrator.budget import MODES
 from orchestrator.runs import Run
 from orchestrator.supervisor import Supervisor
-from orchestrator.task import Result, Task
+from orchestrator.task import MODES, Result, Task
 from synapse import yaml_text
+from synapse.arguments import checked, fields_fit
 from synapse.core import Memory
 from synapse.errors import InvalidEntry, NotFound, SynapseError
 from synapse.keys import TEAM, strays
@@ -55,6 +56,7 @@ class Report(NamedTuple):
         return self.status == "done"
 
 
+@checked
 class Team(NamedTuple):
     """Who works together. Engine and model are the supervisor's business, unless an agent's file names them.
     `memory_tools` (auto, always, never) is for a team that models drive: always, where nobody says otherwise, for the
@@ -73,13 +75,18 @@ class Team(NamedTuple):
     memory_tools: str | None = None
 
     @classmethod
-    def from_yaml(cls, path: str) -> Team:
-        """The team that a file describes."""
+    def from_yaml(cls, path: str | os.PathLike[str]) -> Team:
+        """Return the team that a file describes."""
+        if not isinstance(path, str | os.PathLike):
+            raise InvalidEntry(f"path is {path!r:.60}: write where the file lies, such as team.yaml")
+        path = os.fspath(path)
         try:
             with open(path, encoding="utf-8") as file:
                 text = file.read()
         except FileNotFoundError as error:
             raise NotFound(f"{path} is not there; `orchestrator init` writes an example", id=path) from error
+        except (OSError, ValueError) as error:  # no text, or no name of a file
+            raise InvalidEntry(f"{path!r} cannot be read: {error}", path=path) from error
         try:
             fields = yaml_text.load(text, depth=3, typed=True)
         except InvalidEntry as error:
@@ -88,6 +95,7 @@ class Team(NamedTuple):
 
     async def run(self, supervisor: Supervisor, brief: str, project: str = "general", force: bool = False) -> Report:
         """Do what the brief asks for."""
+        fields_fit(self, "team")
         async with supervisor:
             for id in (self.cto, self.lead, *self.engineers, self.qa):
                 if id:  # before anything is spent on the others

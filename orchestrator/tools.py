@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from orchestrator import schema
 from orchestrator.counting import schema_text
 from orchestrator.engine import Tool
-from synapse.errors import SynapseError
+from synapse.errors import USAGE, SynapseError
 
 SECONDS = 60.0
 LONGEST = 16_384  # characters of a result that a model is given
@@ -55,6 +55,12 @@ class _Parameter(NamedTuple):
     default: object
 
 
+class NoTool(SynapseError, TypeError):
+    """No tool can be made of this: it is no function, has no usable name, or a parameter that JSON cannot give."""
+
+    exit_code = USAGE
+
+
 def tool_of(
     function: Callable[..., Any],
     idempotent: bool = False,
@@ -69,9 +75,11 @@ def tool_of(
     """
     import inspect
 
+    if not callable(function):
+        raise NoTool(f"{function!r:.60} is no tool: give a function with a name, a docstring and annotations")
     called = name or str(getattr(function, "__name__", type(function).__name__))
     if not is_name(called):
-        raise TypeError(f"{called!r} is no name for a tool: up to 64 of a-z, A-Z, 0-9, '_' and '-'; give name=")
+        raise NoTool(f"{called!r} is no name for a tool: up to 64 of a-z, A-Z, 0-9, '_' and '-'; give name=")
     taken = _parameters(function, called)
     described = {key: parameter for key, parameter in taken.items() if key != KEY}
     told = description or inspect.getdoc(function) or called
@@ -136,10 +144,10 @@ def _parameters(function: Callable[..., Any], name: str) -> dict[str, _Parameter
         hints = typing.get_type_hints(target, include_extras=True)
         parameters = inspect.signature(function).parameters
     except (NameError, ValueError, TypeError) as error:
-        raise TypeError(f"the tool {name}: its annotations cannot be read: {error}") from error
+        raise NoTool(f"the tool {name}: its annotations cannot be read: {error}") from error
     for key, parameter in parameters.items():
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-            raise TypeError(f"the tool {name}: {parameter} cannot be given by its name, {key}")
+            raise NoTool(f"the tool {name}: {parameter} cannot be given by its name, {key}")
     return {
         key: _Parameter(hints.get(key, Any), parameter.default is parameter.empty, parameter.default)
         for key, parameter in parameters.items()
@@ -153,9 +161,9 @@ def _schema(name: str, parameters: Mapping[str, _Parameter]) -> dict[str, Any]:
             for key, parameter in parameters.items()
         }
     except (schema.Unfit, NameError) as error:
-        raise TypeError(f"the tool {name}: {error}") from error
+        raise NoTool(f"the tool {name}: {error}") from error
     except RecursionError as error:
-        raise TypeError(f"the tool {name}: a type of its parameters holds itself") from error
+        raise NoTool(f"the tool {name}: a type of its parameters holds itself") from error
     return schema.table(properties, [key for key, parameter in parameters.items() if parameter.required])
 
 

@@ -12,8 +12,9 @@ from types import TracebackType
 
 from synapse import clock as clocks
 from synapse import core, kinds, knowledge, provenance
+from synapse.arguments import checked
 from synapse.clock import iso
-from synapse.entry import Entry
+from synapse.entry import Entry, words
 from synapse.errors import Forbidden, InvalidEntry, InvalidQuery, NotFound
 from synapse.mail import Mail
 from synapse.message import columns, said_at, thread_columns
@@ -34,6 +35,7 @@ TYPES = {"message": kinds.MESSAGE, "stm": kinds.FACT, "atom": kinds.ATOM}
 _TYPE = {kind: type for type, kind in TYPES.items()}
 
 
+@checked
 class UnifiedBrain:
     """One agent's way to the brain. Whom it is: `agent`, else $SYNAPSE_AGENT, else `helios`; `operator` sees everything
     and has no mail. Agents it meets are registered, as engineers of the team `brain`."""
@@ -277,7 +279,7 @@ def _opened(root: str, clock: Callable[[], int], draw: Callable[[int], bytes]) -
 def _names(to: str | Iterable[str] | None) -> list[str]:
     """Whom a message is for; none is everybody."""
     given = [to] if isinstance(to, str) else list(to or ())
-    names = [part.strip() for name in given for part in name.split(",") if part.strip()]
+    names = [part for name in words(given) for part in words(name)]
     return [] if {"all", "*"} & {*names} else names
 
 

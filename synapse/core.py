@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 
 from synapse import clock as clocks
+from synapse.arguments import checked, encodes, fields_fit
 from synapse.authority import admit
 from synapse.dates import When
 from synapse.digest import sha256
@@ -63,6 +64,7 @@ staging:
 """
 
 
+@checked
 class Memory:
     """One workspace. Threads may share it; close it, or use it in a `with` statement."""
 
@@ -75,6 +77,7 @@ class Memory:
     def register(self, agent: Agent) -> Agent:
         """Declare an agent, or change what was declared; the agent with its role's rights filled in."""
         operators_alone("register")
+        fields_fit(agent, f"agent {agent.id}")
         said = agent
         agent = settled(agent)
         was = self.store.agents().get(agent.id)
@@ -304,19 +307,25 @@ def operators_alone(action: str) -> None:
         raise Forbidden(f"run {run} acts as {own} alone; to {action} is the operator's", agent=own, action=action)
 
 
-def init(root: str, *, clock: Callable[[], int] = clocks.now, draw: Callable[[int], bytes] = os.urandom) -> Memory:
+@checked
+def init(
+    root: str | os.PathLike[str], *, clock: Callable[[], int] = clocks.now, draw: Callable[[int], bytes] = os.urandom
+) -> Memory:
     """Make a directory a workspace and open it. What is there already stays as it is."""
-    root = os.path.abspath(os.path.expanduser(root))
+    path = os.path.abspath(os.path.expanduser(_place(root)))
     try:
-        _make(root)
+        _make(path)
     except OSError as error:
-        raise StoreError(f"{root} cannot be made a workspace: {error.strerror or error}") from error
-    return open(root, clock=clock, draw=draw)
+        raise StoreError(f"{path} cannot be made a workspace: {error.strerror or error}") from error
+    return open(path, clock=clock, draw=draw)
 
 
-def open(address: str, *, clock: Callable[[], int] = clocks.now, draw: Callable[[int], bytes] = os.urandom) -> Memory:
+@checked
+def open(
+    address: str | os.PathLike[str], *, clock: Callable[[], int] = clocks.now, draw: Callable[[int], bytes] = os.urandom
+) -> Memory:
     """Open the workspace at a directory, or `memory:`. Never creates one: NotFound says how to."""
-    log = open_log(address, clock)
+    log = open_log(_place(address), clock)
     try:
         return Memory(Store(log, clock, draw))
     except OSError as error:
@@ -325,6 +334,14 @@ def open(address: str, *, clock: Callable[[], int] = clocks.now, draw: Callable[
     except BaseException:
         log.close()
         raise
+
+
+def _place(address: str | os.PathLike[str]) -> str:
+    """Return an address as a text; InvalidEntry where no file can be called so."""
+    place = os.fspath(address)
+    if not isinstance(place, str) or "\0" in place or not encodes(place):
+        raise InvalidEntry(f"{address!r} is no path: write one such as ~/shared-memory")
+    return place
 
 
 def _make(root: str) -> None:

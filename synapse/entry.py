@@ -145,6 +145,8 @@ def addressees(to: str | Iterable[str] | None) -> tuple[str, ...]:
     """`to:` as a sorted tuple of `all`, `team:x`, `agent:y`; a bare name is an agent's. None is everybody; a list of
     nobody is a mistake: what somebody was to hear alone, all would."""
     names = [to] if isinstance(to, str) else list(to or ())
+    if not all(isinstance(name, str) for name in names):
+        raise InvalidEntry(f"to {names!r:.60} is not a list of names: write one such as ['eng-a', 'team:web']")
     found = sorted({_addressee(part.strip()) for name in names for part in name.split(",") if part.strip()})
     if to is not None and not found:
         raise InvalidEntry("to whom? Name an agent, a team, several, or all", to=to)
@@ -164,4 +166,6 @@ def _addressee(name: str) -> str:
 def words(values: str | Iterable[str] | None) -> tuple[str, ...]:
     """A list given as `a, b` or as a sequence, as a tuple without empties or repeats."""
     parts = values.split(",") if isinstance(values, str) else list(values or ())
+    if not all(isinstance(part, str) for part in parts):
+        raise InvalidEntry(f"{parts!r:.60} is not a list of texts: write one such as ['api', 'v2']")
     return tuple(dict.fromkeys(part.strip() for part in parts if part.strip()))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from synapse.arguments import checked
 from synapse.condense import Said, Shape, condense
 from synapse.digest import sha256
 from synapse.entry import Draft, Entry, addressees, words
@@ -28,6 +29,7 @@ _TAGS = {"@remember": (), "@decision": ("decision",), "@insight": ("insight",)}
 _SUMMARY = Shape(window=1, output=400, specifics=300, capsule=600)
 
 
+@checked
 def remember(
     me: Seat,
     fact: str,
@@ -54,6 +56,7 @@ def remember(
     return me.write(draft, once=once, unless=unless)
 
 
+@checked
 def atom(
     me: Seat,
     subject: str,
@@ -86,6 +89,7 @@ def sentence(parts: dict[str, str]) -> str:
     return f"{parts['subject']}: {parts['action']} -> {parts['outcome']}{after}"
 
 
+@checked
 def link(me: Seat, cause: str, effect: str, type: str = "causes", strength: float = 0.5) -> Link:
     """Say what one atom does to another; what was said of the pair before no longer counts."""
     if type not in LINK_TYPES:
@@ -100,6 +104,7 @@ def link(me: Seat, cause: str, effect: str, type: str = "causes", strength: floa
     return next(found for found in links_of(me, ends[0]) if (found.cause, found.effect) == (ends[0], ends[1]))
 
 
+@checked
 def links_of(me: Seat, id: str) -> list[Link]:
     """The links from and to an atom, where this agent may see both ends."""
     own = _known(me, id, (ATOM,)).id
@@ -107,6 +112,7 @@ def links_of(me: Seat, id: str) -> list[Link]:
     return [each for each in found if sees(me, each.effect if each.cause == own else each.cause)]
 
 
+@checked
 def forget(
     me: Seat, id: str, reason: str | None = None, *, once: str | None = None, unless: Guard | None = None
 ) -> Entry:
@@ -115,6 +121,7 @@ def forget(
     return me.resolve(entry.id, reason, once=once, unless=unless)
 
 
+@checked
 def uses_of(me: Seat, id: str) -> int:
     """About how often the item was asked for: noted once an hour, by processes that live that long."""
     entry = _known(me, id, KNOWN)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from synapse import kinds, post
+from synapse.arguments import checked
 from synapse.entry import Draft, Entry, words
 from synapse.errors import Conflict, Forbidden, InvalidEntry, NotFound
 from synapse.index import mailbox
@@ -22,6 +23,7 @@ from synapse.workspace import OPERATOR, Agent
 _SUMMED = 500  # so many messages of a thread go into its summary at most
 
 
+@checked
 class Mail:
     """An agent's mail. The operator reads everybody's, and sends with `Memory.tell`."""
 

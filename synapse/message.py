@@ -95,7 +95,7 @@ def attachment(given: str | Mapping[str, Any]) -> Mapping[str, Any]:
     """What a message holds of a file or a page: where it is, never the thing itself. Of a file the size and the
     digest too, by which a reader sees whether it is still the same."""
     if not isinstance(given, str):
-        if not ({"path", "url"} & {*given}):
+        if not isinstance(given, Mapping) or not ({"path", "url"} & {*given}):
             raise InvalidEntry("an attachment names a path or a url")
         return given
     if "://" in given:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from synapse import heirs
+from synapse.arguments import checked, fields_fit
 from synapse.authority import admit, is_merged, may_close, may_replace, may_rule, visible
 from synapse.dates import DAY, When
 from synapse.dates import since as parse_since
@@ -28,6 +29,7 @@ Names = str | Iterable[str] | None
 PAGES = 64
 
 
+@checked
 class Seat:
     """One agent at the memory, or the operator, who sees everything and writes nothing. With a run, the agent in
     that incarnation of it: a member of the run's project, which writes nothing once another has taken over."""
@@ -67,7 +69,7 @@ class Seat:
     ) -> Entry:
         """Write an entry; it is durable when this returns. With `once`, a second call with the same key writes
         nothing and returns the first entry."""
-        return self.write(Draft(
+        return self._write(Draft(
             body, namespace, self.id, priority, ttl, addressees(to), words(tags), words(related), words(supersedes),
             topic or None, scope, pii, None, words(derived_from), evidence,
         ), once=once)  # fmt: skip
@@ -75,6 +77,10 @@ class Seat:
     def write(self, draft: Draft, *, once: str | None = None, unless: Guard | None = None) -> Entry:
         """Write what a draft says, of whatever kind, as this agent, where the guard holds. A message, a fact or an atom
         brings its id."""
+        fields_fit(draft, "draft")
+        return self._write(draft, once=once, unless=unless)
+
+    def _write(self, draft: Draft, *, once: str | None = None, unless: Guard | None = None) -> Entry:
         agent = self._writer()
         draft = draft._replace(author=self.id)
         entry = admit(draft, agent, self.store.settings, trust=self._lineage(draft.derived_from))

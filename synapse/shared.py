@@ -3,10 +3,12 @@ tools of recall as plain functions, for any framework that takes functions."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from types import TracebackType
 
 from synapse import recall, tools
+from synapse.arguments import checked
 from synapse.capsule import Capsule
 from synapse.core import Memory, open
 from synapse.entry import Entry
@@ -23,15 +25,16 @@ def always(query: str, scope: str) -> bool:
     return True
 
 
+@checked
 class SharedMemoryStore:
     """The shared memory of many agents: one that is open, or the root of one, which is opened here.
 
     Whoever calls acts as `agent`, the call's own or the store's. Nothing is loaded into a prompt: what an agent wants
     to know it asks for, and is given as text within a limit of bytes."""
 
-    def __init__(self, memory: Memory | str, agent: str | None = None) -> None:
-        self._owned = isinstance(memory, str)
-        self.memory = open(memory) if isinstance(memory, str) else memory
+    def __init__(self, memory: Memory | str | os.PathLike[str], agent: str | None = None) -> None:
+        self._owned = not isinstance(memory, Memory)
+        self.memory = memory if isinstance(memory, Memory) else open(memory)
         self.agent = agent
 
     def search(

@@ -81,7 +81,7 @@ def ids_of(record: Record) -> list[str]:
     given = record.fields
     if record.kind == "undo":
         return touched_by(record)
-    return [record.id] if record.id else [*given.get("ids", ()), *([given["entry"]] if "entry" in given else [])]
+    return [record.id] if record.id else [*given.get("ids", ()), *([given["entry"]] if given.get("entry") else [])]
 
 
 def days(acts: Iterable[Act], cut: Callable[[str], str]) -> str:

@@ -251,6 +251,8 @@ def _priorities(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _skill(skill: Skill) -> Skill:
+    if not isinstance(skill, Skill):
+        raise InvalidEntry(f"skill {skill!r:.60} is not valid: write Skill('databases', 80, ('db/*',))")
     if not 0 <= skill.authority <= 100:
         raise InvalidEntry(f"skill {skill.domain!r}: authority {skill.authority} is not between 0 and 100")
     return skill._replace(namespaces=_globs(skill.namespaces, ()))

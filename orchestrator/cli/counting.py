@@ -16,6 +16,11 @@ from synapse.cli.options import Options
 
 BY = ("department", "agent", "project", "role", "model")
 HEADERS = ("runs", "done", "blocked", "failed", "running", "blockers", "tokens", "cost", "overhead")
+OVERHEAD = """\
+overhead: tokens that memory took (views, tool schemas, recalls, wakes, entries
+written back) as a share of the tokens of the work. Short runs pass 100 %: what
+is critical is shown whatever the task takes. Below 5 % is planned for views
+that are sized by themselves (auto), in runs that are long enough for one."""
 FAILED = ("failed", "timeout", "stopped", "refused")
 
 
@@ -66,8 +71,9 @@ def _drawn(by: str, sums: list[Sum], whole: Sum) -> str:
     if not sums:
         return "no runs"
     rows = [_row(each) for each in (*sums, *([whole] if len(sums) > 1 else []))]
+    about_overhead = f"\n{OVERHEAD}" if any(each.overhead is not None for each in sums) else ""
     note = "\n~: nobody reported or could count some of it" if whole.estimated else ""
-    return grid((by, *HEADERS), rows, HEADERS) + note
+    return grid((by, *HEADERS), rows, HEADERS) + about_overhead + note
 
 
 def _row(each: Sum) -> list[str]:

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from synapse.consolidate.metrics import Measure
 
 FULLEST = 10
+LEGEND = """\
+written: since the night before; filed: filed away, merged ones among them
+disputed: entries that contradict an equal, shown until somebody settles it
+compressed: the share of the bytes that the night filed away"""
 _HEADS = ("night", "entries", "KB", "written", "filed", "merged", "disputed", "compressed")
 
 
@@ -45,6 +49,7 @@ def _text(found: Measured, nights: int) -> str:
         return "\n".join([*parts, "no night yet: `synapse defrag`, or have one run every night"])
     parts += ["entries", *plot([each.entries for each in found.nights], WIDTH - 11), ""]
     parts.append(table(_HEADS, [_row(each) for each in found.nights[-nights:]]))
+    parts += ["", LEGEND]
     fullest = per_namespace(found.nights[-1])[:FULLEST]
     return "\n".join([*parts, "", table(("namespace", "entries", "bytes", "compressed"), fullest)])
 

@@ -116,7 +116,12 @@ def test_a_run_by_the_beginning_of_its_name(family, run):
 
 def test_stats(family, run):
     done = run("stats")
-    rows = {line.split()[0]: line.split()[1:] for line in done.out.splitlines()}
+    table, note = done.out.split("\noverhead: ")
+    assert note.startswith("tokens that memory took")
+    assert "as a share of the tokens of the work" in note
+    assert "100 %" in note
+    assert "5 %" in note
+    rows = {line.split()[0]: line.split()[1:] for line in table.splitlines()}
     assert rows["backend"] == ["1", "1", "0", "0", "0", "0", "120", "$0.0100", "11.1%"]
     assert rows["frontend"][:5] == ["1", "0", "0", "0", "1"]
     assert rows["in"] == ["all", "3", "1", "0", "0", "2", "0", "1,354", "$0.5100", "11.1%"]
