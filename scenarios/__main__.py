@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TextIO
 
-from scenarios import compare, harness, ledger, recorded, replay, report, retrieval, running, verify
+from scenarios import compare, completion, harness, ledger, recorded, replay, report, retrieval, running, verify
 from scenarios.cassette import MODES as CASSETTES
 from scenarios.cassette import BrokenCassette, Cassette
 from scenarios.lint import example, problems
@@ -23,21 +23,24 @@ from scenarios.reading import BrokenScenario, library, load
 from scenarios.recorded import BrokenData, Where
 from scenarios.report import Report
 from scenarios.running import BROKEN, GOOD, MISSED, SKIPPED, Wanted
-from synapse.errors import USAGE
+from synapse.cli.options import Usage
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that exits with 64 where a line cannot be read: 2 is the harness's own."""
+    """A parser whose complaints are errors like all others, with 64: 2 is the harness's own."""
 
     def error(self, message: str) -> NoReturn:
-        self.print_usage(sys.stderr)
-        self.exit(USAGE, f"{self.prog}: {message}\n")
+        raise Usage(f"{message}; `{self.prog} --help` shows what it takes")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    args = _arguments().parse_args(argv)
+    words = sys.argv[1:] if argv is None else list(argv)
     try:
+        args = _arguments().parse_args(words)
         code: int = args.act(args)
+    except Usage as error:
+        _complain(error, "--json" in words)
+        return Usage.exit_code
     except (
         BrokenScenario,
         BrokenCassette,
@@ -48,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         replay.BrokenTraces,
         OSError,
     ) as error:
-        print(f"brain-suite: {error}", file=sys.stderr)
+        _complain(error, "--json" in words)
         return BROKEN
     except KeyboardInterrupt:
         return 130
@@ -56,6 +59,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         traceback.print_exc()
         return BROKEN
     return code
+
+
+def _complain(error: Exception, as_json: bool) -> None:
+    """Print an error, as JSON where that was asked for."""
+    message = str(error)
+    told = {"error": {"type": type(error).__name__, "message": message}}
+    print(json.dumps(told, ensure_ascii=False) if as_json else f"brain-suite: {message}", file=sys.stderr)
+
+
+def _completion(args: argparse.Namespace) -> int:
+    print(completion.script(args.shell, args.verbs, list(library())), end="")
+    return GOOD
 
 
 def _list(args: argparse.Namespace) -> int:
@@ -213,6 +228,9 @@ def _arguments() -> argparse.ArgumentParser:
     traces.add_argument("--json", action="store_true", help="everything, as JSON")
     about = "how much of the evidence for questions memory finds in recorded conversations (L1)"
     retrieval.options(verb("retrieval", retrieval.run, about))
+    shells = verb("completion", _completion, "print the completion script for bash or zsh")
+    shells.add_argument("shell", choices=completion.SHELLS)
+    shells.set_defaults(verbs=verbs.choices)
     return parser
 
 

@@ -299,7 +299,8 @@ def run(args: argparse.Namespace, out: Callable[[str], object] = print) -> int:
             with tempfile.TemporaryDirectory(prefix="retrieval-") as place:
                 found = measure(conversations, place)
     except (BrokenConversations, OSError) as error:
-        print(f"retrieval: {error}", file=sys.stderr)
+        told = {"error": {"type": type(error).__name__, "message": str(error)}}
+        print(json.dumps(told, ensure_ascii=False) if args.json else f"retrieval: {error}", file=sys.stderr)
         return 2
     out(json.dumps(found, indent=2) if args.json else table(found))
     return 0

@@ -242,3 +242,12 @@ def test_commands_of_make_are_there():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for target in set(re.findall(r"`make (\w+)`", README)):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def test_make_says_what_there_is_to_make():
+    """Alone, too; every target that the page names is in the list."""
+    alone, asked = (subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout for words in
+                    (["make"], ["make", "help"]))  # fmt: skip
+    assert alone == asked
+    listed = {line.split()[0] for line in asked.splitlines()[1:]}
+    assert listed >= {*re.findall(r"`make (\w+)`", README), "help", "clean"}

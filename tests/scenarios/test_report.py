@@ -313,7 +313,14 @@ def test_an_arm_that_there_is_not_is_an_error(capsys):
 
 def test_a_line_that_cannot_be_read_is_no_failure_of_the_harness(capsys):
     for line in ([], ["run"], ["run", "landing_pages", "--runs", "many"], ["play"]):
-        with pytest.raises(SystemExit) as ended:
-            shell.main(line)
-        assert ended.value.code == 64
-    assert "usage: brain-suite" in capsys.readouterr().err
+        assert shell.main(line) == 64
+        error = capsys.readouterr().err
+        assert error.startswith("brain-suite: ")
+        assert "--help` shows what it takes" in error
+
+
+def test_errors_under_json_are_json(tmp_path, capsys):
+    lines = ((["replay", "--json"], 64), (["replay", str(tmp_path), "--json"], 2))
+    for line, code in (*lines, (["retrieval", str(tmp_path / "none.json"), "--json"], 2)):
+        assert shell.main(line) == code
+        assert json.loads(capsys.readouterr().err)["error"]["message"]
