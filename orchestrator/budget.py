@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from orchestrator.ledger import COORDINATION, Line, by_label, overhead
-from orchestrator.task import MODES
+from orchestrator.task import check_mode
 from synapse.errors import InvalidQuery
 
 SHARE = 0.05  # of the task's tokens, that coordination may cost
@@ -117,8 +117,7 @@ def plan(
 
 def check(tools: str, view: int | str) -> None:
     """Raise InvalidQuery where one of these options cannot be meant."""
-    if tools not in MODES:
-        raise InvalidQuery(f"memory_tools {tools!r} is not one of {', '.join(MODES)}", tools=tools)
+    check_mode(tools)
     if view != "auto":
         _number(view)
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from orchestrator.engine import Usage
 from orchestrator.ledger import Overhead
 from synapse.arguments import fields_fit
-from synapse.errors import InvalidEntry
+from synapse.errors import InvalidEntry, InvalidQuery
 from synapse.namespace import is_namespace
 
 MODES = ("auto", "always", "never")  # when the memory's tools are offered
@@ -68,7 +68,7 @@ def check(task: Task) -> Task:
 def check_mode(tools: str | None) -> None:
     """Refuse what says nothing of when the memory's tools are offered."""
     if tools not in (None, *MODES):
-        raise InvalidEntry(f"memory_tools {tools!r} is not one of {', '.join(MODES)}", tools=tools)
+        raise InvalidQuery(f"memory_tools {tools!r} is not one of {', '.join(MODES)}", tools=tools)
 
 
 class Outcome(NamedTuple):
