@@ -10,7 +10,7 @@ from synapse.arguments import checked, fields_fit
 from synapse.authority import admit, is_merged, may_close, may_replace, may_rule, visible
 from synapse.dates import DAY, When
 from synapse.dates import since as parse_since
-from synapse.entry import NEVER, TRUST, Draft, Entry, addressees, check_priority, words
+from synapse.entry import NEVER, TRUST, Draft, Entry, addressees, check_priority, parse_ttl, words
 from synapse.errors import Conflict, Forbidden, InvalidEntry, InvalidQuery, NotFound, QueueFull, StoreError
 from synapse.index.query import Filter
 from synapse.namespace import check_glob
@@ -83,6 +83,10 @@ class Seat:
     def _write(self, draft: Draft, *, once: str | None = None, unless: Guard | None = None) -> Entry:
         agent = self._writer()
         draft = draft._replace(author=self.id)
+        if draft.ttl is not None and parse_ttl(draft.ttl) == 0:
+            raise InvalidEntry(
+                f"ttl {draft.ttl!r} is over at once: write a longer one, such as 30m or 7d", ttl=draft.ttl
+            )
         entry = admit(draft, agent, self.store.settings, trust=self._lineage(draft.derived_from))
         for id in entry.replaces:
             may_replace(agent, self._known(id), entry)

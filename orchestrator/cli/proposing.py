@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from synapse import clock
 from synapse.cli.call import Call
-from synapse.cli.options import Options
+from synapse.cli.options import Options, Usage
 from synapse.cli.parse import number as whole
 from synapse.cli.show import clean
 from synapse.errors import Conflict
@@ -35,7 +35,13 @@ def propose(call: Call) -> int:
         told = {"calls": len(found), "entries": [[entry.id for entry in portion] for portion in found]}
         call.show(told, f"{sum(map(len, found))} entries in {len(found)} calls")
         return 0
-    report = consolidate(call.memory, clock.day(store.clock()), _wanted(call), by_hand=True)
+    asked = _wanted(call)
+    if asked is None:
+        raise Usage(
+            "no engine is named to propose: give --engine NAME (`orchestrator engines` lists them), or write"
+            " `consolidation: {semantic: {engine: NAME}}` in synapse.yaml"
+        )
+    report = consolidate(call.memory, clock.day(store.clock()), asked, by_hand=True)
     if not report.ran:
         raise Conflict("somebody is at it just now; look again later")
     call.show(lambda: report, lambda: _text(report))

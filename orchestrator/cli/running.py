@@ -12,6 +12,7 @@ from orchestrator.cli.told import money, share, tokens
 from synapse.cli.call import Call
 from synapse.cli.options import Options, Usage
 from synapse.cli.parse import number as whole
+from synapse.cli.parse import seconds
 from synapse.cli.show import clean
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def run_options(parser: Options) -> None:
     add("--max-tokens", type=whole, metavar="N", help="end when it, with all below it, has taken so many")
     add("--max-usd", type=float, metavar="N", help="end when it, with all below it, has cost so much")
     add("--max-turns", type=whole, metavar="N", help="end after so many turns")
-    add("--timeout", type=float, metavar="S", help="end after so many seconds")
+    add("--timeout", type=seconds, metavar="S", help="end after so many seconds, or 5m, 2h")
     add("--memory-tools", choices=TOOLS, metavar="WHEN", help=f"{', '.join(TOOLS)}; else auto")
     add("--intent", metavar="I", help="the same intent is the same work, whatever the text")
     add("--force", action="store_true", help="do it even if it is being done, or was just done")

@@ -67,16 +67,17 @@ def _detached(call: Call) -> None:
         words += [f"--{name}", getattr(args, name)] if getattr(args, name) else []
     os.makedirs(os.path.join(root, "runs"), mode=0o700, exist_ok=True)
     with open(os.path.join(root, LOG), "ab") as log:
+        began = log.tell()
         process = subprocess.Popen(
             words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, close_fds=True
         )
-    told = _answered(call, process)
+    told = _answered(call, process, began)
     process.returncode = 0  # it stays, and nobody waits for it
     call.show(told, f"up as process {told['pid']}")
 
 
-def _answered(call: Call, process: subprocess.Popen[bytes]) -> dict[str, Any]:
-    """What the new daemon says, once it does."""
+def _answered(call: Call, process: subprocess.Popen[bytes], began: int) -> dict[str, Any]:
+    """What the new daemon says, once it does; where it does not, the last that it wrote to its log."""
     from orchestrator.daemon import ask
     from synapse.errors import NotFound
 
@@ -86,7 +87,11 @@ def _answered(call: Call, process: subprocess.Popen[bytes]) -> dict[str, Any]:
             return ask(_root(call), "status")
         except NotFound:
             time.sleep(0.05)
-    raise StoreError(f"the daemon did not come up; {LOG} says why")
+    with open(os.path.join(_root(call), LOG), encoding="utf-8", errors="replace") as log:
+        log.seek(began)
+        lines = [line.strip() for line in log if line.strip()]
+    why = lines[-1].removeprefix("orchestrator: ") if lines else f"it said nothing in {PATIENCE:.0f} s"
+    raise StoreError(f"the daemon did not come up: {why} ({LOG})")
 
 
 def down_options(parser: Options) -> None:

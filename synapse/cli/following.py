@@ -6,7 +6,7 @@ import signal
 
 from synapse.cli.call import Call
 from synapse.cli.options import Options
-from synapse.cli.parse import number
+from synapse.cli.parse import number, seconds
 from synapse.cli.show import line, to_json
 from synapse.cli.streams import abandoned, hush
 from synapse.typed import TYPE_CHECKING, Any, NoReturn
@@ -33,7 +33,7 @@ def watch_options(parser: Options) -> None:
     add("--critical", action="store_true", help="only what is critical")
     add("--since", type=number, metavar="CURSOR", help="begin after this cursor; else with what comes next")
     add("--count", type=number, metavar="N", help="end after so many lines")
-    add("--timeout", type=float, metavar="S", help="end after so many seconds")
+    add("--timeout", type=seconds, metavar="S", help="end after so many seconds, or 5m, 2h")
 
 
 def watch(call: Call) -> None:

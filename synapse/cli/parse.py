@@ -104,6 +104,15 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def seconds(text: str) -> float:
+    """A time such as `90`, `1.5`, `5m` or `2h`, in seconds."""
+    units = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+    figure, unit = (text[:-1], text[-1:]) if text[-1:] in units else (text, "s")
+    if not figure.isascii() or not figure.replace(".", "", 1).isdigit():
+        raise ValueError(f"{text!r} is not a time: write seconds, or a number and s, m, h or d, such as 5m")
+    return float(figure) * units[unit]
+
+
 def _table(options: Options) -> tuple[Flags, dict[str, Any], list[tuple[str, dict[str, Any]]]]:
     """Options by their names, what holds where none is given, and the arguments without a name."""
     flags: Flags = {}

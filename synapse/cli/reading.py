@@ -48,6 +48,8 @@ def read(call: Call) -> None:
     me = _marker(call) if args.mark or args.unread else call.reader()
     page = me.read(**_filter(args))
     call.show(lambda: page_json(page), lambda: markdown(page) if args.markdown else paged(page))
+    if not page:
+        _note_below(call, lambda glob: me.read(**(_filter(args) | {"namespace": glob})))
     if args.mark and (page or not args.unread):
         call.flush()  # what could not be printed was not shown
         me.pen.shown(_whole_ids(call, page), page.visible, page.cursor, "read")
@@ -71,6 +73,13 @@ def _check(args: SimpleNamespace) -> None:
         raise Usage(
             "--budget counts the form of a view: leave --markdown out, or use `synapse read` for `synapse-read`"
         )
+
+
+def _note_below(call: Call, read: Callable[[str], object]) -> None:
+    """Note that nothing is in a namespace itself, where something is below it."""
+    place = call.args.namespace
+    if place and not place.endswith("*") and read(f"{place}/*"):
+        call.note(f"nothing is in {place} itself; --namespace '{place}/*' has what is below it, too")
 
 
 def _whole_ids(call: Call, page: Page) -> list[str]:
@@ -177,6 +186,10 @@ def search(call: Call) -> None:
     call.show(lambda: hits_json(hits), lambda: found(hits))
     if hits.note:
         call.note(hits.note)
+    if not hits:
+        words = " ".join(args.query)
+        kinds = {"kind": many(args.kind), "priority": many(args.priority)}
+        _note_below(call, lambda glob: call.reader().search(words, **{**asked, **kinds, "namespace": glob}))
 
 
 def hits_json(hits: Hits) -> dict[str, Any]:

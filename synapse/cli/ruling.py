@@ -128,7 +128,7 @@ def _done(call: Call, what: str, ids: Sequence[str]) -> None:
 def _waiting(call: Call) -> None:
     from synapse import codec
 
-    staged = call.actor().staged()
+    staged = call.reader().staged()
     call.show(
         lambda: {"entries": [codec.entry_json(entry) for entry in staged]},
         lambda: listing(staged) or "nothing waits for review",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from synapse.cli.call import Call
 from synapse.cli.options import Options, Usage
 from synapse.cli.parse import many, number
@@ -26,9 +28,11 @@ def init(call: Call) -> None:
     from synapse.cli.scripts import write_scripts
 
     root = call.new_root()
+    there = os.path.exists(os.path.join(root, "synapse.yaml"))
     with core.init(root):
         scripts = write_scripts(root)
-    call.show(lambda: {"root": root, "scripts": scripts}, lambda: clean(f"{root} is ready"))
+    what = "was a workspace already; nothing in it was changed" if there else "is ready"
+    call.show(lambda: {"root": root, "scripts": scripts, "there": there}, lambda: clean(f"{root} {what}"))
 
 
 def register_options(parser: Options) -> None:

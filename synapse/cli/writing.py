@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from types import SimpleNamespace
 
 from synapse import codec
 from synapse.cli.call import Call
 from synapse.cli.options import Options, Usage
 from synapse.cli.parse import many
-from synapse.entry import PRIORITIES, SCOPES
-from synapse.errors import InvalidEntry
+from synapse.entry import PRIORITIES, SCOPES, addressees
+from synapse.errors import InvalidEntry, NotFound
 from synapse.typed import TYPE_CHECKING, Any
 from synapse.workspace import OPERATOR
 
@@ -41,8 +42,13 @@ def write_options(parser: Options) -> None:
 
 
 def write(call: Call) -> None:
-    me = call.actor()
-    entry = me.append(body_of(call.args.body), call.args.namespace, **_fields(call.args))
+    me, fields = call.actor(), _fields(call.args)
+    if strangers := unknown(addressees(fields["to"]), me):
+        raise NotFound(
+            f"there is no agent and no team {', '.join(strangers)}: nothing was written; `synapse agents` lists them",
+            to=", ".join(strangers),
+        )
+    entry = me.append(body_of(call.args.body), call.args.namespace, **fields)
     if entry.topic or entry.replaces:
         entry = me.get(entry.id)
     call.show(lambda: codec.entry_json(entry), entry.id)
@@ -74,7 +80,7 @@ def notes(entry: Entry, me: Seat) -> list[str]:
     """What the author should know beside the id."""
     if entry.staged:
         return [f"{entry.id} waits for review: only its author and reviewers see it until it is approved"]
-    found = [f"nobody is called {name} yet" for name in unknown(entry, me)]
+    found = []
     if entry.disputed:
         found.append(f"{entry.id} is in dispute with {', '.join(entry.disputed)}, of equal authority")
     if (entry.topic or entry.replaces) and (fate := me.fate(entry.id)):
@@ -82,12 +88,12 @@ def notes(entry: Entry, me: Seat) -> list[str]:
     return found
 
 
-def unknown(entry: Entry, me: Seat) -> list[str]:
+def unknown(to: Iterable[str], me: Seat) -> list[str]:
     """The addressees that are no registered agent, and no team of any."""
-    if entry.addressees == ("all",):
+    if tuple(to) == ("all",):
         return []
     known = {f"agent:{OPERATOR}"}.union(*(agent.names for agent in me.store.agents().values()))
-    return [name for name in entry.addressees if name not in known]
+    return [name for name in to if name not in known]
 
 
 def body_of(given: str | None) -> str:

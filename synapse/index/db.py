@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from synapse.errors import StoreError
 
-VERSION = "13"
+VERSION = "14"
 INDEX = ("schema.sql", "queries.sql", VERSION)
 KEPT = 500
 _HERE = os.path.dirname(__file__)

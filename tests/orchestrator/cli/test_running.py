@@ -420,6 +420,21 @@ def test_up_status_down(here, run):
     assert run("status").code == 3
 
 
+def test_a_daemon_that_does_not_come_up_says_why(here, run):
+    settings = (here / "synapse.yaml").read_text()
+    (here / "synapse.yaml").write_text(re.sub(r"(?m)^schedule:.*$", "schedule: {zone: Mars/Olympus}", settings))
+    up = run("up", "--detach")
+    assert up.code == 6
+    assert "did not come up: schedule: zone 'Mars/Olympus' is not known; write one such as Europe/Berlin" in up.err
+
+
+def test_a_time_limit_is_seconds_or_has_a_unit(here, run):
+    words = ("--agent", "eng-backend", "--engine", "scripted", "--quiet", "--timeout")
+    assert run("run", *words, "5m", "Say hello").code == 0
+    soon = run("run", *words, "soon", "Say hello")
+    assert (soon.code, "'soon' is not a time: write seconds, or a number and s, m, h or d" in soon.err) == (2, True)
+
+
 def test_questions(here, run):
     assert run("questions").out == "no questions\n"
     with synapse.open(str(here)) as memory:

@@ -95,3 +95,16 @@ def test_a_verb_is_parsed_without_the_others_and_without_argparse():
     assert "synapse.cli.following" in loaded
     assert loaded.isdisjoint({f"synapse.cli.{name}" for name in ("reading", "upkeep", "doctor", "parser")})
     assert loaded.isdisjoint({"argparse", "gettext", "shutil", "difflib", "textwrap"})
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90", 90), ("1.5", 1.5), ("0", 0), ("5m", 300), ("2h", 7_200), ("1d", 86_400), ("30s", 30)]
+)
+def test_a_time_in_seconds_or_with_a_unit(text, seconds):
+    assert parse.seconds(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "m", "-1", "5 m", "soon", "1.2.3", "1e3", "inf", "nan", "٣"])
+def test_what_is_no_time_is_told_in_words(text):
+    with pytest.raises(ValueError, match="is not a time: write seconds, or a number and s, m, h or d"):
+        parse.seconds(text)

@@ -319,3 +319,14 @@ def test_what_nobody_could_read_was_not_shown(wrote, run, team, more):
         os.close(write)
     assert done.returncode == 141
     assert run("unread", "--agent", "eng-frontend").out == "1\n"
+
+
+def test_a_namespace_with_nothing_in_it_points_to_what_is_below(wrote, run):
+    wrote("use /v2/users")
+    for words in (("read", "--namespace", "api"), ("search", "--namespace", "api", "users")):
+        done = run(*words)
+        assert "nothing is in api itself; --namespace 'api/*' has what is below it" in done.err
+        assert "use /v2/users" not in done.out
+        assert run(*words, "--json").err == ""
+    for place in ("api/*", "api/endpoints", "status"):
+        assert run("read", "--namespace", place).err == ""

@@ -114,3 +114,11 @@ def test_what_was_done_before_an_error_is_said(wrote, run):
     done = run("resolve", "--from", "eng-backend", id, "syn-2020-01-01-001")
     assert done.code == 3
     assert done.out == f"resolved {id}\n"
+
+
+def test_the_operator_sees_what_waits_without_a_name(wrote, run, monkeypatch):
+    monkeypatch.delenv("SYNAPSE_AGENT", raising=False)
+    id = wrote("may I", who="junior")
+    done = run("approve")
+    assert (done.code, id in done.out) == (0, True)
+    assert run("approve", id).code == 2, "who approves has to be named"

@@ -172,3 +172,9 @@ def test_to_register_again_and_say_nothing_wipes_nothing(team, run):
     assert json.loads(run("agents", "--json").out) == before
     assert run("register", "--id", "eng-backend", "--role", "engineer").code == 0
     assert run("register", "--id", "eng-backend").code == 0, "nothing would change"
+
+
+def test_init_again_says_that_it_was_there(run, tmp_path):
+    assert run("init").out.endswith("is ready\n")
+    assert run("init").out == f"{tmp_path}/shared-memory was a workspace already; nothing in it was changed\n"
+    assert json.loads(run("init", "--json").out)["there"] is True

@@ -131,3 +131,22 @@ def test_a_body_that_begins_with_a_dash(team, run):
     assert json.loads(done.out)["body"] == "- an item"
     done = run("write", "--from", "eng-backend", "--namespace", "api/x", "--json", "--", "--json")
     assert json.loads(done.out)["body"] == "--json"
+
+
+@pytest.mark.parametrize("ttl", ["0d", "0s", "00h"])
+def test_a_time_to_live_of_nothing_is_refused(team, run, ttl):
+    done = run("write", "--from", "eng-backend", "--namespace", "api/x", "--ttl", ttl, "born expired")
+    assert (done.code, "is over at once: write a longer one" in done.err) == (2, True)
+    assert run("read", "--limit", "0").out.count("born expired") == 0
+
+
+@pytest.mark.parametrize("to", ["bob", "agent:bob", "team:bobs", "eng-frontend,bob"])
+def test_an_addressee_whom_nobody_knows_is_refused_as_in_mail(team, run, to):
+    words = ("--from", "eng-backend", "--to", to)
+    written = run("write", *words, "--namespace", "api/x", "for bob")
+    sent = run("send", *words, "for bob")
+    assert (written.code, sent.code) == (3, 3)
+    assert "there is no agent and no team" in written.err
+    assert "for bob" not in run("read", "--limit", "0").out
+    for known in ("all", "team:backend", "eng-frontend", "operator"):
+        assert run("write", "--from", "eng-backend", "--to", known, "--namespace", "api/x", "hello").code == 0
