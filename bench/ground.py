@@ -20,8 +20,9 @@ from synapse.authority import admit
 from synapse.entry import Draft, Entry, addressees
 from synapse.exchange import write_declarations
 from synapse.log import settle
+from synapse.log.chain import GENESIS, Tail, encode
 from synapse.log.files import FilesLog
-from synapse.log.journal import GENESIS, SEGMENT_BYTES, Tail, encode
+from synapse.log.journal import SEGMENT_BYTES
 from synapse.log.line import Line, act_line, agent_pending, entry_line
 from synapse.records import Pending, Record, entry_of
 from synapse.seat import Seat

@@ -22,9 +22,9 @@ from synapse.core import Memory
 from synapse.digest import sha256
 from synapse.errors import Conflict, InvalidEntry, InvalidQuery, NotFound, StoreCorrupt, StoreError, SynapseError
 from synapse.exchange import lines_in, proven
+from synapse.log.chain import decode, split
 from synapse.log.disk import sync_directory
 from synapse.log.files import FilesLog
-from synapse.log.journal import decode, split
 from synapse.namespace import is_component
 from synapse.typed import Any, NamedTuple, T
 

@@ -17,7 +17,7 @@ from synapse.authority import MAX_BODY, check_form, may_write
 from synapse.entry import Draft
 from synapse.errors import Forbidden, NewerProtocol, SynapseError
 from synapse.log.adopt import ROOTS, threaded
-from synapse.log.journal import GENESIS, decode, link, split
+from synapse.log.chain import GENESIS, decode, link, split
 from synapse.log.mirror import block, pages, path_of
 from synapse.log.settle import live_path
 from synapse.records import Record

@@ -15,7 +15,7 @@ from synapse.authority import admit
 from synapse.dates import When
 from synapse.digest import sha256
 from synapse.entry import SECOND, Draft, Entry
-from synapse.errors import Forbidden, InvalidEntry, NotFound, StoreError
+from synapse.errors import Forbidden, InvalidEntry, NotFound, StoreCorrupt, StoreError
 from synapse.log import open_log
 from synapse.log.disk import sync_directory
 from synapse.log.files import FilesLog
@@ -206,12 +206,18 @@ class Memory:
 
         seen, proof = self.store.index.seen(), Proof(log.root, log.journal, log.mirror)
         try:
+            self.store.index.catch_up()  # an index of another journal is made anew, and says so
+            seen = self.store.index.seen()
+        except StoreError:
+            pass  # what is wrong is found on the way
+        try:
             report = proof.run(head)
         except OSError as error:
             raise StoreError(f"{log.root} could not be read: {error}") from error
         if seen > report.records:
             cut = Problem("journal", f"ends at record {report.records}, but the index has seen {seen}: it was cut")
             report = report._replace(problems=(*report.problems, cut))
+            return report, proof.at
         try:
             undeclared = tuple(self._undeclared(log))
         except StoreError as error:
@@ -237,7 +243,10 @@ class Memory:
     def rebuild(self) -> Rebuilt:
         """Derive the index anew from the log, and say which files are not what the log says."""
         self.store.demand_writable()
-        self.store.fresh(force=True)
+        try:
+            self.store.fresh(force=True)
+        except StoreCorrupt:
+            pass  # the journal lost records: the index is made of those that are left
         count, sound = self.store.rebuild()
         self.store.index.catch_up()
         self.store.sign()
@@ -353,6 +362,7 @@ def _make(root: str) -> None:
         grown.append(above)
     for folder in _FOLDERS:
         os.makedirs(os.path.join(root, folder), exist_ok=True)
+    _share(root)
     path = os.path.join(root, "synapse.yaml")
     if not os.path.exists(path):
         with builtins.open(path, "x", encoding="utf-8") as file:
@@ -362,6 +372,18 @@ def _make(root: str) -> None:
             sync_directory(folder)
         except PermissionError:
             continue  # it may be entered, but not opened
+
+
+def _share(root: str) -> None:
+    """Tell git, where the root lies in a work tree of it, what to leave out and how to merge the rest."""
+    from synapse.log import git
+
+    if git.is_work_tree(root):
+        for name, text in ((".gitignore", git.IGNORE), (".gitattributes", git.ATTRIBUTES)):
+            path = os.path.join(root, name)
+            if not os.path.lexists(path):
+                with builtins.open(path, "x", encoding="utf-8") as file:
+                    file.write(text)
 
 
 def _name(root: str) -> str:

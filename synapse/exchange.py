@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator
 from synapse import clock, codec, kinds
 from synapse.digest import sha256
 from synapse.entry import NEVER, Entry, minted
-from synapse.errors import Conflict, InvalidEntry, InvalidQuery
+from synapse.errors import Conflict, InvalidEntry, InvalidQuery, NotFound
 from synapse.index.query import agent_from
+from synapse.log.chain import GENESIS, Tail, decode, encode, link, split
 from synapse.log.files import FilesLog
-from synapse.log.journal import GENESIS, Tail, decode, encode, link, split
 from synapse.log.line import Line
+from synapse.log.merge import Merged
 from synapse.records import Record
 from synapse.store import Store
 
@@ -60,6 +61,41 @@ def lines_in(store: Store, lines: Iterable[str]) -> int:
         store.log.take_over(records)
     store.fresh(force=True)
     return len(records)
+
+
+def merge_in(store: Store, source: str | None) -> Merged:
+    """Append what another workspace, or an export of one, holds and this one does not; without a source, what git's
+    merge left in the journal as a second history."""
+    if not isinstance(store.log, FilesLog):
+        raise InvalidQuery("only a workspace in a directory can be merged into")
+    lines = list(_lines_of(source)) if source else []
+    merged = store.log.merge(lines)
+    if lines:
+        store.index.catch_up()
+        store.sign(*write_declarations(store.log, store.log.since(0)))
+    store.log.restart(0, anew=True)
+    store.fresh(force=True)
+    return merged
+
+
+def _lines_of(source: str) -> Iterator[bytes]:
+    """The lines of a workspace's journal, or of an export; InvalidEntry where a text is not what was written."""
+    journal = os.path.join(source, "journal")
+    if os.path.isdir(journal):
+        names = sorted(name for name in os.listdir(journal) if name.endswith(".jsonl") and name[:-6].isdigit())
+        paths = [os.path.join(journal, name) for name in names]
+    elif os.path.isfile(source):
+        paths = [source]
+    else:
+        raise NotFound(f"{source} is neither a workspace nor an export", path=source)
+    for path in paths:
+        with open(path, "rb") as file:
+            for number, raw in enumerate(file, 1):
+                record = decode(raw) if raw.endswith(b"\n") else None
+                if record is not None:
+                    if not _whole(record):
+                        raise InvalidEntry(f"{path}: the text of line {number} is not what was written", path=path)
+                    yield raw
 
 
 def proven(lines: Iterable[str]) -> Iterator[bytes]:

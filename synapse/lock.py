@@ -77,6 +77,13 @@ class Lock:
         finally:
             self.mutex.release()
 
+    def stands(self) -> bool:
+        """Return whether the file is still the one that has the name, so that others take the same lock."""
+        try:
+            return os.stat(self.path).st_ino == os.fstat(self.fd).st_ino
+        except FileNotFoundError:
+            return False
+
     def close(self) -> None:
         if self.fd >= 0:
             os.close(self.fd)
@@ -162,6 +169,10 @@ class Barred:
         raise ReadOnly(
             f"this workspace cannot be written here: {self.path}: {self.reason}; reading works", path=self.path
         )
+
+    def stands(self) -> bool:
+        """Return that it is the lock of its folder: nothing was opened that could be another by now."""
+        return True
 
     def close(self) -> None:
         """Nothing is open."""

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
 
 from synapse import namespace as ns
 from synapse.authority import visible, wakes
 from synapse.bell import Bell
 from synapse.entry import Entry
+from synapse.errors import StoreCorrupt
 from synapse.page import Event
 from synapse.records import Record, entry_of
 from synapse.typed import TYPE_CHECKING, NamedTuple
@@ -62,17 +62,41 @@ class Follower:
         self.entry = entry
         self.cursor = cursor
         self.critical = critical
+        self.turn = log.turn()
+        self.doubts = log.doubts
+        self.proof = log.proof(cursor)
 
     def poll(self) -> Iterator[Event]:
         """Every event after the cursor, which moves on with each record, told of or not."""
-        agent, records = self.agent(), iter(self.log.since(self.cursor))
-        while batch := list(islice(records, AHEAD)):
+        agent = self.agent()
+        self._rejoin()
+        while True:
+            batch, proof = self.log.batch(self.cursor, AHEAD, self.proof)
+            if not batch:
+                return
             voids = {record.fields["seq"] for record in batch if record.kind == "void"}
-            for record in batch:
-                found = None if record.seq in voids else self._event(record, agent)
-                self.cursor = record.seq
-                if found is not None:
-                    yield found
+            try:
+                for record in batch:
+                    found = None if record.seq in voids else self._event(record, agent)
+                    self.cursor = record.seq
+                    if found is not None:
+                        yield found
+            finally:  # whoever stops in the middle has seen so much, and no more
+                self.proof = proof if self.cursor == batch[-1].seq else self.log.proof(self.cursor)
+
+    def _rejoin(self) -> None:
+        """Where the log is another one than was followed, as after a checkout, go on from where the two part."""
+        self.log.mark()
+        doubts, turn = self.log.doubts, self.log.turn()
+        if (doubts, turn) == (self.doubts, self.turn):
+            return
+        if not self.log.holds(self.proof):
+            fork = self.log.fork(self.turn)
+            if fork is None:
+                raise StoreCorrupt("the journal is another one than was followed: follow it anew")
+            self.cursor = min(self.cursor, fork)
+            self.proof = self.log.proof(self.cursor)
+        self.doubts, self.turn = doubts, self.log.turn()
 
     def _event(self, record: Record, agent: Agent | None) -> Event | None:
         fields = record.fields

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
-from synapse.records import Guard, Pending, Record
+from synapse.records import Guard, Lost, Pending, Record
 from synapse.workspace import Agent, Settings
 
 Clock = Callable[[], int]
@@ -28,6 +28,15 @@ class State(Protocol):
 
     def cursor(self) -> int:
         """The seq of the last record taken in."""
+
+    def turns(self) -> int:
+        """How often the log was another one than what had been derived, by now."""
+
+    def fork(self, turn: int) -> int | None:
+        """The last record that all logs since this turn have in common; None where that is not known."""
+
+    def hear(self, note: str) -> None:
+        """Say this to whoever has it open, at the next occasion."""
 
     def whereabouts(self, id: str) -> str:
         """Where the entry under this id is now: `live`, `staged`, `archived`, or `gone`."""
@@ -72,8 +81,45 @@ class Log(Protocol):
     def since(self, cursor: int = 0) -> Iterator[Record]:
         """Every record after the cursor, in order, as far as the log goes now."""
 
+    def batch(self, cursor: int, limit: int, after: str = "") -> tuple[list[Record], str]:
+        """So many records after the cursor, and the proof of the last of them. `after` is that of the one before."""
+
+    @property
+    def forked(self) -> bool:
+        """Whether it holds two histories that nobody has merged; what is read is one of them."""
+
+    def proof(self, seq: int) -> str:
+        """The proof of the record at this place; empty where there is none."""
+
+    def holds(self, proof: str) -> bool:
+        """Whether the log still has the record of this proof where it was, and so all that came before it."""
+
+    def last(self) -> int:
+        """The seq of the last record that there is."""
+
     def mark(self) -> tuple[int, int]:
         """A value that grows whenever the log does. Cheap enough to ask before every read."""
+
+    @property
+    def doubts(self) -> int:
+        """A number that grows whenever something other than an append may have happened to the log. Ask it after
+        `mark`, as cheaply."""
+
+    def boot(self) -> str:
+        """What names this run of the machine; `-` where nothing does."""
+
+    def explain(self, lost: Lost) -> str:
+        """Why it is right that the log ends before what was derived from it. StoreCorrupt where it is not."""
+
+    def turn(self) -> int:
+        """How often the log turned out to be another one than before, as far as that was noticed."""
+
+    def fork(self, turn: int) -> int | None:
+        """The last record that all logs since this turn have in common; None where that is not known."""
+
+    def restart(self, floor: int, forget: bool = False) -> None:
+        """Look again at what follows from the records after the floor: the log is another one from there on. With
+        `forget`, what stands in the tree and not in the log was dropped there, whoever wrote it once."""
 
     def archive(self, ids: Collection[str], by: str, reason: str, unless: Guard | None = None) -> Record:
         """File entries away. They stay readable under their ids."""

@@ -44,6 +44,7 @@ KINDS = frozenset(
         "thread",  # a thread was closed, reopened, tagged or renamed
         "vector",  # the vector of an item, made by a model that is not here: it was taken over
         "migrated",  # what there was before was taken over; fields hold the counts
+        "merged",  # records of another history of this log were appended; fields say which ids changed
         "refused",  # an incarnation of a run that is no longer the current one wanted to write
     )
 )
@@ -75,6 +76,18 @@ class Record(NamedTuple):
     once: str | None = None
     key: str | None = None
     sha: str | None = None
+
+
+class Lost(NamedTuple):
+    """Records that were derived from a log that ends before them now: the last one that there is, the last one that
+    there was; when the first and the last of those that are gone were received, where that is known; and the run of
+    the machine in which they were taken in."""
+
+    end: int
+    seen: int
+    first_at: int
+    last_at: int
+    boot: str
 
 
 class Guard(NamedTuple):
@@ -223,7 +236,7 @@ def entry_of(record: Record) -> Entry:
         body=canonical_body((record.text or "")[start:]) if body is None else body,
         seq=record.seq,
         at=record.at,
-        expires=expiry(ttl, record.at),
+        expires=expiry(ttl, (fields.get("origin") or {}).get("at", record.at)),
         **{name: value for name, value in fields.items() if name in _FIELDS},
     )
 

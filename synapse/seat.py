@@ -38,7 +38,7 @@ class Seat:
         self.store = store
         self.id = id
         self.pen = Pen(store, id, run, epoch)
-        self._pages: dict[object, tuple[tuple[int, int], int, Page]] = {}
+        self._pages: dict[object, tuple[object, int, Page]] = {}
         self._unread: tuple[object, int, int] = (None, 0, 0)
         self._me()
 

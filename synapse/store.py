@@ -25,7 +25,7 @@ from synapse.errors import (
     StoreError,
     SynapseError,
 )
-from synapse.index.projection import Index
+from synapse.index.projection import UNKNOWN, Index
 from synapse.log.adopt import Channel
 from synapse.log.files import FilesLog
 from synapse.log.line import agent_pending
@@ -68,6 +68,7 @@ class Store:
         self.looked = self.glanced = self.tidied = -LOOK_EVERY
         self.pause = LOOK_EVERY
         self.signed: Signatures | None = None
+        self.turn = -1  # which log they were noticed for, where that is known
         self.declared_settings = None if files else log.settings()
         self._complaints: dict[str, list[str]] | None = None if files else {}
         self.used: dict[str, int] = {}  # how often items were asked for, and since when that is not in the log
@@ -134,11 +135,13 @@ class Store:
         """Journal what changed in the operator's files since they were last read."""
         assert isinstance(self.log, FilesLog)
         now = self.log.signatures()
-        if self.signed is None:
-            self.signed = self._recall()
+        if self.signed is None or self.turned:
+            self.signed, self.turn = self._recall(), self.index.turns()
         if now == self.signed:
             return
         self.index.catch_up()
+        if self.log.forked:
+            return  # which of them the files belong to is yet to be seen
         before = self.signed
         for path in sorted(set(now) | set(before)):
             if path.startswith("agents/") and now.get(path) != before.get(path):
@@ -148,6 +151,11 @@ class Store:
         self.signed = now
         self.index.catch_up()  # whoever looked acts by what it found
         self._remember(now)
+
+    @property
+    def turned(self) -> bool:
+        """Whether the log is another one than the one that the operator's files were noticed for."""
+        return self.turn not in (-1, self.index.turns())
 
     def _noticed(self, path: str, signature: tuple[int, int, int] | None) -> None:
         assert isinstance(self.log, FilesLog)
@@ -187,7 +195,7 @@ class Store:
         """Note these files of the operator's as they are: they were just written through this store."""
         if isinstance(self.log, FilesLog):
             now = self.log.signatures()
-            known = self._recall() if self.signed is None else self.signed
+            known = self._recall() if self.signed is None or self.turned else self.signed
             self.signed = known | {path: now[path] for path in paths if path in now}
             self._remember(self.signed)
 
@@ -278,7 +286,7 @@ class Store:
     def agent(self, id: str) -> Agent | None:
         """One agent, for its seat. Does not wait for the index: declarations change rarely, and a glance sees it."""
         self.glance()
-        if self.index.mark == (-1, -1):
+        if self.index.mark == UNKNOWN:
             self.index.catch_up()
         found = self.index.query.declared.get(id)
         if found is None:

@@ -1145,7 +1145,7 @@ SHELL = {
         "--from {me} --json --plan last",
         *(f"--from {{me}} --plan {number}" for number in (1, 12, 30, 60, 90, 9999)),
     ),
-    **dict.fromkeys("audit backup defrag embed export import init migrate register".split(), WHOLE),
+    **dict.fromkeys("audit backup defrag embed export import init merge migrate register".split(), WHOLE),
     **dict.fromkeys("repair reputation tell".split(), WHOLE),
     **dict.fromkeys(("agents", "completion", "doctor", "rebuild", "stats", "verify", "where"), NONE),
 }

@@ -129,6 +129,7 @@ class Call:
         from synapse import core
 
         self._memory = core.open(self.root)
+        self._memory.store.index.say = self.note
         return self._memory
 
     def who(self, named: str | None) -> str | None:

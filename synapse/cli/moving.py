@@ -1,4 +1,5 @@
-"""`synapse export | import | backup`: the whole log as JSON Lines or as a snapshot, or entries for other readers."""
+"""`synapse export | import | merge | backup`: the whole log as JSON Lines or as a snapshot, entries for other
+readers, and two histories as one."""
 
 from __future__ import annotations
 
@@ -65,6 +66,23 @@ def _old_file(call: Call, place: str) -> None:
     with open(place, "x", encoding="utf-8", newline="\n") as file:
         file.write(text)
     call.show(lambda: {"file": place}, lambda: clean(f"the mail written to {place}"))
+
+
+def merge_options(parser: Options) -> None:
+    parser.add_argument(
+        "source", nargs="?", metavar="OTHER", help="another workspace's directory, or an export; else what git merged"
+    )
+
+
+def merge(call: Call) -> None:
+    from synapse.exchange import merge_in
+
+    source = call.args.source
+    told = merge_in(call.memory.store, os.path.expanduser(source) if source else None)
+    count = f"{told.records} record{'s' * (told.records != 1)}"
+    shown = f"{count} of the other history appended" if told.records else "nothing to merge"
+    ids = [f"  {old} is {new} now" for old, new in told.ids.items()]
+    call.show({"records": told.records, "ids": told.ids}, clean("\n".join([shown, *ids])))
 
 
 def import_options(parser: Options) -> None:

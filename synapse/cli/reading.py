@@ -51,8 +51,7 @@ def read(call: Call) -> None:
     if not page:
         _note_below(call, lambda glob: me.read(**(_filter(args) | {"namespace": glob})))
     if args.mark and (page or not args.unread):
-        call.flush()  # what could not be printed was not shown
-        me.pen.shown(_whole_ids(call, page), page.visible, page.cursor, "read")
+        _mark(call, me, page)
 
 
 def _marker(call: Call) -> Seat:
@@ -61,6 +60,12 @@ def _marker(call: Call) -> Seat:
     if call.args.mark and me.id == OPERATOR:
         raise Forbidden("--mark notes what an agent was shown; the operator is none", action="mark")
     return me
+
+
+def _mark(call: Call, me: Seat, page: Page) -> None:
+    """Note that the agent was shown what was printed; what could not be printed was not."""
+    call.flush()
+    me.pen.shown(_whole_ids(call, page), page.visible, page.cursor, "read")
 
 
 def _check(args: SimpleNamespace) -> None:

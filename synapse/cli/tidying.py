@@ -32,8 +32,7 @@ def defrag_options(parser: Options) -> None:
 
 
 def defrag(call: Call) -> None:
-    if call.args.as_of and not call.args.plan:
-        raise InvalidQuery("--as-of only says what would be done: add --plan")
+    _check(call)
     if call.args.plan and not call.args.date:
         plan = _planned(call)
         acts, words, remarks, nothing = [act_json(act) for act in plan.acts], _DOES, plan.remarks, "nothing to do"
@@ -45,6 +44,12 @@ def defrag(call: Call) -> None:
     call.show(
         lambda: {"acts": acts} | more, lambda: "\n".join([_lines(acts, words) or nothing, *map(_remark, remarks)])
     )
+
+
+def _check(call: Call) -> None:
+    """Refuse options that do not go together."""
+    if call.args.as_of and not call.args.plan:
+        raise InvalidQuery("--as-of only says what would be done: add --plan")
 
 
 def undo_options(parser: Options) -> None:

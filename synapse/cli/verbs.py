@@ -340,6 +340,13 @@ _TABLE = (
         "synapse --root ./copy import backup.jsonl",
     ),
     Verb(
+        "merge",
+        "keep",
+        "moving",
+        "make one of two histories: what git merged, or another workspace",
+        "synapse merge ../other-clone/shared-memory",
+    ),
+    Verb(
         "migrate",
         "keep",
         "migrating",
@@ -357,7 +364,9 @@ _TABLE = (
 VERBS = {verb.name: verb for verb in _TABLE}
 
 # What a spawned run may not do: these act on the whole workspace, or show all of it, in the operator's name.
-OPERATORS = frozenset("init register import repair export backup audit tell defrag embed reputation migrate".split())
+OPERATORS = frozenset(
+    "init register import merge repair export backup audit tell defrag embed reputation migrate".split()
+)
 
 ALIASES = {
     "synapse-write": "write",

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from synapse.errors import StoreError
 
-VERSION = "14"
+VERSION = "15"
 INDEX = ("schema.sql", "queries.sql", VERSION)
 KEPT = 500
 _HERE = os.path.dirname(__file__)
@@ -108,14 +108,15 @@ class Database:
     def wipe(self) -> None:
         """Drop every table and make them again, within the transaction that is open."""
         run = self.connection.execute
-        seen = self.meta("seen") if self._version() else None
+        known = [self.meta(key) for key in ("seen", "seq")] if self._version() else []
+        seen = max((int(number) for number in known if number), default=0)
         names = run("select name from sqlite_master where type = 'table' and name not like 'sqlite_%'").fetchall()
         for (name,) in names:
             if not name.startswith("words_"):
                 run(f'drop table if exists "{name}"')
         self._create()
         if seen:
-            self.set_meta("seen", seen)
+            self.set_meta("seen", str(seen))
 
     def fold(self) -> None:
         """What stands in the log of changes goes to its place in the file, as far as nobody reads older ones."""

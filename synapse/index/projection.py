@@ -7,7 +7,6 @@ import os
 import sqlite3
 from _thread import RLock
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import islice
 
 from synapse import kinds
 from synapse.entry import Entry
@@ -17,17 +16,30 @@ from synapse.index.project import BATCH, Projector
 from synapse.index.query import Filter, Query
 from synapse.lock import Lock
 from synapse.page import Hits
-from synapse.records import Record
-from synapse.typed import TYPE_CHECKING, T
+from synapse.records import Lost, Record
+from synapse.typed import TYPE_CHECKING, NamedTuple, T
 from synapse.workspace import Agent
 
 if TYPE_CHECKING:
     from synapse.ports import Log
 
+FORKS = 16  # times that the log was another one, of which it is kept where the two part
 FOLDERS = 500  # of which the names are kept in memory
 COUNTED = 8_192  # token counts of each encoding that are kept in memory
+UNKNOWN = (-1, -1, -1)
 Watch = Callable[[Sequence[Record]], object]
 _FOR_SPEED = frozenset(("meta", "tokens", "words", "long", "lanes", "swept"))
+
+
+class Reached(NamedTuple):
+    """What the index was derived from: how far, by the mark and by the proof of the last record; how often the log was
+    another one by then; the highest seq ever taken in; and the run of the machine."""
+
+    mark: tuple[int, int] = (-1, -1)
+    turn: int = 0
+    seen: int = 0
+    boot: str = "-"
+    proof: str = ""
 
 
 def _unwatched(records: Sequence[Record]) -> None:
@@ -45,7 +57,11 @@ class Index:
         self.lock = None if path == ":memory:" else Lock(f"{path}.lock", patience=30.0)
         self.mutex = RLock()
         self.query = Query(self.db)
-        self.mark: tuple[int, int] = (-1, -1)
+        self.place, self.doubts, self.mark = (-1, -1), 0, UNKNOWN  # where it stands, and a mark of that for others
+        self.turn = -1
+        self.notes: list[str] = []
+        self.told = False
+        self.say: Callable[[str], object] = _warn
         self.taken = 0  # batches since the last fold
         self.horizon = 0  # how far pages go
         self.folders: dict[str, tuple[int, set[str]]] = {}
@@ -55,33 +71,57 @@ class Index:
 
     def catch_up(self) -> None:
         mark = self.log.mark()
-        if mark == self.mark:
+        if mark == self.place and self.log.doubts == self.doubts:
             return
         with self.mutex:
-            reached = self._reached()
-            if reached < mark:
+            doubts = self.log.doubts
+            if self._behind(mark):
                 self._reach(mark)
-            elif reached > mark and self.log.mark() < reached:
-                self.rebuild()
             self._refresh()
-            self.mark = mark
+            self.place, self.doubts, self.mark = mark, doubts, (*mark, doubts)
+        if self.log.forked and not self.told:
+            self.notes.append(
+                "the journal holds two histories (a git merge?), and one is shown:"
+                " `synapse merge`, or the next write, makes them one"
+            )
+        self.told = self.log.forked
+        while self.notes:
+            self.say(self.notes.pop(0))
+
+    def _behind(self, mark: tuple[int, int]) -> bool:
+        """Return whether there is more in the log, or another log than the one that was taken in."""
+        reached = self._reached()
+        return reached.mark < mark or not self.log.holds(reached.proof) or self.log.mark() < reached.mark
 
     def _refresh(self) -> None:
         """Learn the names first, so that no page reaches further than they do: other processes go on meanwhile."""
-        horizon = self.cursor()
+        horizon, turn = self.cursor(), self._reached().turn
+        if turn != self.turn:
+            self.turn, self.query = turn, Query(self.db)
+            self.folders.clear()
         self.query.refresh(self.db.run("version").fetchone())
         self.horizon = horizon
 
     def rebuild(self, watch: Watch = _unwatched) -> int:
         """Drop everything and derive it again; how many records the log holds. Others read on in the old one. Who
-        watches is shown every batch of records on the way, all of them again where one was taken back."""
+        watches is shown every batch of records on the way, all of them again where one was taken back. What the log
+        lost is given up: nobody is told of it any more."""
         with self.mutex:
-            self._alone(lambda: self._whole(lambda: self._anew(watch=watch)))
+            self._alone(lambda: self._whole(lambda: self._given_up(watch)))
             self.fill_words()
             query = Query(self.db)
             query.refresh(self.db.run("version").fetchone())
-            self.query, self.mark = query, (-1, -1)
+            self.query, self.place, self.mark = query, (-1, -1), UNKNOWN
             return int(self.db.meta("seq") or 0)
+
+    def _given_up(self, watch: Watch) -> bool:
+        seen, reached = self.seen(), self._reached()
+        self._anew(reached._replace(seen=0), watch=watch)
+        if seen > self.cursor():
+            self._part(reached.turn + 1, self.cursor())
+            self.log.restart(self.cursor(), forget=True)
+            self.notes.append(f"given up: records {self.cursor() + 1} to {seen}, which had been seen, are not there")
+        return True
 
     def cursor(self) -> int:
         """The seq of the last record taken in."""
@@ -89,12 +129,25 @@ class Index:
 
     def _reach(self, mark: tuple[int, int]) -> None:
         """Go on until the mark, alone for one batch at a time: whoever waits may do the next."""
-        while self._reached() < mark and not self._alone(lambda: self._project(mark)):
+        while not self._alone(lambda: self._project(mark)):
             pass
 
     def seen(self) -> int:
         """The highest seq ever taken in, by this file of the index or by those that it was built again from."""
-        return max(self.cursor(), int(self.db.meta("seen") or 0))
+        return max(self.cursor(), self._reached().seen)
+
+    def hear(self, note: str) -> None:
+        self.notes.append(note)
+
+    def turns(self) -> int:
+        return self._reached().turn
+
+    def fork(self, turn: int) -> int | None:
+        """Return the last record that all logs have in common that were indexed since a turn; None if nobody knows."""
+        pairs = [pair.split(":") for pair in (self.db.meta("forks") or "").split()]
+        forks = {int(number): int(seq) for number, seq in pairs}
+        turns = range(turn + 1, self._reached().turn + 1)
+        return min(map(forks.__getitem__, turns)) if turns and forks.keys() >= set(turns) else None
 
     def _alone(self, section: Callable[[], T]) -> T:
         try:
@@ -105,13 +158,20 @@ class Index:
         except (sqlite3.Error, OSError) as error:
             raise self.db.failed(error) from error
 
-    def _reached(self) -> tuple[int, int]:
-        segment, _, size = (self.db.meta("mark") or "-1 -1").partition(" ")
-        return int(segment), int(size)
+    def _reached(self) -> Reached:
+        parts = (self.db.meta("reached") or "").split(" ", 5)
+        if len(parts) < 6:
+            return Reached(seen=int(self.db.meta("seen") or 0))
+        segment, size, turn, seen, boot, proof = parts
+        return Reached((int(segment), int(size)), int(turn), int(seen), boot, proof)
+
+    def _note_reached(self, reached: Reached) -> None:
+        (segment, size), turn, seen, boot, proof = reached
+        self.db.set_meta("reached", f"{segment} {size} {turn} {seen} {boot} {proof}")
 
     def _project(self, mark: tuple[int, int]) -> bool:
         """Take in the next records of the log, in one transaction; whether the index then stands at the mark."""
-        return self._whole(lambda: self._batch(mark))
+        return self._whole(lambda: not self._behind(mark) or self._batch(mark))
 
     def _whole(self, section: Callable[[], T]) -> T:
         """All of it in one transaction, or nothing: nobody reads an index that is half derived."""
@@ -126,28 +186,78 @@ class Index:
         return value
 
     def _batch(self, mark: tuple[int, int], watch: Watch = _unwatched) -> bool:
-        records = list(islice(self.log.since(self.cursor()), BATCH))
+        cursor, reached = self.cursor(), self._reached()
+        records, proof = self.log.batch(cursor, BATCH, reached.proof)
+        if not self.log.holds(reached.proof):
+            return self._another(reached)
         watch(records)
         projector = Projector(self.db)
         last = self._taken(projector, records)
         if projector.restart:
-            return self._anew(_voids(self.log.since(0)), watch)
+            return self._anew(reached, _voids(self.log.since(0)), watch)
         if last is not None:
-            self.db.set_meta("seq", str(last.seq))
-        if len(records) < BATCH:
-            self.db.set_meta("mark", f"{mark[0]} {mark[1]}")
+            cursor = last.seq
+            self.db.set_meta("seq", str(cursor))
+        done = len(records) < BATCH
+        if done and cursor < reached.seen:
+            self.log.explain(Lost(cursor, reached.seen, 0, 0, reached.boot))
+            reached = reached._replace(seen=cursor)
+        seen, mark = max(reached.seen, cursor), mark if done else reached.mark
+        self._note_reached(Reached(mark, reached.turn, seen, self.log.boot(), proof or reached.proof))
         self.taken += 1
-        return len(records) < BATCH
+        return done
 
-    def _anew(self, voids: Sequence[tuple[object, ...]] = (), watch: Watch = _unwatched) -> bool:
+    def _anew(self, reached: Reached, voids: Sequence[tuple[object, ...]] = (), watch: Watch = _unwatched) -> bool:
         """Begin again; also where a record was taken back after it had its effect: now it is known not to count."""
-        mark = self.log.mark()
-        self.db.set_meta("seen", str(self.seen()))
+        mark, forks = self.log.mark(), self.db.meta("forks") or ""
         self.db.wipe()
+        self.db.set_meta("forks", forks)
+        self._note_reached(reached._replace(mark=(-1, -1), proof=""))
         self.db.many("put_void", list(voids))
         while not self._batch(mark, watch):
             pass
         return True
+
+    # -- another log -------------------------------------------------------------------------------
+
+    def _another(self, reached: Reached) -> bool:
+        """Derive all of it anew from a log that is not the one that was indexed, if it may be what it is."""
+        end, seen = self.log.last(), self.seen()
+        common = self._common(min(end, self.cursor()))
+        why = "a checkout?"
+        if common == end < seen:
+            first, last = self.db.run("lost_between", {"floor": common}).fetchone()
+            why = self.log.explain(Lost(end, seen, first or 0, last or 0, reached.boot))
+        self._anew(reached._replace(seen=0))
+        self._part(reached.turn + 1, common)
+        self.log.restart(common)
+        self.notes.append(f"the journal is another one than was indexed ({why}): the index was made anew")
+        return True
+
+    def _part(self, turn: int, common: int) -> None:
+        """Note that the log is another one from this turn on, and where the two part."""
+        forks = (*(self.db.meta("forks") or "").split(), f"{turn}:{common}")[-FORKS:]
+        self.db.set_meta("forks", " ".join(forks))
+        self._note_reached(self._reached()._replace(turn=turn))
+
+    def _common(self, end: int) -> int:
+        """Return the last record up to which the log is the one that was indexed, by looking at few of them."""
+        low, high = 0, end
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self._is_same(middle):
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+    def _is_same(self, seq: int) -> bool:
+        """Return whether the record at this place is the one that was indexed. One that was taken back is not known."""
+        row = self.db.run("trace", {"seq": seq}).fetchone()
+        records = self.log.batch(seq - 1, 1)[0]
+        if not records or records[0].seq != seq:
+            return False
+        return row is None or tuple(row) == (records[0].at, records[0].id or records[0].kind)
 
     def _taken(self, projector: Projector, records: list[Record]) -> Record | None:
         try:
@@ -304,3 +414,10 @@ def in_memory(log: Log, records: Iterable[Record]) -> Index:
     index.db.set_meta("seq", str(last.seq if last else 0))
     index._refresh()
     return index
+
+
+def _warn(text: str) -> None:
+    """Say something through `logging`, for programs that named no other way."""
+    from logging import getLogger
+
+    getLogger("synapse").warning(text)

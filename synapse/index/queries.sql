@@ -239,6 +239,15 @@ select agent, at from active order by agent
 -- name: shown
 select floor, cursor from shown where aid = :me
 
+-- name: trace
+select at, kind from acts where seq = :seq and kind <> 'entry'
+union all select a.at, t.id from acts a join texts t on t.rec = a.seq where a.seq = :seq and a.kind = 'entry'
+union all select e.at, t.id from entries e join texts t on t.rec = e.rec where e.seq = :seq and e.rec = e.seq limit 1
+
+-- name: lost_between
+select min(at), max(at) from (select at from acts where seq > :floor
+  union all select at from entries where seq > :floor)
+
 -- name: first_once
 select seq from once where by = :by and key = :key
 

@@ -109,6 +109,14 @@ class Scanner:
                 self.plans[path] = changed
                 self.unsaved = True
 
+    def restart(self) -> None:
+        """Look at every folder again, whatever was seen of it: the log is another one, and knows other files."""
+        self.seen = dict.fromkeys(self.seen, 0)
+        try:
+            os.unlink(os.path.join(self.root, _SEEN))
+        except OSError:
+            pass
+
     def _due(self, now: float) -> list[str]:
         """The folders to look at: all but those of threads, the threads that changed last, and of the others a part.
         Each has its turn within seconds, also where every look is by a new process."""

@@ -43,6 +43,16 @@ def line_before(fd: int, end: int) -> tuple[int, bytes]:
         step *= 4
 
 
+def last_line(fd: int, end: int, whole: Callable[[bytes], bool]) -> tuple[int, bytes]:
+    """Return where the last line before this offset begins that is whole, and the line; nothing where none is."""
+    while end > 0:
+        start, raw = line_before(fd, end)
+        if whole(raw):
+            return start, raw
+        end = start
+    return 0, b""
+
+
 def line_from(fd: int, offset: int, end: int, number: Callable[[bytes], int]) -> tuple[int, int] | None:
     """Offset and number of the first whole line that starts at or after the offset, before the end, and has one."""
     step = 4096

@@ -17,16 +17,18 @@ from synapse.entry import is_id, mint, minted
 from synapse.errors import Conflict, InvalidEntry, NotFound, QueueFull, StoreError, SynapseError
 from synapse.log import settle
 from synapse.log.adopt import Admit, Drop, Rejected, Scanner
-from synapse.log.journal import Journal, Tail
+from synapse.log.chain import Tail
+from synapse.log.journal import Journal
 from synapse.log.line import Line, act_line, agent_pending, entry_line, prepare
 from synapse.log.mirror import Mirror
 from synapse.log.taken import Taken, claim
-from synapse.records import Guard, Pending, Record, demand, unchanged
+from synapse.records import Guard, Lost, Pending, Record, demand, unchanged
 from synapse.typed import TYPE_CHECKING
 from synapse.workspace import PROTOCOL, Agent, Settings
 
 if TYPE_CHECKING:
     from synapse.keys import Stray
+    from synapse.log.merge import Merged
     from synapse.ports import State
 
 
@@ -39,9 +41,11 @@ class FilesLog:
         self.scanner = Scanner(self.root)
         self.journal = Journal(os.path.join(self.root, "journal"), clock)
         self.taken = Taken(self.journal)
-        self.mirror = Mirror(self.root, self.journal.lock.run)
+        self.journal.check = self._belongs
+        self.mirror = Mirror(self.root, lambda section: self.journal.lock.run(section))
         self.bells = os.path.join(self.root, ".index", "bells")
         self.state: State | None = None
+        self.booted: str | None = None
 
     @property
     def readonly(self) -> bool:
@@ -105,8 +109,46 @@ class FilesLog:
     def since(self, cursor: int = 0) -> Iterator[Record]:
         return self.journal.since(cursor)
 
+    def batch(self, cursor: int, limit: int, after: str = "") -> tuple[list[Record], str]:
+        return self.journal.batch(cursor, limit, after)
+
+    def proof(self, seq: int) -> str:
+        return self.journal.proof(seq)
+
+    def holds(self, proof: str) -> bool:
+        return self.journal.holds(proof)
+
+    def last(self) -> int:
+        return self.journal.last()
+
     def mark(self) -> tuple[int, int]:
         return self.journal.mark()
+
+    @property
+    def doubts(self) -> int:
+        return self.journal.doubts
+
+    def boot(self) -> str:
+        if self.booted is None:
+            self.booted = settle.boot()
+        return self.booted
+
+    def explain(self, lost: Lost) -> str:
+        from synapse.log import vanished
+
+        return vanished.explain(self.root, self.journal, lost)
+
+    def turn(self) -> int:
+        return self._derived().turns() if self.state else 0
+
+    def fork(self, turn: int) -> int | None:
+        return self._derived().fork(turn)
+
+    def restart(self, floor: int, forget: bool = False, anew: bool = False) -> None:
+        if forget:
+            self.mirror.forget()
+        self.scanner.restart()
+        settle.restart(self.root, floor, anew)
 
     def archive(self, ids: Collection[str], by: str, reason: str, unless: Guard | None = None) -> Record:
         return self.append(Pending("archive", by, {"ids": list(ids), "reason": reason}), unless=unless)
@@ -214,10 +256,13 @@ class FilesLog:
     def look(self, admit: Admit, *, whole: bool = False) -> int:
         """Adopt what was dropped since the last look, oldest first; how many records that made. Of thousands of quiet
         threads a part, unless the whole tree is to be looked at."""
+        self._derived()
         try:
             found = list(self.scanner.look(self._known, time.time(), whole=whole))
         except OSError:
             return 0  # a folder vanished or cannot be listed: the next look sees it
+        if self.journal.forked:
+            return 0  # a file of the other side is no drop
         made = sum(self._quarantine(drop) for drop in found if isinstance(drop, Rejected))
         drops = [drop for drop in found if isinstance(drop, Drop)]
         drops.sort(key=lambda drop: (drop.draft.timestamp or "", drop.draft.id or "", drop.path))
@@ -225,6 +270,8 @@ class FilesLog:
 
     def finish(self, limit: int | None = None) -> int:
         """Redo what writers that died left undone: the files of committed lines; how many records were checked."""
+        if self.journal.forked:
+            return 0
         try:
             self.journal.finish()
         except (OSError, StoreError):
@@ -248,6 +295,10 @@ class FilesLog:
 
     def _adopt(self, found: Drop, admit: Admit) -> int:
         if self._left_behind(found):
+            return 0
+        if self.mirror.wrote(found.path, found.text.encode()):
+            settle.set_aside(self.mirror, found.path, found.text.encode())
+            settle.restart(self.root, self.journal.last())
             return 0
         if kinds.is_plan(found.path):
             last = next(reversed(self._derived().keyed(f"plan:{found.path}")), None)
@@ -313,7 +364,9 @@ class FilesLog:
 
     def take_over(self, raws: Collection[bytes], records: Iterable[Record]) -> None:
         """Begin as the copy of another log: its lines as they are, then the tree that follows from them."""
-        self.journal.begin_with(raws)
+        from synapse.log.unite import begin
+
+        begin(self.journal, list(raws))
         records = list(records)
         voids = {record.fields["seq"] for record in records if record.kind == "void"}
         for record in (record for record in records if record.seq not in voids):
@@ -359,6 +412,32 @@ class FilesLog:
         if self.state is None:
             raise StoreError("the log was opened without its index")
         return self.taken.holds(self.state, tail, id)
+
+    def _belongs(self) -> None:
+        """See under the log's lock that the index is this journal's, before a line follows one of another's."""
+        self.taken = Taken(self.journal)
+        if self.state is not None:
+            self.state.catch_up()
+        if self.journal.forked:
+            told = self._unite()
+            if self.state is not None:
+                self.state.hear(f"the journal held two histories: {told.records} records of the other were appended")
+
+    @property
+    def forked(self) -> bool:
+        return self.journal.forked
+
+    def merge(self, lines: Iterable[bytes] = ()) -> Merged:
+        """Append what the other histories hold that the journal's files hold, and what these lines are of one."""
+        more = list(lines)
+        return self.journal.lock.run(lambda: self._unite(more))
+
+    def _unite(self, more: Collection[bytes] = ()) -> Merged:
+        from synapse.log.unite import unite
+
+        merged = unite(self.root, self.journal, self.mirror, more)
+        self.scanner.restart()
+        return merged
 
     def _derived(self) -> State:
         if self.state is None:

@@ -9,42 +9,34 @@ text is covered by `sha`, so that a text can be redacted without breaking the ch
 
 from __future__ import annotations
 
-import json
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
-from synapse import clock
 from synapse.digest import sha256
-from synapse.errors import Conflict, StoreCorrupt, StoreError
+from synapse.errors import StoreBusy, StoreCorrupt, StoreError
 from synapse.lock import Barred, lock_in
-from synapse.log.disk import line_before, line_from, sync, sync_directory, whole_lines, write_all
+from synapse.log.chain import (
+    GENESIS,
+    Tail,
+    chain_of,
+    decode,
+    decode_head,
+    encode,
+    is_whole,
+    seq_of,
+    tail_of,
+)
+from synapse.log.disk import last_line, line_before, line_from, sync, sync_directory, whole_lines, write_all
 from synapse.log.line import Line
 from synapse.records import Record
-from synapse.typed import NamedTuple, T
+from synapse.typed import T
 
-GENESIS = "0" * 64
 SEGMENT_BYTES = 64 << 20
-_HEAD = len('{"chain":"') + 64 + len('",')
-_TEXT = b',"text":'
-_NOT_TEXT = b',"\\u0074ext":'  # the same key, of a mapping within the fields
 _READERS = 16
 _NEAR = 200  # records that are passed over in less time than it takes to look for a place
 _TORN = b"~\n"  # ends a torn line; without the sign, one that lacks its end alone would read as whole
-_dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-_loads = json.JSONDecoder().decode
-
-
-class Tail(NamedTuple):
-    """Where the journal ends: all that the next line depends on."""
-
-    seq: int
-    chain: str
-    at: int
-    day: str
-    n: int
-    end: int
 
 
 Make = Callable[[Tail, int], Line | Record]
@@ -68,9 +60,18 @@ class Journal:
         self.starts = self._list() or [1]
         self.fds: dict[int, int] = {}
         self.nothing = -1  # what is read in the place of a first segment that nobody has made yet
+        self.inodes: dict[int, int] = {}  # of the files that are open, by descriptor
         self.segment = self.starts[-1]  # the one written to: touched under the lock alone
         self.tail: Tail | None = None
         self.resume: dict[int, tuple[int, int]] = {}
+        self.replaced = 0  # how often the files turned out to be others than before
+        self.doubts = 0  # how often they were, or may have been
+        self.stamp = (0, 0, 0)
+        self.place = (0, 0)
+        self.view: list[bytes] | None = None  # our side's lines, where the files hold two histories
+        self.retired: list[int] = []  # of replaced files: somebody may still be reading there
+        self.check: Callable[[], object] = lambda: None  # under the lock, before anything follows an unknown line
+        self.checked = -1
 
     # -- writing -----------------------------------------------------------------------------------
 
@@ -101,11 +102,15 @@ class Journal:
         """Seal what a writer that died left of its line."""
         fd = self._fd(self.starts[-1])
         size = os.fstat(fd).st_size
-        if size and not _is_whole(line_before(fd, size)[1]):
+        if size and not is_whole(line_before(fd, size)[1]):
             self.lock.run(self._current)
 
     def _write(self, make: Make) -> tuple[Record, int]:
         tail = self._current()
+        while self.checked != self.replaced:
+            self.checked = self.replaced
+            self.check()
+            tail = self._current()
         at = max(self.clock(), tail.at + 1)
         made = make(tail, at)
         if isinstance(made, Record):
@@ -127,20 +132,6 @@ class Journal:
         self.tail = following
         return record, fd
 
-    def begin_with(self, raws: Collection[bytes]) -> None:
-        """Make these lines, already proven, the whole journal of a workspace that has none."""
-
-        def write() -> None:
-            if self._current().seq:
-                raise Conflict("the journal holds records already")
-            fd = self._fd(self.segment)
-            for raw in raws:
-                write_all(fd, raw)
-            sync(fd)
-            self.tail = None
-
-        self.lock.run(write)
-
     def _void(self, made: Iterable[tuple[Record, int]]) -> None:
         """Take back lines that were not synced, if the disk lets us; nobody was told that they were stored."""
         try:
@@ -153,12 +144,15 @@ class Journal:
         self._write(lambda tail, at: Line("void", record.by, {"seq": record.seq}))
 
     def _current(self) -> Tail:
-        """The tail as it is now, under the lock: a torn end is sealed, a new segment noticed."""
+        """The tail as it is now, under the lock: a torn end is sealed, a new segment noticed, and a file that is
+        another one than before."""
         while True:
-            fd = self._fd(self.segment)
-            size = os.fstat(fd).st_size
+            fd, size = self._named()
+            if self.tail is not None and not self._stands(fd, self.tail):
+                self._forget()
+                continue
             if self.tail is None or self.tail.end != size or size == 0:
-                self.tail = self._find_tail(fd, size)
+                self.tail = self._find_tail(fd, size, [start for start in self._list() if start <= self.segment])
             # A segment is named by its first record, so the one that follows this tail has exactly one name.
             if self.tail.seq + 1 != self.segment and os.path.exists(self._path(self.tail.seq + 1)):
                 self.segment, self.tail = self._list()[-1], None
@@ -167,23 +161,56 @@ class Journal:
                 self._seal(fd, self.tail, size)
             return self.tail
 
-    def _find_tail(self, fd: int, size: int) -> Tail:
-        """The last whole line of the newest segment, else of the one before it."""
-        end = size
-        while end > 0:
-            start, raw = line_before(fd, end)
-            found = _tail_of(raw, start + len(raw)) if _is_whole(raw) else None
-            if found:
-                return found
-            end = start
-        earlier = [start for start in self._list() if start < self.segment]
-        if earlier:
-            before = self._fd(earlier[-1])
-            start, raw = line_before(before, os.fstat(before).st_size)
-            found = _tail_of(raw, 0)
-            if found is None:
-                raise StoreCorrupt(f"segment {earlier[-1]} of the journal ends in a torn line")
+    def _named(self) -> tuple[int, int]:
+        """Return the file that has the segment's name now, open, with its size."""
+        fd = self._fd(self.segment)
+        try:
+            status = os.stat(self._path(self.segment))
+        except FileNotFoundError:
+            status = None
+        if status is not None and status.st_ino == self.inodes[fd]:
+            return fd, status.st_size
+        self._retire(self.segment)
+        self._forget()
+        fd = self._fd(self.segment)
+        return fd, os.fstat(fd).st_size
+
+    def _stands(self, fd: int, tail: Tail) -> bool:
+        """Return whether the line that the tail was read from, or written to, is still there."""
+        return tail.start < 0 or os.pread(fd, 74, tail.start)[10:] == tail.chain.encode()
+
+    def _forget(self) -> None:
+        """Trust nothing that was noted of the files: they are not those of before."""
+        self._doubt()
+        self.tail, self.segment = None, (self._list() or [1])[-1]
+        if not self.lock.stands():
+            self.lock = lock_in(self.directory)
+            raise StoreBusy("the journal's folder was replaced meanwhile; nothing was written, try again")
+
+    def _doubt(self) -> None:
+        self.replaced += 1
+        self.doubts += 1
+        self.view = None
+        self.resume.clear()
+
+    def _retire(self, start: int) -> None:
+        fd = self.fds.pop(start, None)
+        if fd is not None:
+            self.retired.append(fd)
+
+    def _find_tail(self, fd: int, size: int, starts: list[int]) -> Tail:
+        """The last whole line of the newest of these segments, else of the one before it."""
+        start, raw = last_line(fd, size, is_whole)
+        found = tail_of(raw, start) if raw else None
+        if found:
             return found
+        if len(starts) > 1:
+            before = self._fd(starts[-2])
+            start, raw = line_before(before, os.fstat(before).st_size)
+            found = tail_of(raw, start)
+            if found is None:
+                raise StoreCorrupt(f"segment {starts[-2]} of the journal ends in a torn line")
+            return found._replace(end=0, start=-1)
         return Tail(0, GENESIS, 0, "", 0, 0)
 
     def _seal(self, fd: int, tail: Tail, size: int) -> None:
@@ -198,7 +225,7 @@ class Journal:
     def _rotate(self, tail: Tail) -> Tail:
         sync(self._fd(self.segment))
         self.segment = tail.seq + 1
-        return tail._replace(end=0)
+        return tail._replace(end=0, start=-1)
 
     def _sync_places(self, first: bool) -> None:
         """A line is not on the disk before the name of its segment is, nor that before its directory's."""
@@ -210,19 +237,141 @@ class Journal:
 
     def mark(self) -> tuple[int, int]:
         """Segment and size: a mark that grows whenever the journal does, for two system calls."""
-        return self._readable(self._mark)
+        return _readable(self._mark)
 
     def _mark(self) -> tuple[int, int]:
         changed, starts = os.stat(self.directory).st_mtime_ns, self.starts
         if changed != self.listed:
             self.starts = starts = self._list() or [1]
+            self._look_again()
             # The clock of a file system ticks in milliseconds: a change of just now may not be the last of its tick.
             self.listed = changed if time.time_ns() - changed > 50_000_000 else 0
-        return starts[-1], os.fstat(self._fd(starts[-1])).st_size
+        status = os.fstat(self._fd(starts[-1]))
+        stamp = (starts[-1], status.st_size, status.st_mtime_ns)
+        if stamp != self.stamp:
+            self.doubts += stamp[:2] <= self.stamp[:2]  # it did not grow
+            self.view = None
+            self.stamp, self.place = stamp, stamp[:2]
+        return self.place
+
+    def _look_again(self) -> None:
+        """Let go of the files that have lost their names to others, as a checkout does it."""
+        for start, fd in list(self.fds.items()):
+            try:
+                same = os.stat(self._path(start)).st_ino == self.inodes[fd]
+            except FileNotFoundError:
+                same = False
+            if not same:
+                self._retire(start)
+                self._doubt()
+
+    def batch(self, cursor: int, limit: int, after: str = "") -> tuple[list[Record], str]:
+        """Return the next records after the cursor, and the proof of the last of them: `holds` tells later whether
+        the journal is still one that has it. `after` is the proof of the record at the cursor, behind which nothing
+        is passed over unseen: a line of another history has a place that was there before."""
+        records: list[Record] = []
+        replaced, last, proof, place = self.replaced, cursor, "", self._behind(cursor, after)
+        for raw, (segment, behind) in self._lines(*place):
+            record = decode(raw)
+            if record is None:
+                continue
+            if record.seq <= last:
+                if chain_of(raw) not in after and self._parts():
+                    return self.batch(cursor, limit, after)
+                continue
+            records.append(record)
+            last, place = record.seq, (segment, behind)
+            proof = self._proof(segment, behind - len(raw), raw)
+            if len(records) == limit:
+                break
+        if records and replaced == self.replaced:
+            self._remember((last, place))
+        return records, proof
+
+    def _behind(self, cursor: int, after: str) -> tuple[int, int]:
+        """Return where the line begins that this is the proof of, or the first one after the cursor."""
+        if self.view is not None or not after or after.startswith("0 "):
+            return self._place(cursor)
+        segment, start, _ = after.split(" ")[:3]
+        return int(segment), int(start)
+
+    def _holds(self, seq: int, chain: str) -> bool:
+        """`holds` for a proof that was made, or is asked for, where there are two histories."""
+        if self._parts():
+            return any(chain_of(raw) == chain for raw in reversed(self.view or ()))
+        raw = next((raw for raw, _ in self._lines(*self._place(seq - 1))), b"")
+        return seq_of(raw) == seq and chain_of(raw) == chain
+
+    def _parts(self) -> bool:
+        """Return whether the files hold two histories. From then on what is read is the one that begins first."""
+        if self.view is None:
+            from synapse.log.merge import sides
+
+            found = sides(self.raw_lines())
+            if not found.others:
+                return False  # a line that stands there twice
+            self.resume.clear()
+            self.view = found.ours
+        return True
+
+    @property
+    def forked(self) -> bool:
+        return self.view is not None
+
+    def proof(self, seq: int) -> str:
+        """Return what `holds` asks for, of the record at this place; empty where there is none."""
+        if seq <= 0:
+            return ""
+        for raw, (segment, behind) in self._lines(*self._place(seq - 1)):
+            if (number := seq_of(raw)) >= seq:
+                return self._proof(segment, behind - len(raw), raw) if number == seq else ""
+        return ""
+
+    def _proof(self, segment: int, start: int, raw: bytes) -> str:
+        """Where the line is, its chain, and how many segments there are up to it: a missing one may come back."""
+        return f"{segment} {start if segment else seq_of(raw)} {chain_of(raw)} {self._before(segment)}"
+
+    def _before(self, segment: int) -> int:
+        return sum(start <= segment for start in self.starts)
+
+    def holds(self, proof: str) -> bool:
+        """Return whether the record that this is the proof of is where it was. All before it is the same then, too:
+        its chain is made of theirs."""
+        if not proof:
+            return True
+        segment, start, chain, count = proof.split(" ")
+        if segment == "0" or self.view is not None:
+            return self._holds(int(start), chain)
+        if int(segment) not in self.starts or self._before(int(segment)) != int(count):
+            self.starts = self._list() or [1]
+            if int(segment) not in self.starts or self._before(int(segment)) != int(count):
+                self._doubt()
+                return False
+        kept = _readable(lambda: os.pread(self._fd(int(segment)), 74, int(start)))
+        if kept[10:] == chain.encode():
+            return True
+        self._doubt()
+        return False
+
+    def file(self) -> int:
+        """Return the number of the newest file: another one has another."""
+        return self.inodes[self._fd(self.starts[-1])]
+
+    def last(self) -> int:
+        """Return the seq of the last whole record."""
+        if self.view is not None:
+            return len(self.view)
+        starts = self._list() or [1]
+        fd = self._fd(starts[-1])
+        return _readable(lambda: self._find_tail(fd, os.fstat(fd).st_size, starts)).seq
+
+    def _place(self, cursor: int) -> tuple[int, int]:
+        return self.resume.get(cursor) or _readable(lambda: self._locate(cursor))
 
     def since(self, cursor: int, texts: bool = True) -> Iterator[Record]:
         """Every whole record after the cursor. Torn and sealed lines are passed over, and doubled ones."""
-        place = self.resume.get(cursor) or self._readable(lambda: self._locate(cursor))
+        place = self._place(cursor)
+        replaced = self.replaced
         before = now = (cursor, place)
         try:
             for raw, behind in self._lines(*place):
@@ -231,13 +380,23 @@ class Journal:
                     before, now = now, (record.seq, behind)
                     yield record
         finally:  # whoever stops at a record comes back for it, or for the next
-            self._remember(before, now)
+            if replaced == self.replaced:
+                self._remember(before, now)
+
+    def raw_lines(self) -> Iterator[bytes]:
+        """Every line of every file, whosever it is."""
+        for start in self._list():
+            yield from whole_lines(self._fd(start), 0)
 
     def lines(self) -> Iterator[bytes]:
-        return (raw for raw, _ in self._lines(*self._readable(lambda: self._locate(0))))
+        return (raw for raw, _ in self._lines(*_readable(lambda: self._locate(0))))
 
     def _lines(self, segment: int, offset: int) -> Iterator[tuple[bytes, tuple[int, int]]]:
         """The whole lines from a place on, each with the place behind it."""
+        if segment == 0:
+            for number, raw in enumerate((self.view or [])[offset:], offset + 1):
+                yield raw, (0, number)
+            return
         try:
             while True:
                 following = self._after(segment)  # asked first: only a segment with a successor is complete
@@ -268,12 +427,12 @@ class Journal:
         found: Record | None = None
         for seq in seqs:
             if found is None or seq - found.seq > _NEAR:
-                lines = self._lines(*self._readable(partial(self._locate, seq - 1)))
+                lines = self._lines(*_readable(partial(self._locate, seq - 1)))
             while found is None or found.seq < seq:
                 line = next(lines, None)
                 if line is None:
                     return
-                found = (decode(line[0]) if _seq_of(line[0]) >= seq else None) or found
+                found = (decode(line[0]) if seq_of(line[0]) >= seq else None) or found
             if found.seq == seq:
                 yield found
 
@@ -285,28 +444,24 @@ class Journal:
 
     def _locate(self, cursor: int) -> tuple[int, int]:
         """Segment and offset of the first line after the cursor, by bisection over bytes: lines know their seq."""
+        if self.view is not None:
+            return 0, cursor
         self.starts = starts = self._list() or self.starts
         segment = max((start for start in starts if start <= cursor + 1), default=starts[0])
         fd = self._fd(segment)
         low, high, back = 0, os.fstat(fd).st_size, 1 << 14  # from the end on: most are near it, and lines may be long
         while high - low > 4096:
             middle = (low + high) // 2 if low or back >= high else high - back
-            found = line_from(fd, middle, high, _seq_of)
+            found = line_from(fd, middle, high, seq_of)
             if found is None or found[1] > cursor:
                 high, back = middle, 4 * back
             else:
                 low = found[0]
         for raw in whole_lines(fd, low):
-            if _seq_of(raw) > cursor:
+            if seq_of(raw) > cursor:
                 break
             low += len(raw)
         return segment, low
-
-    def _readable(self, look: Callable[[], T]) -> T:
-        try:
-            return look()
-        except OSError as error:
-            raise _unreadable(error) from error
 
     def _list(self) -> list[int]:
         names = os.listdir(self.directory)
@@ -320,6 +475,7 @@ class Journal:
             fd = self._open(self._path(start))
             if fd == self.nothing:
                 return fd
+            self.inodes[fd] = os.fstat(fd).st_ino
             if self.fds.setdefault(start, fd) != fd:
                 os.close(fd)  # another thread was faster
         return self.fds[start]
@@ -352,73 +508,17 @@ class Journal:
         if self.nothing >= 0:
             os.close(self.nothing)
             self.nothing = -1
+        while self.retired:
+            os.close(self.retired.pop())
         self.lock.close()
 
 
-def encode(tail: Tail, at: int, line: Line) -> tuple[bytes, Record, Tail]:
-    """The bytes of the line that follows this tail, the record it holds, and the tail it leaves."""
-    day = clock.day(at)
-    n = line.n if line.n is not None else tail.n if tail.day == day else 0
-    seq = tail.seq + 1
-    text = None if line.text is None else line.text.encode()
-    sha = None if text is None else sha256(text)
-    pairs = {"seq": seq, "at": clock.iso(at), "day": day, "n": n, "kind": line.kind, "by": line.by, "id": line.id}
-    pairs |= {"path": line.path, "once": line.once, "key": line.key, "f": line.fields or None, "sha": sha}
-    head = _dumps({name: value for name, value in pairs.items() if value is not None})[1:-1].encode()
-    head = head.replace(_TEXT, _NOT_TEXT)
-    chain = link(tail.chain, head)
-    body = b"" if line.text is None else _TEXT + _dumps(line.text).encode()
-    raw = b'{"chain":"' + chain.encode() + b'",' + head + body + b"}\n"
-    record = Record(seq, at, line.kind, line.by, line.id, line.fields, line.text, line.path, line.once, line.key, sha)
-    return raw, record, Tail(seq, chain, at, day, n, tail.end + len(raw))
+def _readable(look: Callable[[], T]) -> T:
+    try:
+        return look()
+    except OSError as error:
+        raise _unreadable(error) from error
 
 
 def _unreadable(error: OSError) -> StoreError:
     return StoreError(f"the journal could not be read: {error}")
-
-
-def link(chain: str, head: bytes) -> str:
-    return sha256(chain.encode(), head)
-
-
-def decode(raw: bytes) -> Record | None:
-    """The record on a line, or None for one that is torn."""
-    try:
-        got = _loads(raw.decode())
-        get, at = got.get, clock.micros(got["at"])
-        head = (got["seq"], at, got["kind"], got["by"], get("id"), get("f") or {})
-        return Record(*head, get("text"), get("path"), get("once"), get("key"), get("sha"))
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None
-
-
-def decode_head(raw: bytes) -> Record | None:
-    """The record without its text: most of a line, for who only asks what it is about."""
-    head, mark, _ = raw.partition(_TEXT)
-    return decode(head + b"}" if mark else raw)
-
-
-def _seq_of(raw: bytes) -> int:
-    """What a line says that its place is, without a look at the rest of it; 0 where it says nothing of the kind."""
-    said = raw[_HEAD : raw.find(b",", _HEAD)]
-    return int(said[6:]) if said.startswith(b'"seq":') and said[6:].isdigit() else 0
-
-
-def _is_whole(raw: bytes) -> bool:
-    return raw.endswith(b"\n") and decode(raw) is not None
-
-
-def split(raw: bytes) -> tuple[str, bytes, bytes]:
-    """A line's chain, the bytes that the chain covers, and the JSON of its text, empty for none."""
-    inner = raw[_HEAD:].rstrip(b"\n").removesuffix(b"}")
-    head, mark, text = inner.partition(_TEXT)
-    return raw[10:74].decode("ascii", "replace"), head, text if mark else b""
-
-
-def _tail_of(raw: bytes, end: int) -> Tail | None:
-    head, mark, _ = raw.partition(_TEXT)
-    try:
-        got = json.loads(head + b"}" if mark else head)
-        return Tail(got["seq"], got["chain"], clock.micros(got["at"]), got["day"], got["n"], end)
-    except (ValueError, KeyError, TypeError):
-        return None

@@ -10,7 +10,7 @@ from synapse.entry import mint, minted
 from synapse.errors import Conflict, NotFound, StoreError
 from synapse.log.line import act_line, agent_pending, entry_line
 from synapse.ports import State
-from synapse.records import Guard, Pending, Record, demand
+from synapse.records import Guard, Lost, Pending, Record, demand
 from synapse.workspace import Agent, Settings
 
 
@@ -19,6 +19,8 @@ class MemoryLog:
 
     def __init__(self, clock: Callable[[], int] = clock.now, settings: Settings | None = None) -> None:
         self.clock = clock
+        self.doubts = 0
+        self.forked = False
         self.records: list[Record] = []
         self.declared: dict[str, Agent] = {}
         self.declared_settings = settings or Settings()
@@ -73,8 +75,36 @@ class MemoryLog:
     def since(self, cursor: int = 0) -> Iterator[Record]:
         return iter(self.records[cursor:])
 
+    def batch(self, cursor: int, limit: int, after: str = "") -> tuple[list[Record], str]:
+        records = self.records[cursor : cursor + limit]
+        return records, str(records[-1].seq) if records else ""
+
+    def proof(self, seq: int) -> str:
+        return str(seq)
+
+    def holds(self, proof: str) -> bool:
+        return int(proof or 0) <= len(self.records)
+
+    def last(self) -> int:
+        return len(self.records)
+
     def mark(self) -> tuple[int, int]:
         return 0, len(self.records)
+
+    def boot(self) -> str:
+        return "-"
+
+    def explain(self, lost: Lost) -> str:
+        return "its owner took records back"
+
+    def turn(self) -> int:
+        return 0
+
+    def fork(self, turn: int) -> int | None:
+        return None
+
+    def restart(self, floor: int, forget: bool = False) -> None:
+        """There are no files."""
 
     def archive(self, ids: Collection[str], by: str, reason: str, unless: Guard | None = None) -> Record:
         return self.append(Pending("archive", by, {"ids": list(ids), "reason": reason}), unless=unless)

@@ -21,6 +21,7 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _TMPFILE = getattr(os, "O_TMPFILE", 0)
 _OPEN = b"<!-- synapse:entry id="
 _MAX_OPEN = 64
+WRITTEN = ".index/written"
 
 
 class Page(NamedTuple):
@@ -40,10 +41,14 @@ class Mirror:
         self.alone = alone  # runs what reads a page and then writes it, when nobody else does
         self.open: dict[str, int] = {}
         self.filed: dict[str, tuple[int, int, set[str]]] = {}  # what a page held when it was last added to
+        self.written = -1  # the list of files that were put there, to add to
+        self.known: tuple[int, set[bytes]] = (0, set())  # as far as it was read
 
     def place(self, path: str, text: bytes, *, replace: bool = False, mode: int = 0o644) -> bool:
         """Put a file there, whole or not at all. False where a file of that name stands and is not to be replaced."""
         folder, name = os.path.split(path)
+        if kinds.is_folder(folder):
+            self._note(_line(path, text))
         for attempt in (1, 2):
             directory = self._directory(folder)
             try:
@@ -53,6 +58,40 @@ class Mirror:
                     raise
                 os.close(self.open.pop(folder))
         return False
+
+    def _note(self, line: bytes) -> None:
+        """Add to the list of files that the log put there. One that is no more in the log is then known for what it
+        is: with git, a journal goes back and may leave files behind."""
+        try:
+            if self.written < 0:
+                flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+                self.written = os.open(os.path.join(self.root, WRITTEN), flags, 0o644)
+            os.write(self.written, line)
+        except OSError:
+            pass  # it is as disposable as the index, beside which it stands
+
+    def forget(self) -> None:
+        """Empty the list of files that the log put there."""
+        try:
+            os.truncate(os.path.join(self.root, WRITTEN), 0)
+        except OSError:
+            pass
+
+    def wrote(self, path: str, text: bytes) -> bool:
+        """Return whether the log itself once put this file there."""
+        end, known = self.known
+        try:
+            with open(os.path.join(self.root, WRITTEN), "rb") as file:
+                if os.fstat(file.fileno()).st_size < end:
+                    end, known = 0, set()
+                file.seek(end)
+                raw = file.read()
+        except OSError:
+            return False
+        whole = raw[: raw.rfind(b"\n") + 1]
+        known.update(whole.splitlines(keepends=True))
+        self.known = end + len(whole), known
+        return _line(path, text) in known
 
     def read(self, path: str, limit: int = 1 << 22) -> bytes | None:
         """The bytes of a regular file, None where there is none; never through a link, never a device."""
@@ -128,6 +167,9 @@ class Mirror:
     def close(self) -> None:
         while self.open:
             os.close(self.open.popitem()[1])
+        if self.written >= 0:
+            os.close(self.written)
+            self.written = -1
 
     def _place(self, directory: int, name: str, text: bytes, replace: bool, mode: int) -> bool:
         if _TMPFILE and not replace:
@@ -181,6 +223,10 @@ class Mirror:
             os.close(self.open.pop(next(iter(self.open))))
         self.open[folder] = fd
         return fd
+
+
+def _line(path: str, text: bytes) -> bytes:
+    return f"{sha256(text)[:32]} {path}\n".encode()
 
 
 def path_of(record: Record) -> str:

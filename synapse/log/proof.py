@@ -11,7 +11,8 @@ from functools import partial
 
 from synapse.digest import sha256
 from synapse.errors import InvalidQuery
-from synapse.log.journal import GENESIS, Journal, decode, link, split
+from synapse.log.chain import GENESIS, decode, link, split
+from synapse.log.journal import Journal
 from synapse.log.mirror import Mirror, block, pages, path_of
 from synapse.log.settle import live_path, page_path
 from synapse.page import Problem, Report
@@ -44,6 +45,8 @@ class Proof:
         for number, raw in enumerate(self._lines(), 1):
             self._line(number, raw)
             heads.discard(f"{self.seq}:{self.chain}")
+        if self.journal.forked:
+            self._found("journal", "holds two histories: `synapse merge` makes them one")
         for kept in heads:
             self._found(
                 "journal",
@@ -73,6 +76,9 @@ class Proof:
     # -- the journal -------------------------------------------------------------------------------
 
     def _lines(self) -> Iterator[bytes]:
+        if self.journal.forked:
+            yield from self.journal.lines()
+            return
         for start in self.journal._list():
             if start != self.seq + 1:
                 self._found("journal", f"segment {start:012d}.jsonl does not follow record {self.seq}")

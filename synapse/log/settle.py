@@ -21,6 +21,7 @@ Find = Callable[[Collection[str]], Iterable[Record]]
 Place = Callable[[str], str]
 
 _PLACED = ".index/placed"
+_MERGED = "merged"  # in the place of what names a run of the machine: every file is to be compared
 _GRACE = 2 * SECOND
 _UNSYNCED = 120 * SECOND
 
@@ -88,6 +89,18 @@ def quarantine(mirror: Mirror, found: Rejected) -> Pending | None:
     return Pending("quarantine", "log", {"path": path, "to": target, "reason": reason})
 
 
+def set_aside(mirror: Mirror, path: str, raw: bytes) -> None:
+    """Put the file of an entry aside that the log once had and has no more: a checkout took its record away. It is
+    nobody's drop, and another journal holds its text."""
+    target = f"quarantine/{digest(path)}-{sha256(raw)[:12]}-{os.path.basename(path)}"
+    try:
+        mirror.move(path, target, 0o600)
+    except OSError:
+        return  # gone meanwhile
+    reason = f"{path}\nthe journal had this entry once, and has it no more: was another commit checked out?\n"
+    mirror.place(f"{target}.reason.txt", reason.encode(), replace=True, mode=0o600)
+
+
 def _plain(name: str) -> str:
     """A name for a file of ours, made of one that may be anything."""
     return "".join(char if char.isascii() and char.isprintable() else "_" for char in name)[-100:]
@@ -128,21 +141,25 @@ def _only_one(root: str) -> int:
 
 
 def _finish(root: str, journal: Journal, mirror: Mirror, find: Find, place: Place, limit: int | None) -> int:
-    seq, at, boot = _placed(root)
-    now, here = journal.clock(), _boot()
-    start = at - _UNSYNCED if boot != here else at
-    checked, limit = 0, limit if boot == here else None
-    for record in journal.since(seq if boot == here else max(0, seq - 200_000), texts=False):
-        if record.at > now - _GRACE or (limit is not None and checked >= limit):
+    seq, at, before, file = _placed(root)
+    same = journal.file()
+    if before == boot() and file not in (same, 0):
+        seq, at = 0, 0  # git put another file there, and may have taken some of the tree away
+    now, here = journal.clock(), boot()
+    start = at - _UNSYNCED if before != here else at
+    checked, limit = 0, limit if before == here else None
+    for record in journal.since(seq if before == here else max(0, seq - 200_000), texts=False):
+        young = record.at > now - _GRACE and before != _MERGED
+        if young or (limit is not None and checked >= limit):
             break
         if record.at >= start:
             ids = _ids(record)
-            if not _stands(mirror, record, rebooted=boot != here):
-                _settle(mirror, ids, find, place, rebooted=boot != here)
+            if not _stands(mirror, record, rebooted=before != here):
+                _settle(mirror, ids, find, place, rebooted=before != here)
             checked += len(ids) or 1
         seq, at = record.seq, record.at
-    if checked or boot != here:
-        _note(root, f"{seq} {at} {here}")
+    if checked or (before, file) != (here, same):
+        _note(root, f"{seq} {at} {here} {same}")
     return checked
 
 
@@ -192,17 +209,23 @@ def _put(mirror: Mirror, entry: Record, where: str, rebooted: bool) -> None:
             mirror.place(path, text, replace=changed)
 
 
+def restart(root: str, floor: int, anew: bool = False) -> None:
+    """Have the files of every record after the floor looked at again: whether they are there, or, `anew`, whether
+    they are what was written."""
+    _note(root, f"{min(floor, _placed(root)[0])} 0 {_MERGED if anew else boot()} 0")
+
+
 def digest(text: str) -> str:
     return sha256(text.encode("utf-8", "surrogateescape"))[:12]
 
 
-def _placed(root: str) -> tuple[int, int, str]:
+def _placed(root: str) -> tuple[int, int, str, int]:
     try:
         with open(os.path.join(root, _PLACED)) as file:
-            seq, at, boot = file.read(200).split(" ")
-            return int(seq), int(at), boot
+            seq, at, boot, journal = file.read(200).split(" ")
+            return int(seq), int(at), boot, int(journal)
     except (OSError, ValueError):
-        return 0, 0, ""
+        return 0, 0, "", 0
 
 
 def _note(root: str, text: str) -> None:
@@ -215,7 +238,7 @@ def _note(root: str, text: str) -> None:
         pass
 
 
-def _boot() -> str:
+def boot() -> str:
     """What names this run of the machine; where the system has no name for it, one that never changes."""
     try:
         with open("/proc/sys/kernel/random/boot_id") as file:

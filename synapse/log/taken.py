@@ -14,7 +14,8 @@ from contextlib import closing
 from synapse import kinds
 from synapse.digest import sha256
 from synapse.errors import Conflict, StoreError
-from synapse.log.journal import Journal, Tail
+from synapse.log.chain import Tail
+from synapse.log.journal import Journal
 from synapse.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:

@@ -1,0 +1,91 @@
+"""What git says of a workspace that lies in one of its work trees. Only asks; runs nothing that the tree could name."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from hashlib import new
+
+# What is derived, on its way, was set aside, or belongs to one machine.
+IGNORE = """\
+.index/
+inbox/
+views/
+quarantine/
+runs/
+archive/
+staging/
+changelog/
+journal/lock
+"""
+# Line ends stay as they are. Both sides' lines stay in the journal, where `synapse merge` makes them one history;
+# entries follow from there.
+ATTRIBUTES = """\
+* -text
+journal/*.jsonl merge=union
+entries/** merge=union
+messages/** merge=union
+knowledge/** merge=union
+"""
+_PLAIN = ("git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "--no-optional-locks")
+_TIMEOUT = 10.0
+
+
+def is_work_tree(root: str) -> bool:
+    """Return whether a folder lies in a work tree of git, without asking git."""
+    folder = os.path.realpath(root)
+    while not os.path.lexists(os.path.join(folder, ".git")):
+        above = os.path.dirname(folder)
+        if above == folder:
+            return False
+        folder = above
+    return True
+
+
+def is_committed(root: str) -> bool:
+    """Return whether the journal on the disk is, byte for byte, the one of the commit that is checked out."""
+    listed = _run(root, "ls-tree", "-z", "HEAD", "--", "journal/")
+    if listed is None:
+        return False
+    committed = dict(_blobs(listed))
+    if not committed and not _run(root, "rev-list", "-n", "1", "--all", "--", "journal/"):
+        return False  # git never had it, so it did not take it away
+    folder = os.path.join(root, "journal")
+    try:
+        names = [name for name in os.listdir(folder) if name.endswith(".jsonl")]
+        sizes = {name: os.path.getsize(os.path.join(folder, name)) for name in names}
+        present = {name for name in names if sizes[name] or name in committed}
+        return present == set(committed) and all(
+            _blob(os.path.join(folder, name), len(digest)) == digest for name, digest in committed.items()
+        )
+    except OSError:
+        return False
+
+
+def _blobs(listed: bytes) -> list[tuple[str, str]]:
+    """Return names and digests of the segments in a listing of `ls-tree`."""
+    rows = [row.partition(b"\t") for row in listed.split(b"\0") if row]
+    pairs = [(os.path.basename(os.fsdecode(path)), head.split(b" ")[2].decode()) for head, _, path in rows]
+    return [(name, digest) for name, digest in pairs if name.endswith(".jsonl")]
+
+
+def _blob(path: str, length: int) -> str:
+    """Return the digest that git gives to a file with these bytes."""
+    total = new("sha1" if length == 40 else "sha256", usedforsecurity=False)
+    with open(path, "rb") as file:
+        total.update(b"blob %d\0" % os.fstat(file.fileno()).st_size)
+        while block := file.read(1 << 20):
+            total.update(block)
+    return total.hexdigest()
+
+
+def _run(root: str, *words: str) -> bytes | None:
+    """Return what a command of git prints; None where it fails or there is no git."""
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    try:
+        done = subprocess.run(
+            [*_PLAIN, *words], cwd=root, env=environ, capture_output=True, timeout=_TIMEOUT, check=False
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout if done.returncode == 0 else None
