@@ -261,7 +261,7 @@ class FilesLog:
             found = list(self.scanner.look(self._known, time.time(), whole=whole))
         except OSError:
             return 0  # a folder vanished or cannot be listed: the next look sees it
-        if self.journal.forked:
+        if self.journal.view is not None:
             return 0  # a file of the other side is no drop
         made = sum(self._quarantine(drop) for drop in found if isinstance(drop, Rejected))
         drops = [drop for drop in found if isinstance(drop, Drop)]
@@ -270,7 +270,7 @@ class FilesLog:
 
     def finish(self, limit: int | None = None) -> int:
         """Redo what writers that died left undone: the files of committed lines; how many records were checked."""
-        if self.journal.forked:
+        if self.journal.view is not None:
             return 0
         try:
             self.journal.finish()
@@ -418,14 +418,14 @@ class FilesLog:
         self.taken = Taken(self.journal)
         if self.state is not None:
             self.state.catch_up()
-        if self.journal.forked:
+        if self.journal.view is not None:
             told = self._unite()
             if self.state is not None:
                 self.state.hear(f"the journal held two histories: {told.records} records of the other were appended")
 
     @property
     def forked(self) -> bool:
-        return self.journal.forked
+        return self.journal.view is not None
 
     def merge(self, lines: Iterable[bytes] = ()) -> Merged:
         """Append what the other histories hold that the journal's files hold, and what these lines are of one."""

@@ -293,7 +293,8 @@ class Journal:
         if self.view is not None or not after or after.startswith("0 "):
             return self._place(cursor)
         segment, start, _ = after.split(" ")[:3]
-        return int(segment), int(start)
+        known = int(segment) in self.starts and os.path.exists(self._path(int(segment)))
+        return (int(segment), int(start)) if known else self._place(cursor)
 
     def _holds(self, seq: int, chain: str) -> bool:
         """`holds` for a proof that was made, or is asked for, where there are two histories."""
@@ -313,10 +314,6 @@ class Journal:
             self.resume.clear()
             self.view = found.ours
         return True
-
-    @property
-    def forked(self) -> bool:
-        return self.view is not None
 
     def proof(self, seq: int) -> str:
         """Return what `holds` asks for, of the record at this place; empty where there is none."""
@@ -353,9 +350,10 @@ class Journal:
         self._doubt()
         return False
 
-    def file(self) -> int:
-        """Return the number of the newest file: another one has another."""
-        return self.inodes[self._fd(self.starts[-1])]
+    def file(self, name: str = "") -> str:
+        """Return what names the newest file, or what that name would be now: a file in its place has another."""
+        start = int(name.partition(":")[0]) if name else self.starts[-1]
+        return f"{start}:{self.inodes[self._fd(start)]}" if start in self.starts else ""
 
     def last(self) -> int:
         """Return the seq of the last whole record."""

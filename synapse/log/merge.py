@@ -61,6 +61,10 @@ def sides(lines: Iterable[bytes]) -> Sides:
         else:
             left.append(raw)
     found = {chain_of(raw): raw for raw in left if chain_of(raw) not in own}
+    while following := next((raw for raw in found.values() if _follows(raw, chain)), None):
+        ours.append(following)  # it stands before the line that it follows
+        chain = chain_of(following)
+        del found[chain]
     return Sides(ours, list(_placed(ours, found)) if found else [])
 
 
@@ -73,7 +77,7 @@ def _placed(ours: Sequence[bytes], left: dict[str, bytes]) -> Iterator[tuple[str
     for raw in left.values():
         before = next((chain for chain in by_seq.get(_seq(raw) - 1, ()) if _follows(raw, chain)), None)
         if before is None:
-            raise StoreCorrupt(f"record {_seq(raw)} of another history follows from no line that is there")
+            raise StoreCorrupt(f"record {_seq(raw)} follows from no line that is there: run `synapse verify`")
         after.setdefault(before, []).append(raw)
     starts = [chain for chain in (GENESIS, *map(chain_of, ours)) if chain in after]
     waiting = [(chain, raw) for chain in reversed(starts) for raw in reversed(after[chain])]

@@ -45,7 +45,7 @@ class Proof:
         for number, raw in enumerate(self._lines(), 1):
             self._line(number, raw)
             heads.discard(f"{self.seq}:{self.chain}")
-        if self.journal.forked:
+        if self.journal.view is not None:
             self._found("journal", "holds two histories: `synapse merge` makes them one")
         for kept in heads:
             self._found(
@@ -76,7 +76,7 @@ class Proof:
     # -- the journal -------------------------------------------------------------------------------
 
     def _lines(self) -> Iterator[bytes]:
-        if self.journal.forked:
+        if self.journal.view is not None:
             yield from self.journal.lines()
             return
         for start in self.journal._list():

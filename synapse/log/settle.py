@@ -142,8 +142,7 @@ def _only_one(root: str) -> int:
 
 def _finish(root: str, journal: Journal, mirror: Mirror, find: Find, place: Place, limit: int | None) -> int:
     seq, at, before, file = _placed(root)
-    same = journal.file()
-    if before == boot() and file not in (same, 0):
+    if file and before == boot() and journal.file(file) != file:
         seq, at = 0, 0  # git put another file there, and may have taken some of the tree away
     now, here = journal.clock(), boot()
     start = at - _UNSYNCED if before != here else at
@@ -158,8 +157,8 @@ def _finish(root: str, journal: Journal, mirror: Mirror, find: Find, place: Plac
                 _settle(mirror, ids, find, place, rebooted=before != here)
             checked += len(ids) or 1
         seq, at = record.seq, record.at
-    if checked or (before, file) != (here, same):
-        _note(root, f"{seq} {at} {here} {same}")
+    if checked or before != here or not file:
+        _note(root, f"{seq} {at} {here} {journal.file()}")
     return checked
 
 
@@ -212,20 +211,20 @@ def _put(mirror: Mirror, entry: Record, where: str, rebooted: bool) -> None:
 def restart(root: str, floor: int, anew: bool = False) -> None:
     """Have the files of every record after the floor looked at again: whether they are there, or, `anew`, whether
     they are what was written."""
-    _note(root, f"{min(floor, _placed(root)[0])} 0 {_MERGED if anew else boot()} 0")
+    _note(root, f"{min(floor, _placed(root)[0])} 0 {_MERGED if anew else boot()} ")
 
 
 def digest(text: str) -> str:
     return sha256(text.encode("utf-8", "surrogateescape"))[:12]
 
 
-def _placed(root: str) -> tuple[int, int, str, int]:
+def _placed(root: str) -> tuple[int, int, str, str]:
     try:
         with open(os.path.join(root, _PLACED)) as file:
             seq, at, boot, journal = file.read(200).split(" ")
-            return int(seq), int(at), boot, int(journal)
+            return int(seq), int(at), boot, journal
     except (OSError, ValueError):
-        return 0, 0, "", 0
+        return 0, 0, "", ""
 
 
 def _note(root: str, text: str) -> None:
