@@ -107,7 +107,7 @@ def _wrapped(function: Any, skip: int = 0) -> Any:
     code = function.__code__
     names = code.co_varnames[skip : code.co_argcount]
     annotations = function.__annotations__
-    checks = {name: _check_of(text) for name, text in annotations.items() if name != "return"}
+    checks = {name: _check_named(name, text) for name, text in annotations.items() if name != "return"}
     if not checks:
         return function
     order = [(name, checks.get(name, _anything)) for name in names]
@@ -135,6 +135,11 @@ def _wrapped(function: Any, skip: int = 0) -> Any:
         return await function(*args, **named)
 
     return later if code.co_flags & COROUTINE else call
+
+
+def _check_named(name: str, annotation: str) -> Check:
+    """Return the check of an argument: whatever is typed into a search is looked for."""
+    return _is_text if name == "query" else _check_of(annotation)
 
 
 def _check_of(annotation: str) -> Check:
@@ -181,6 +186,10 @@ def _part(part: str) -> Check:
 def _list_of(check: Check) -> Check:
     """What is gone through once, such as a generator, is not looked into."""
     return lambda value: _is_list(value) and (not isinstance(value, _LISTS) or all(map(check, value)))
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
 
 
 def _is_list(value: object) -> bool:

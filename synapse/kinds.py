@@ -130,7 +130,7 @@ def of_folder(folder: str) -> tuple[tuple[str, ...], str, str | None]:
 
 def check(kind: str, namespace: str, more: Mapping[str, Any], priority: str) -> More:
     """The fields of a kind in their canonical form; InvalidEntry says what is wrong with them, or with the place."""
-    if kind not in FIELDS:
+    if not isinstance(kind, str) or kind not in FIELDS:
         raise InvalidEntry(f"kind {kind!r} is not one of {', '.join(KINDS)}", kind=kind)
     if (kind == MESSAGE) != (namespace.partition("/")[0] == MAIL) or (kind == MESSAGE and namespace != MAIL):
         raise InvalidEntry(f"messages stand in the namespace {MAIL}, and nothing else does", namespace=namespace)
@@ -226,7 +226,7 @@ def read(fields: Mapping[str, Any], problems: list[str]) -> tuple[str, dict[str,
     kind = fields.get("kind")
     if kind is None:
         return ENTRY, {}
-    if kind not in FIELDS:
+    if not isinstance(kind, str) or kind not in FIELDS:
         problems.append(f"kind {ascii(kind)[:80]} is not valid: write one of {', '.join(KINDS)}")
         return ENTRY, {}
     more: dict[str, Any] = {}

@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 import synapse
-from synapse import Conflict, Forbidden, InvalidEntry, conformance, kinds
+from synapse import Conflict, Forbidden, InvalidEntry, codec, conformance, kinds
 from synapse.clock import now
 from synapse.entry import Draft, addressees
 from synapse.testing import FrozenClock, together
@@ -453,3 +453,10 @@ def test_no_night_merges_mail_or_knowledge_or_makes_room_of_it(tree):
         tree.store.clock.advance("1d")
         assert consolidate.night(tree, f"2026-03-0{night + 1}", tree.store.clock()).ran
     assert {id for id in ids if not me.get(id).archived} == ids
+
+
+@pytest.mark.parametrize("kind", ["[]", "{a: b}", "rumour"])
+def test_a_kind_that_there_is_none_of_is_a_problem(kind):
+    text = f"---\nid: syn-1\nfrom: a\ntimestamp: 2026-02-01\nnamespace: api\npriority: info\nkind: {kind}\n---\nx\n"
+    with pytest.raises(InvalidEntry, match=r"kind .* is not valid"):
+        codec.parse(text)

@@ -269,7 +269,7 @@ def test_a_dispute_is_over_when_the_other_side_lapses(mem, clock):
 @pytest.mark.parametrize(
     "asked",
     [
-        {"since": "yesterday"},
+        {"since": "once"},
         {"since": "24"},
         {"priority": "urgent"},
         {"priority": ["critical", ""], "namespace": "API/*"},
