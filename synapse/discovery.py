@@ -122,23 +122,34 @@ def other_than(root: str) -> str:
 
 
 def _search(start: str) -> tuple[Location | None, Route]:
-    """Walk up from a folder, then along the same folders of the main work tree."""
+    """Walk up from a folder. From a linked work tree, what the same folders of the main one have
+    goes before a copy that is checked out here: those who work side by side share one."""
     home, route = _absolute(DEFAULT), Route([], None, None)
-    for folder, route in _walk(start):
-        location = _look(folder, first=folder == start)
-        if location is not None:
-            is_default = route.top is None and location.rule == "folder" and location.root == home
-            return location._replace(rule="home") if is_default else location, route
-    if route.main is None or route.top is None:
-        return None, route
-    place = os.path.relpath(start, route.top)
+    location = None
+    for folder, step in _walk(start):
+        if location is None:
+            location, route = _look(folder, first=folder == start), step
+            if location is not None and location.rule == "inside":
+                return location, route
+        if step.main is not None and step.top is not None:
+            shared = _in_main(start, step.top, step.main)
+            return (location, route) if shared is None else (shared, step)
+    if location is not None:
+        is_default = route.top is None and location.rule == "folder" and location.root == home
+        location = location._replace(rule="home") if is_default else location
+    return location, route
+
+
+def _in_main(start: str, top: str, main: str) -> Location | None:
+    """Return what is found along the same folders of the main work tree, None for nothing."""
+    place = os.path.relpath(start, top)
     while True:
-        folder = os.path.normpath(os.path.join(route.main, place))
+        folder = os.path.normpath(os.path.join(main, place))
         location = _look(folder, first=False)
         if location is not None:
-            return location._replace(main=True), route
-        if folder == route.main:
-            return None, route
+            return location._replace(main=True)
+        if folder == main:
+            return None
         place = os.path.dirname(place)
 
 

@@ -267,7 +267,15 @@ def test_a_linked_work_tree_has_that_of_the_main_one(repo, tmp_path):
         assert found(place) == (str(root), "folder")
         assert locate(start=place).main
     own = workspace(tmp_path / "linked/shared-memory")
-    assert found(tmp_path / "linked/src") == (str(own), "folder"), "its own checkout is nearer"
+    assert found(tmp_path / "linked/src") == (str(root), "folder"), "what is checked out here is a copy"
+    assert found(own) == (str(own), "inside")
+
+
+def test_what_only_a_linked_work_tree_has_is_found_there(repo, tmp_path):
+    git("worktree", "add", "-q", tmp_path / "linked", cwd=repo)
+    own = workspace(tmp_path / "linked/shared-memory")
+    assert found(folder(tmp_path / "linked/src")) == (str(own), "folder")
+    assert not locate(start=tmp_path / "linked").main
 
 
 def test_a_linked_work_tree_looks_in_the_same_folders_of_the_main_one(repo, tmp_path):
