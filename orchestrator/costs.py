@@ -204,14 +204,12 @@ def refuse_misread(store: Store) -> None:
 
 
 def misread(store: Store, blocks: Collection[str]) -> list[str]:
-    """Return what is wrong in these blocks of synapse.yaml, with keys that nobody knows and a file that is no YAML."""
-    strays = store.log.read_settings(None)[1] if isinstance(store.log, FilesLog) else ()
-    return [text for path, text in strays if _concerns(path, blocks)]
-
-
-def _concerns(path: str, blocks: Collection[str]) -> bool:
-    top = path.partition(".")[0]
-    return top in blocks or not path or top not in {known.partition(".")[0] for known in SETTINGS}
+    """Return what is wrong with these blocks of synapse.yaml, with keys that nobody knows, or with all of it."""
+    if not isinstance(store.log, FilesLog):
+        return []
+    known = {path.partition(".")[0] for path in SETTINGS}
+    strays = [(path.partition(".")[0], text) for path, text in store.log.read_settings(None)[1]]
+    return [text for top, text in strays if top in blocks or top not in known]
 
 
 def budget_of(runs: Runs, root: str, policy: Policy) -> Budget:

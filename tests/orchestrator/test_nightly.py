@@ -232,3 +232,16 @@ def test_a_daemon_runs_the_night_that_is_due_and_answers_meanwhile(root, start):
         assert slowest < 1
         assert date.fromisoformat(found[0].date) >= datetime.now(UTC).date() - timedelta(1)
     ask(root, "down")
+
+
+@pytest.mark.parametrize(("old", "new"), [("dir:", "dri:"), ("backup:", "backups:")])
+def test_a_misspelt_backup_is_told_once_the_night_is_done(mem, old, new):
+    path = f"{mem.store.root}/synapse.yaml"
+    with open(path) as file:
+        text = file.read()
+    with open(path, "w") as file:
+        file.write(text.replace(old, new))
+    mem.store.fresh(force=True)
+    with pytest.raises(InvalidEntry, match="did you mean"):
+        spend(mem, TODAY)
+    assert states(mem) == [(NIGHT, "2026-02-01", "done")]
