@@ -7,6 +7,9 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 
+from synapse.errors import StoreError
+from synapse.typed import T
+
 
 def sync(fd: int) -> None:
     """Everything written to the file is on the disk, its cache included, when this returns."""
@@ -83,3 +86,34 @@ def whole_lines(fd: int, offset: int) -> Iterator[bytes]:
         rest = lines.pop()
         for line in lines:
             yield line + b"\n"
+
+
+def open_segment(path: str, readonly: bool) -> int | None:
+    """Open a file of the journal, made where it is not there, to append to it; or, where nothing may
+    be written, to read it. None is one that is not there then."""
+    try:
+        if not readonly:
+            return os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except PermissionError:
+        pass  # it may be read all the same
+    except OSError as error:
+        raise StoreError(f"the journal could not be opened: {error}") from error
+    try:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StoreError(f"the journal could not be opened: {error}") from error
+
+
+def readable(look: Callable[[], T]) -> T:
+    """Return what a look at the journal gives; StoreError where it cannot be read."""
+    try:
+        return look()
+    except OSError as error:
+        raise unreadable(error) from error
+
+
+def unreadable(error: OSError) -> StoreError:
+    """Return the error of a journal that cannot be read."""
+    return StoreError(f"the journal could not be read: {error}")

@@ -28,10 +28,20 @@ from synapse.log.chain import (
     seq_of,
     tail_of,
 )
-from synapse.log.disk import last_line, line_before, line_from, sync, sync_directory, whole_lines, write_all
+from synapse.log.disk import (
+    last_line,
+    line_before,
+    line_from,
+    open_segment,
+    readable,
+    sync,
+    sync_directory,
+    unreadable,
+    whole_lines,
+    write_all,
+)
 from synapse.log.line import Line
 from synapse.records import Record
-from synapse.typed import T
 
 SEGMENT_BYTES = 64 << 20
 _READERS = 16
@@ -116,7 +126,8 @@ class Journal:
         if isinstance(made, Record):
             return made, -1
         if tail.end >= self.segment_bytes:
-            tail = self._rotate(tail)
+            sync(self._fd(self.segment))
+            self.segment, tail = tail.seq + 1, tail._replace(end=0, start=-1)
         return self._put(tail, at, made)
 
     def _put(self, tail: Tail, at: int, line: Line) -> tuple[Record, int]:
@@ -222,11 +233,6 @@ class Journal:
         line = Line("seal", "log", {"bytes": len(torn), "sha": sha256(torn)})
         self._put(tail._replace(end=tail.end + len(torn)), max(self.clock(), tail.at + 1), line)
 
-    def _rotate(self, tail: Tail) -> Tail:
-        sync(self._fd(self.segment))
-        self.segment = tail.seq + 1
-        return tail._replace(end=0, start=-1)
-
     def _sync_places(self, first: bool) -> None:
         """A line is not on the disk before the name of its segment is, nor that before its directory's."""
         sync_directory(self.directory)
@@ -237,7 +243,7 @@ class Journal:
 
     def mark(self) -> tuple[int, int]:
         """Segment and size: a mark that grows whenever the journal does, for two system calls."""
-        return _readable(self._mark)
+        return readable(self._mark)
 
     def _mark(self) -> tuple[int, int]:
         changed, starts = os.stat(self.directory).st_mtime_ns, self.starts
@@ -344,7 +350,7 @@ class Journal:
             if int(segment) not in self.starts or self._before(int(segment)) != int(count):
                 self._doubt()
                 return False
-        kept = _readable(lambda: os.pread(self._fd(int(segment)), 74, int(start)))
+        kept = readable(lambda: os.pread(self._fd(int(segment)), 74, int(start)))
         if kept[10:] == chain.encode():
             return True
         self._doubt()
@@ -353,7 +359,7 @@ class Journal:
     def file(self, name: str = "") -> str:
         """Return what names the newest file, or what that name would be now: a file in its place has another."""
         start = int(name.partition(":")[0]) if name else self.starts[-1]
-        return f"{start}:{self.inodes[self._fd(start)]}" if start in self.starts else ""
+        return f"{start}:{self.inodes.get(self._fd(start), 0)}" if start in self.starts else ""
 
     def last(self) -> int:
         """Return the seq of the last whole record."""
@@ -361,10 +367,10 @@ class Journal:
             return len(self.view)
         starts = self._list() or [1]
         fd = self._fd(starts[-1])
-        return _readable(lambda: self._find_tail(fd, os.fstat(fd).st_size, starts)).seq
+        return readable(lambda: self._find_tail(fd, os.fstat(fd).st_size, starts)).seq
 
     def _place(self, cursor: int) -> tuple[int, int]:
-        return self.resume.get(cursor) or _readable(lambda: self._locate(cursor))
+        return self.resume.get(cursor) or readable(lambda: self._locate(cursor))
 
     def since(self, cursor: int, texts: bool = True) -> Iterator[Record]:
         """Every whole record after the cursor. Torn and sealed lines are passed over, and doubled ones."""
@@ -387,7 +393,7 @@ class Journal:
             yield from whole_lines(self._fd(start), 0)
 
     def lines(self) -> Iterator[bytes]:
-        return (raw for raw, _ in self._lines(*_readable(lambda: self._locate(0))))
+        return (raw for raw, _ in self._lines(*readable(lambda: self._locate(0))))
 
     def _lines(self, segment: int, offset: int) -> Iterator[tuple[bytes, tuple[int, int]]]:
         """The whole lines from a place on, each with the place behind it."""
@@ -405,7 +411,7 @@ class Journal:
                     return
                 segment, offset = following, 0
         except OSError as error:
-            raise _unreadable(error) from error
+            raise unreadable(error) from error
 
     def _remember(self, *places: tuple[int, tuple[int, int]]) -> None:
         """Where the records after these begin: an index, a follower, who finishes: each comes back to its own."""
@@ -425,7 +431,7 @@ class Journal:
         found: Record | None = None
         for seq in seqs:
             if found is None or seq - found.seq > _NEAR:
-                lines = self._lines(*_readable(partial(self._locate, seq - 1)))
+                lines = self._lines(*readable(partial(self._locate, seq - 1)))
             while found is None or found.seq < seq:
                 line = next(lines, None)
                 if line is None:
@@ -470,35 +476,15 @@ class Journal:
 
     def _fd(self, start: int) -> int:
         if start not in self.fds:
-            fd = self._open(self._path(start))
-            if fd == self.nothing:
-                return fd
+            fd = open_segment(self._path(start), self.readonly)
+            if fd is None:  # it reads as empty, and is looked for again
+                if self.nothing < 0:
+                    self.nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+                return self.nothing
             self.inodes[fd] = os.fstat(fd).st_ino
             if self.fds.setdefault(start, fd) != fd:
                 os.close(fd)  # another thread was faster
         return self.fds[start]
-
-    def _open(self, path: str) -> int:
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-        if self.readonly:
-            return self._readable_file(path)
-        try:
-            return os.open(path, flags, 0o644)
-        except PermissionError:
-            return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError as error:
-            raise StoreError(f"the journal could not be opened: {error}") from error
-
-    def _readable_file(self, path: str) -> int:
-        """Open a segment to read it alone. One that is not there reads as empty, and is looked for again."""
-        try:
-            return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            if self.nothing < 0:
-                self.nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-            return self.nothing
-        except OSError as error:
-            raise StoreError(f"the journal could not be opened: {error}") from error
 
     def close(self) -> None:
         while self.fds:
@@ -509,14 +495,3 @@ class Journal:
         while self.retired:
             os.close(self.retired.pop())
         self.lock.close()
-
-
-def _readable(look: Callable[[], T]) -> T:
-    try:
-        return look()
-    except OSError as error:
-        raise _unreadable(error) from error
-
-
-def _unreadable(error: OSError) -> StoreError:
-    return StoreError(f"the journal could not be read: {error}")
