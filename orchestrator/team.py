@@ -180,11 +180,15 @@ class _Work:
         made = [run for run in runs if run.agent in team.engineers]
         if not made:
             return f"nobody gave work to {' or '.join(team.engineers)}"
+        if not any(run.status == "done" for run in made):
+            return _ended(made[0])
         if not team.qa:
             return ""
         tests = [run for run in runs if run.agent == team.qa]
         if not tests:
             return f"nobody had {team.qa} test it"
+        if tests[0].status != "done":  # the newest stands first
+            return _ended(tests[0])
         return await self._unseen([run.id for run in tests], [run.fields.get("entry") for run in made])
 
     def _roster(self) -> str:
@@ -284,6 +288,12 @@ class _Work:
         except SynapseError as error:
             result = Result("refused", "", "", why=str(error))
         return result if result.run else result._replace(why=f"{agent}: {result.why}")
+
+
+def _ended(run: Run) -> str:
+    """Return how a run ended, and why."""
+    why = str(run.fields.get("why") or "").rstrip(".")
+    return f"{run.id} is {run.status}: {why}" if why else f"{run.id} is {run.status}"
 
 
 def _listed(results: Iterable[Result]) -> str:

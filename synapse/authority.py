@@ -11,7 +11,7 @@ from synapse.entry import NEVER, RANK, SCOPES, Draft, Entry, addressees, check_p
 from synapse.errors import Forbidden, InvalidEntry, NoKey
 from synapse.records import canonical_body
 from synapse.typed import NamedTuple
-from synapse.workspace import CONSOLIDATOR, GLOBAL, Agent, Settings, authority_in
+from synapse.workspace import CONSOLIDATOR, GLOBAL, PLACES, Agent, Settings, authority_in
 
 MAX_BODY = 1 << 20
 SEALED = frozenset(("private", "encrypted"))
@@ -141,7 +141,7 @@ def may_write(agent: Agent, namespace: str, settings: Settings, action: str = "w
 
 def refusal(agent: Agent, namespace: str, action: str = "write") -> Forbidden:
     """Return the error of an agent that may not write there; it names where it may."""
-    places = (f"{place}/{name}/*" for name in agent.memberships for place in ("projects", "status", "blockers"))
+    places = (f"{place}/{name}/*" for name in agent.memberships for place in PLACES)
     extra = (glob for glob in places if not ns.matches_any(agent.write or (), glob.removesuffix("/*")))
     allowed = (*(agent.write or ()), *dict.fromkeys(extra))
     return Forbidden(

@@ -246,7 +246,7 @@ class Memory:
         try:
             self.store.fresh(force=True)
         except StoreCorrupt:
-            pass  # the journal lost records: the index is made of those that are left
+            operators_alone("give up what the journal lost")  # the index is made of what is left
         count, sound = self.store.rebuild()
         self.store.index.catch_up()
         self.store.sign()

@@ -229,9 +229,8 @@ def place(agent: Agent, scope: str) -> str:
     if kind != "group":
         raise InvalidEntry(f"scope {scope!r} is not valid: write agent, group, group:NAME or global", scope=scope)
     names = sorted(agent.groups)
-    if name and name not in agent.memberships:
-        known = ", ".join(sorted(agent.memberships)) or "no group"
-        raise Forbidden(f"agent {agent.id} is not in {name}; it is in {known}", agent=agent.id)
+    if name and name not in names:
+        raise Forbidden(f"agent {agent.id} is not in {name}; it is in {', '.join(names) or 'no group'}", agent=agent.id)
     if not name and len(names) != 1:
         which = f"is in {', '.join(names)}: write group:NAME" if names else "is in no group"
         raise InvalidEntry(f"agent {agent.id} {which}", scope=scope)

@@ -65,14 +65,19 @@ class Follower:
         self.turn = log.turn()
         self.doubts = log.doubts
         self.proof = log.proof(cursor)
+        self.looked: object = None  # where the log stood when there was no more to read
 
     def poll(self) -> Iterator[Event]:
         """Every event after the cursor, which moves on with each record, told of or not."""
+        place = self.log.mark(), self.log.doubts
+        if place == self.looked:
+            return
         agent = self.agent()
         self._rejoin()
         while True:
             batch, proof = self.log.batch(self.cursor, AHEAD, self.proof)
             if not batch:
+                self.looked = place
                 return
             voids = {record.fields["seq"] for record in batch if record.kind == "void"}
             try:

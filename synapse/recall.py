@@ -57,7 +57,7 @@ def within(me: Seat, scope: str) -> tuple[str, ...] | None:
         return (f"{'agents' if kind == 'agent' else 'groups'}/*",)
     if name or kind == "agent":
         return (f"{knowledge.place(agent, scope)}/*",)
-    return tuple(f"groups/{team}/*" for team in sorted(agent.memberships))
+    return tuple(f"groups/{team}/*" for team in sorted(agent.groups))
 
 
 def remember(

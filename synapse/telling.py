@@ -59,7 +59,10 @@ def _seen(record: Record, reader: Seat) -> Act | None:
     which the reader sees."""
     if record.kind in ("delivery", "shown"):
         ids = [id for id in ids_of(record) if reader.id == OPERATOR or _sees(reader, id)]
-        return Act(record._replace(fields={**record.fields, "ids": ids})) if ids else None
+        fields = {**record.fields, "ids": ids}
+        if reader.id not in (OPERATOR, record.by):  # nobody learns how much there is that it may not see
+            fields = {name: value for name, value in fields.items() if name not in ("of", "left_out")}
+        return Act(record._replace(fields=fields)) if ids else None
     try:
         entries = [reader.get(id) for id in ids_of(record)]
     except NotFound:
@@ -208,12 +211,12 @@ def _shown(act: Act, given: Mapping[str, Any]) -> str:
     if "ids" not in given:
         return f"was shown everything up to {cursor}"
     ids = given["ids"]
-    total = given.get("of", len(ids) + given.get("left_out", 0))
+    total = given.get("of", len(ids) + given["left_out"] if "left_out" in given else None)
     if given.get("run"):
-        account = f", {len(ids)} of {total} up to {cursor}"
+        account = "" if total is None else f", {len(ids)} of {total} up to {cursor}"
         return f"was given {_some(ids_of(act.record)) or 'nothing'} at the start of run {given['run']}{account}"
-    number = "1 entry" if len(ids) == 1 else f"{len(ids)} entries"
-    return f"was shown {number} of {total}, up to {cursor}" + (f": {', '.join(ids)}" if ids else "")
+    number = ("1 entry" if len(ids) == 1 else f"{len(ids)} entries") + ("" if total is None else f" of {total}")
+    return f"was shown {number}, up to {cursor}" + (f": {', '.join(ids)}" if ids else "")
 
 
 def _claimed(_: Act, given: Mapping[str, Any]) -> str:

@@ -35,7 +35,7 @@ ROLES = {
     "engineer": Role(60, _COMMON, ("projects/*", "status/*", "blockers/*")),
     "specialist": Role(40, _COMMON, ("status/*", "blockers/*")),
 }
-PLACES = ("projects", "status", "blockers", "groups")  # where a member of X reads and writes: PLACE/X/*
+PLACES = ("projects", "status", "blockers")  # where a member of X reads and writes: PLACE/X/*
 
 
 class Skill(NamedTuple):
@@ -100,13 +100,15 @@ class Agent(NamedTuple):
 
     def _own(self) -> tuple[str, ...]:
         shared = (f"{place}/{name}/*" for name in self.memberships for place in PLACES)
-        return (*shared, f"agents/{self.id}/*")
+        return (*shared, *(f"groups/{name}/*" for name in self.groups), f"agents/{self.id}/*")
 
     def joined(self, project: str | None) -> Agent:
-        """Return the agent as a member of the project too: what it is while a run of the project lasts."""
+        """Return the agent as it works on a project: it reads and writes in the project's places. It is no member for
+        that: what is said to `team:PROJECT`, or kept in a group of that name, is not for whoever names the project."""
         if project is None or project in self.projects:
             return self
-        return self._replace(projects=(*self.projects, project))
+        places = tuple(f"{place}/{project}/*" for place in PLACES)
+        return self._replace(read=(*(self.read or ()), *places), write=(*(self.write or ()), *places))
 
 
 LEAST, MOST = 10, 100  # what reputation moves an authority between

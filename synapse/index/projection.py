@@ -85,8 +85,9 @@ class Index:
                 " `synapse merge`, or the next write, makes them one"
             )
         self.told = self.log.forked
-        while self.notes:
-            self.say(self.notes.pop(0))
+        notes, self.notes = self.notes, []
+        for note in notes:
+            self.say(note)
 
     def _behind(self, mark: tuple[int, int]) -> bool:
         """Return whether there is more in the log, or another log than the one that was taken in."""

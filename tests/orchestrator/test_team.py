@@ -339,3 +339,26 @@ def test_a_team_whose_qa_found_a_fault_is_not_done(mem, team):
     report = act(mem, team, script)
     why = f"{report.runs[4].run} is blocked: the page of eng-frontend answers 500"
     assert (report.status, report.why) == ("blocked", why)
+
+
+@pytest.mark.parametrize(
+    ("who", "text"), [("You are eng-backend", "Blocked: no key"), ("You are qa", "Blocked: 1 of 1 failed")]
+)
+def test_a_team_of_models_in_which_one_part_ended_otherwise_is_not_done(mem, team, who, text):
+    """Whatever its lead makes of it, where the blocker was settled."""
+
+    def script(seen):
+        if who in seen.system:
+            return text
+        acts = ALL if "the CTO" in seen.system else (*HALF, *TEST) if "a project lead" in seen.system else ()
+        if seen.turn == len(acts) and acts and mem.as_agent("operator").read(namespace="blockers/*"):
+            for entry in mem.as_agent("operator").read(namespace="blockers/*"):
+                mem.as_agent("cto").resolve(entry.id)
+        return Move("", (acts[seen.turn],)) if seen.turn < len(acts) else "It is done."
+
+    engine = Scripted(script)
+    engine.name = "anthropic"
+    with Supervisor(mem, engine=engine) as boss:
+        report = asyncio.run(team.run(boss, "Say what you know", "hello"))
+    assert (report.runs[-1].status, report.status) == ("done", "blocked")
+    assert text.partition(": ")[2] in report.why

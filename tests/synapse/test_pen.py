@@ -50,9 +50,9 @@ def test_a_run_reads_its_project_and_rules_on_nobody_above_it(mem):
     lead = mem.as_agent("lead")
     theirs = [lead.append("theirs", f"{place}/p") for place in ("status", "blockers", "projects")]
     lead.append("another project's", "status/q")
-    lead.append("for who is on it", "team/p", to="team:p")
+    lead.append("for a team of that name", "team/p", to="team:p")
     mine = mem.as_agent("eng", run="r", epoch=1)
-    assert [entry.body for entry in mine.read()] == ["for who is on it", "theirs", "theirs", "theirs"]
+    assert [entry.body for entry in mine.read()] == ["theirs", "theirs", "theirs"]
     assert mine.briefing().included
     assert [hit.entry.id for hit in mine.search("theirs")]
     with pytest.raises(Forbidden, match="it takes authority 80"):

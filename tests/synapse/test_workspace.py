@@ -42,20 +42,25 @@ def test_roles_have_the_rights_of_the_specification():
 @pytest.mark.parametrize("membership", [{"department": "x"}, {"teams": ("x",)}, {"projects": ("x",)}])
 def test_a_member_reads_and_writes_in_what_it_belongs_to(membership):
     agent = settled(Agent("a", read=(), write=(), **membership))
-    for place in ("status/x", "blockers/x/ui", "projects/x", "groups/x"):
+    own = () if agent.projects else ("groups/x",)
+    for place in ("status/x", "blockers/x/ui", "projects/x", *own):
         assert ns.matches_any(agent.reads, place)
         assert ns.matches_any(agent.writes, place)
-    for place in ("status/y", "decisions/x", "api/x", "agents/b"):
+    for place in ("status/y", "decisions/x", "api/x", "agents/b", *(() if own else ("groups/x",))):
         assert not ns.matches_any(agent.reads, place)
         assert not ns.matches_any(agent.writes, place)
     assert agent.names == {"agent:a", "team:x"}
 
 
-def test_who_joins_a_project_is_a_member_of_it():
+def test_who_works_on_a_project_has_its_places_and_not_its_name():
+    """Else whoever may begin a run would be in each team that it names as a project."""
     agent = settled(Agent("a", read=(), write=(), projects=("p",)))
-    assert agent.joined("q").projects == ("p", "q")
     assert agent.joined("p") == agent.joined(None) == agent
-    assert ns.matches_any(agent.joined("a/b").reads, "status/a/b")
+    joined = agent.joined("a/b")
+    assert ns.matches_any(joined.reads, "status/a/b")
+    assert ns.matches_any(joined.writes, "blockers/a/b")
+    assert not ns.matches_any(joined.reads, "groups/a/b")
+    assert joined.names == agent.names
 
 
 def test_an_unknown_role_gets_an_engineer_s_rights():

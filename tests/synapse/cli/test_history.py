@@ -58,7 +58,7 @@ def test_audit_has_everything_there_is(wrote, run):
     run("resolve", "--from", "eng-backend", id, "--note", "done")
     lines = run("audit").out.splitlines()
     assert f"eng-backend wrote {id} api/endpoints" in lines[-3]
-    assert "eng-frontend was shown everything up to " in lines[-2]
+    assert f"eng-frontend was shown 1 entry of 1, up to 5: {id}" in lines[-2]
     assert lines[-1].endswith(f"eng-backend resolved {id}: done")
     assert [int(line.split()[0]) for line in lines] == sorted(int(line.split()[0]) for line in lines)
 
