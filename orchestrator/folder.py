@@ -6,12 +6,19 @@ Lines are whole or not there. What is synced is on the disk when `record` or `wr
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from synapse.errors import NotFound, StoreError
 
 STEPS, LEDGER, OUTPUT, RECEIPT = "steps.jsonl", "ledger.jsonl", "output.md", "receipt.json"
 TRANSCRIPT, ERROR = "transcript.log", "error.txt"
+ELSEWHERE = "the workspace that it began in"  # what a run waits for that is another one's
+
+
+def is_elsewhere(root: str, run: str, fields: Mapping[str, Any]) -> bool:
+    """Return whether a run came with the history of another workspace, where it may be alive: its steps are there."""
+    return "origin" in fields and not os.path.isdir(os.path.join(root, "runs", run))
 
 
 class Folder:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from orchestrator import needs, steps, writeback
 from orchestrator.books import Books
-from orchestrator.folder import LEDGER, STEPS, Folder
+from orchestrator.folder import ELSEWHERE, LEDGER, STEPS, Folder, is_elsewhere
 from orchestrator.runs import Run
 from synapse.errors import Conflict, StoreBusy, StoreCorrupt
 
@@ -51,6 +51,8 @@ def _left(books: Books, orphans: list[Run], asked_for: bool) -> dict[str, str]:
 
     def lacks(fields: needs.Fields) -> tuple[str, ...]:
         run = known[fields["run"]]
+        if is_elsewhere(books.root, run.id, run.fields):
+            return () if books.runs.over(run, known=True) else (ELSEWHERE,)
         if asked_for and run.needs is None:
             return ()
         missing = books.lacking(run)

@@ -208,6 +208,7 @@ class Memory:
         try:
             self.store.index.catch_up()  # an index of another journal is made anew, and says so
             seen = self.store.index.seen()
+            log.catch_up()
         except StoreError:
             pass  # what is wrong is found on the way
         try:
@@ -246,7 +247,8 @@ class Memory:
         try:
             self.store.fresh(force=True)
         except StoreCorrupt:
-            operators_alone("give up what the journal lost")  # the index is made of what is left
+            operators_alone("give up what the journal lost")
+            self.store.signed = None  # the index is made of what is left
         count, sound = self.store.rebuild()
         self.store.index.catch_up()
         self.store.sign()

@@ -73,7 +73,7 @@ def merge_in(store: Store, source: str | None) -> Merged:
     if lines:
         store.index.catch_up()
         store.sign(*write_declarations(store.log, store.log.since(0)))
-    store.log.restart(0, anew=True)
+    store.log.restart(0)
     store.fresh(force=True)
     return merged
 

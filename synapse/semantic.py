@@ -96,10 +96,15 @@ def _batch(store: Store, embedder: Embedder, most: int) -> tuple[int, int, bool]
 
 
 def _floor(store: Store, name: str, horizon: int) -> int:
-    """How far all has been gone through. Where entries were filed away, brought back or changed since, from the
-    beginning: what was archived or redacted must leave, and what is embedded already is only looked at."""
-    model = store.vectors.model(name)
+    """How far all has been gone through. Where entries were filed away, brought back or changed since, or the log is
+    another one, from the beginning: what was archived or redacted must leave, and what is embedded already is only
+    looked at."""
+    model, turn = store.vectors.model(name), store.index.turns()
     if model is None:
+        return 0
+    if store.vectors.turn(name) != turn:
+        store.vectors.rewind(name, horizon)
+        store.vectors.note_turn(name, turn)
         return 0
     if not embeddable.refiled(store.index.query, model.filed) and model.reached <= horizon:
         return model.reached

@@ -127,6 +127,7 @@ class Store:
             self.signed, self.declared_settings = now, None
 
     def _look(self, log: FilesLog, *, whole: bool) -> None:
+        self.index.catch_up()
         self.notice()
         log.finish(None if self.looked < 0 else FINISHED_IN_A_LOOK)
         log.look(self.admit_drop, whole=whole)

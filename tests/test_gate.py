@@ -755,6 +755,7 @@ PICKED = "the text at places that a gated statement picked, or that passed `visi
 NUMBER = "a number, of no entry in particular"
 OWN = "what the log and the projection ask of themselves"
 UNGATED = {
+    **dict.fromkeys(("trace", "lost_between"), "places and times, for whether the journal is the one that was indexed"),
     "rows": PICKED,
     "texts": PICKED,
     **dict.fromkeys("in_dispute disputed_between receipts_of acks_of reactions_of places".split(), PICKED),

@@ -65,6 +65,7 @@ def told(call: Call, runs: Iterable[Fields]) -> list[Told]:
 def _waits(call: Call) -> dict[str, str]:
     """Return what each run waits for that `resume`, called here as it is, would leave alone."""
     from orchestrator.engine import declared
+    from orchestrator.folder import ELSEWHERE, is_elsewhere
     from orchestrator.needs import Offer, lacking, waiting
     from orchestrator.runs import Runs, run_of
 
@@ -73,7 +74,7 @@ def _waits(call: Call) -> dict[str, str]:
     offer, known = Offer(lambda name: declared(engines, name), os.environ, {}, {}), Runs(store)
 
     def lacks(run: Fields) -> tuple[str, ...]:
-        missing = lacking(run.get("needs"), offer)
+        missing = (ELSEWHERE,) if is_elsewhere(root, str(run["run"]), run) else lacking(run.get("needs"), offer)
         return () if missing and known.over(run_of(run), known=True) else missing
 
     running = store.index.query.runs(state="running")

@@ -99,6 +99,13 @@ class Vectors:
         """Have the whole log gone through again for a model, as it stands now. What is there already stays."""
         self.db.run("rewind", {"name": name, "filed": horizon})
 
+    def turn(self, name: str) -> int:
+        """Return which of the logs that there were one after the other, as after a checkout, was gone through."""
+        return int(self.db.meta(f"turn:{name}") or 0)
+
+    def note_turn(self, name: str, turn: int) -> None:
+        self.db.set_meta(f"turn:{name}", str(turn))
+
     def nearest(self, name: str, vector: Sequence[float], count: int) -> list[tuple[float, int]]:
         """The entries nearest to a vector: cosine and seq, the nearest first."""
         from synapse.index.nearest import Rows

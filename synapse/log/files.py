@@ -144,11 +144,11 @@ class FilesLog:
     def fork(self, turn: int) -> int | None:
         return self._derived().fork(turn)
 
-    def restart(self, floor: int, forget: bool = False, anew: bool = False) -> None:
+    def restart(self, floor: int, forget: bool = False) -> None:
         if forget:
             self.mirror.forget()
         self.scanner.restart()
-        settle.restart(self.root, floor, anew)
+        settle.restart(self.root, floor)
 
     def archive(self, ids: Collection[str], by: str, reason: str, unless: Guard | None = None) -> Record:
         return self.append(Pending("archive", by, {"ids": list(ids), "reason": reason}), unless=unless)
@@ -277,6 +277,11 @@ class FilesLog:
         except (OSError, StoreError):
             pass  # whoever writes next does it, or cannot write either
         return settle.finish(self.root, self.journal, self.mirror, self.find, self._place, limit)
+
+    def catch_up(self) -> None:
+        """Have the tree follow a journal that is another one than before; what was damaged stays as it is."""
+        if settle.lags(self.root):
+            self.finish()
 
     def _place(self, id: str) -> str:
         return self._derived().whereabouts(id)
@@ -430,6 +435,8 @@ class FilesLog:
     def merge(self, lines: Iterable[bytes] = ()) -> Merged:
         """Append what the other histories hold that the journal's files hold, and what these lines are of one."""
         more = list(lines)
+        if more:
+            self.journal.finish()  # what they follow has to be a whole line, or a seal of what is none
         return self.journal.lock.run(lambda: self._unite(more))
 
     def _unite(self, more: Collection[bytes] = ()) -> Merged:

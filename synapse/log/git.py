@@ -6,26 +6,26 @@ import os
 import subprocess
 from hashlib import new
 
-# What is derived, on its way, was set aside, or belongs to one machine.
+# What follows from the journal, is on its way, was set aside, or belongs to one machine. Files of entries are not
+# committed: where entries were filed away on both sides, git takes likeness for renaming, and stops.
 IGNORE = """\
-.index/
-inbox/
-views/
-quarantine/
-runs/
-archive/
-staging/
-changelog/
-journal/lock
+/.index/
+/entries/
+/messages/
+/knowledge/
+/archive/
+/staging/
+/changelog/
+/views/
+/inbox/
+/quarantine/
+/runs/
+/journal/lock
 """
-# Line ends stay as they are. Both sides' lines stay in the journal, where `synapse merge` makes them one history;
-# entries follow from there.
+# Line ends stay as they are; both sides' lines stay in the journal, where `synapse merge` makes them one history.
 ATTRIBUTES = """\
 * -text
 journal/*.jsonl merge=union
-entries/** merge=union
-messages/** merge=union
-knowledge/** merge=union
 """
 _PLAIN = ("git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "--no-optional-locks")
 _TIMEOUT = 10.0

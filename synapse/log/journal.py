@@ -356,11 +356,6 @@ class Journal:
         self._doubt()
         return False
 
-    def file(self, name: str = "") -> str:
-        """Return what names the newest file, or what that name would be now: a file in its place has another."""
-        start = int(name.partition(":")[0]) if name else self.starts[-1]
-        return f"{start}:{self.inodes.get(self._fd(start), 0)}" if start in self.starts else ""
-
     def last(self) -> int:
         """Return the seq of the last whole record."""
         if self.view is not None:

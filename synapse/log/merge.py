@@ -225,6 +225,8 @@ class _Merge:
         if record.id and id != record.id:
             way.ids[record.id] = self.ids[record.id] = id or ""
         fields = _mapped(dict(record.fields), way)
+        if record.kind == "undo" and str(fields["what"]).isdecimal():
+            fields["what"] = str(way.seqs.get(int(fields["what"]), int(fields["what"])))
         if fields.get("alias") in self.taken:
             del fields["alias"]
         path = None if record.path in self.paths else record.path
@@ -269,8 +271,10 @@ def _mapped(value: Any, way: _Way, name: str = "") -> Any:
         return way.ids.get(value, value)
     if name == "cursor" and isinstance(value, int):
         return min(value, way.floor)  # what ours wrote since was in no sight there
-    if name == "reviews":
+    if name in ("reviews", "holds"):
         return [[way.seqs.get(seq, seq), stands] for seq, stands in value]
+    if name == "acts" and isinstance(value, list | tuple):
+        return [way.seqs.get(seq, seq) for seq in value]
     if isinstance(value, dict):
         return {way.ids.get(key, key): _mapped(each, way, key) for key, each in value.items()}
     if isinstance(value, list | tuple):

@@ -21,7 +21,8 @@ Find = Callable[[Collection[str]], Iterable[Record]]
 Place = Callable[[str], str]
 
 _PLACED = ".index/placed"
-_MERGED = "merged"  # in the place of what names a run of the machine: every file is to be compared
+_ANEW = "anew"  # in the place of what names a run of the machine: every file is to be compared
+_ASIDE = ".index/aside"
 _GRACE = 2 * SECOND
 _UNSYNCED = 120 * SECOND
 
@@ -91,14 +92,11 @@ def quarantine(mirror: Mirror, found: Rejected) -> Pending | None:
 
 def set_aside(mirror: Mirror, path: str, raw: bytes) -> None:
     """Put the file of an entry aside that the log once had and has no more: a checkout took its record away. It is
-    nobody's drop, and another journal holds its text."""
-    target = f"quarantine/{digest(path)}-{sha256(raw)[:12]}-{os.path.basename(path)}"
+    nobody's drop, and stands again when its record does."""
     try:
-        mirror.move(path, target, 0o600)
+        mirror.move(path, f"{_ASIDE}/{digest(path)}-{sha256(raw)[:12]}-{os.path.basename(path)}", 0o600)
     except OSError:
-        return  # gone meanwhile
-    reason = f"{path}\nthe journal had this entry once, and has it no more: was another commit checked out?\n"
-    mirror.place(f"{target}.reason.txt", reason.encode(), replace=True, mode=0o600)
+        pass  # gone meanwhile
 
 
 def _plain(name: str) -> str:
@@ -141,14 +139,13 @@ def _only_one(root: str) -> int:
 
 
 def _finish(root: str, journal: Journal, mirror: Mirror, find: Find, place: Place, limit: int | None) -> int:
-    seq, at, before, file = _placed(root)
-    if file and before == boot() and journal.file(file) != file:
-        seq, at = 0, 0  # git put another file there, and may have taken some of the tree away
+    seq, at, before = _placed(root)
     now, here = journal.clock(), boot()
     start = at - _UNSYNCED if before != here else at
     checked, limit = 0, limit if before == here else None
-    for record in journal.since(seq if before == here else max(0, seq - 200_000), texts=False):
-        young = record.at > now - _GRACE and before != _MERGED
+    floor = seq if before in (here, _ANEW) else max(0, seq - 200_000)
+    for record in journal.since(floor, texts=False):
+        young = record.at > now - _GRACE and before not in (_ANEW, "")
         if young or (limit is not None and checked >= limit):
             break
         if record.at >= start:
@@ -157,8 +154,8 @@ def _finish(root: str, journal: Journal, mirror: Mirror, find: Find, place: Plac
                 _settle(mirror, ids, find, place, rebooted=before != here)
             checked += len(ids) or 1
         seq, at = record.seq, record.at
-    if checked or before != here or not file:
-        _note(root, f"{seq} {at} {here} {journal.file()}")
+    if checked or before != here:
+        _note(root, f"{seq} {at} {here}")
     return checked
 
 
@@ -203,28 +200,36 @@ def _put(mirror: Mirror, entry: Record, where: str, rebooted: bool) -> None:
         mirror.remove(path_of(entry))
     if where in ("live", "staged"):
         path = path if where == "live" else path_of(entry)
-        changed = rebooted and mirror.read(path) not in (None, text)
+        there = mirror.read(path) if rebooted else None
+        changed = there not in (None, text)
+        if changed and there is not None and mirror.wrote(path, there):
+            set_aside(mirror, path, there)
         if changed or not mirror.exists(path):
             mirror.place(path, text, replace=changed)
 
 
-def restart(root: str, floor: int, anew: bool = False) -> None:
-    """Have the files of every record after the floor looked at again: whether they are there, or, `anew`, whether
-    they are what was written."""
-    _note(root, f"{min(floor, _placed(root)[0])} 0 {_MERGED if anew else boot()} ")
+def restart(root: str, floor: int) -> None:
+    """Have the file of every record after the floor compared with it again: the journal is another one from there on,
+    and its tree is yet to follow."""
+    _note(root, f"{min(floor, _placed(root)[0])} 0 {_ANEW}")
+
+
+def lags(root: str) -> bool:
+    """Return whether the tree is yet to follow a journal that is another one than before."""
+    return _placed(root)[2] == _ANEW
 
 
 def digest(text: str) -> str:
     return sha256(text.encode("utf-8", "surrogateescape"))[:12]
 
 
-def _placed(root: str) -> tuple[int, int, str, str]:
+def _placed(root: str) -> tuple[int, int, str]:
     try:
         with open(os.path.join(root, _PLACED)) as file:
-            seq, at, boot, journal = file.read(200).split(" ")
-            return int(seq), int(at), boot, journal
+            seq, at, boot = file.read(200).split(" ")
+            return int(seq), int(at), boot
     except (OSError, ValueError):
-        return 0, 0, "", ""
+        return 0, 0, ""
 
 
 def _note(root: str, text: str) -> None:

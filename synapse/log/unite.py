@@ -27,7 +27,7 @@ def unite(root: str, journal: Journal, mirror: Mirror, more: Iterable[bytes] = (
     if merged.lines or len(found.ours) != before:
         _leave(mirror, merged.moved)
         _rewrite(journal, whole, os.path.join(root, ".index", f"merge-{os.getpid()}"))
-        settle.restart(root, 0, anew=True)
+        settle.restart(root, 0)
     return merged._replace(records=merged.records + found.end - own)
 
 

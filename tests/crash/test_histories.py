@@ -13,9 +13,9 @@ import synapse
 from synapse.cli import main
 from synapse.errors import StoreCorrupt
 from synapse.log import settle, vanished
+from synapse.log.git import IGNORE
 
 GIT = ("git", "-c", "user.name=n", "-c", "user.email=n@localhost", "-c", "init.defaultBranch=main")
-IGNORED = ".index/\ninbox/\nviews/\nquarantine/\nruns/\njournal/lock\n"
 
 
 def git(root, *words):
@@ -50,7 +50,7 @@ def repo(tmp_path):
     git(tmp_path, "init", "-q")
     with synapse.init(str(root)) as mem:
         mem.register(synapse.Agent("eng", read=["*"], write=["*"]))
-    (root / ".gitignore").write_text(IGNORED)
+    (root / ".gitignore").write_text(IGNORE)
     (root / ".gitattributes").write_text("* -text\n")
     write(root, "one")
     assert read(root) == ["one"]
@@ -192,7 +192,7 @@ def test_a_follower_goes_on_from_where_the_branches_part(forked):
 
 
 def test_what_a_checkout_leaves_behind_is_nobody_s_drop(repo):
-    """A stash takes the lines and leaves the files: they are put aside, and come back with their lines."""
+    """A stash takes the lines and leaves the files: they are put aside, and stand again with their lines."""
     write(repo, "not committed")
     for seen in (False, True):
         if seen:
@@ -200,7 +200,8 @@ def test_what_a_checkout_leaves_behind_is_nobody_s_drop(repo):
         time.sleep(0.3)  # so long a file has to be unchanged before it is looked at
         git(repo, "stash", "-q")
         assert read(repo) == ["one"]
-        assert len(list((repo / "quarantine").glob("*.reason.txt"))) == 1
+        assert len(list((repo / ".index" / "aside").iterdir())) == 1
+        assert len(list((repo / "entries" / "api" / "x").iterdir())) == 1
         assert git(repo, "status", "--short") == ""
         git(repo, "stash", "pop", "-q")
         assert read(repo) == ["one", "not committed"]
@@ -233,7 +234,7 @@ def plain(tmp_path, versioned):
     write(root, "one")
     if versioned:
         git(tmp_path, "init", "-q")
-        (root / ".gitignore").write_text(IGNORED)
+        (root / ".gitignore").write_text(IGNORE)
         commit(root)
     write(root, "two", "three")
     assert len(read(root)) == 3

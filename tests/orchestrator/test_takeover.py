@@ -13,6 +13,7 @@ from orchestrator.folder import LEDGER, STEPS, Folder
 from orchestrator.limits import Limits
 from orchestrator.takeover import take_over
 from synapse.errors import StoreBusy, StoreError
+from synapse.exchange import merge_in
 
 
 def in_two_steps(seen):
@@ -384,3 +385,22 @@ def test_a_prompt_that_cannot_be_noted_ends_its_run(world):
     result = here.spawn("Work", "eng-a")
     assert (result.status, result.why) == ("failed", "the disk is full")
     assert result.usage.input_tokens > 0  # what was paid for is on record all the same
+
+
+def test_a_run_of_another_workspace_is_left_to_it(tmp_path):
+    """Its record came with a merge; its steps, and perhaps its supervisor, are there."""
+    roots = [str(tmp_path / name) for name in ("here", "there")]
+    for root in roots:
+        with synapse.init(root) as memory:
+            memory.register(synapse.Agent("eng-a", role="engineer"))
+    with synapse.open(roots[1]) as memory, Supervisor(memory, engine=Scripted(lambda seen: "Done.")) as boss:
+        task = Task("Work", "eng-a")
+        run, _ = boss.books.admit(task, None, "eng-a-1", boss._engine_for, boss._usual(None))
+    with synapse.open(roots[0]) as memory:
+        merge_in(memory.store, roots[1])
+        with Supervisor(memory, engine=Scripted(lambda seen: "Done.")) as boss:
+            taken, left = take_over(boss.books)
+            assert (taken, list(left)) == ([], [run.id])
+            assert "the workspace that it began in" in left[run.id]
+            boss.books.runs.stop(run.id, "operator", "enough")
+            assert [mine.id for mine in take_over(boss.books).taken] == [run.id]

@@ -152,6 +152,22 @@ def test_a_text_that_was_changed_is_embedded_anew(mem, embeddings):
     assert after[1] > before[1]
 
 
+def test_vectors_follow_a_journal_that_is_another_one(mem, embeddings):
+    """As after a checkout: at one place stands another text, and only that one is embedded."""
+    kept, path = write(mem, BODIES[0])[0], f"{mem.store.root}/journal/000000000001.jsonl"
+    with open(path, "rb") as file:
+        before = file.read()
+    write(mem, BODIES[1])
+    semantic.embed(mem.store)
+    with open(path, "wb") as file:
+        file.write(before)
+    mem.store.index.rebuild()
+    other = write(mem, BODIES[2])[0]
+    semantic.embed(mem.store)
+    assert told(embeddings) == list(BODIES)
+    assert held(mem) == {kept.id, other.id}
+
+
 def test_superseded_text_is_not_worth_a_vector(mem, embeddings):
     (old,) = write(mem, "use /v1")
     write(mem, "use /v2", supersedes=old.id)
