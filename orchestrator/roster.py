@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from orchestrator.fence import inline
+from synapse.spelling import closest
 from synapse.workspace import RESERVED, Agent
 
 MOST = 30  # agents that are named; the others are counted
@@ -36,17 +37,15 @@ def lines(agents: Sequence[Agent]) -> tuple[str, ...]:
 def unknown(name: str, agents: Sequence[Agent]) -> str:
     """Return what a model is told that gave work to somebody who is not there: whom it may name
     instead, those that sound like it first."""
-    from difflib import get_close_matches
-
     quoted = inline(name, 40)
     if not agents:
         return f"there is no agent {quoted}, and nobody else to give work to: do it yourself"
     ids = [agent.id for agent in agents]
-    close = get_close_matches(name.lower(), ids, 1, 0.7)
+    close = closest(name, ids)
     matching = [agent.id for agent in agents if name and _fits(name.lower(), agent)]
-    shown = list(dict.fromkeys([*close, *matching, *ids]))
+    shown = list(dict.fromkeys([*([close] if close else []), *matching, *ids]))
     more = f" and {len(shown) - MOST} more" if len(shown) > MOST else ""
-    meant = f"; did you mean {close[0]}?" if close else ""
+    meant = f"; did you mean {close}?" if close else ""
     return f"there is no agent {quoted}; you may give work to: {', '.join(shown[:MOST])}{more}{meant}"
 
 

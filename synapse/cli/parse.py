@@ -32,10 +32,10 @@ def split(argv: Sequence[str]) -> tuple[str | None, list[str]]:
 def verb_named(name: str, program: Program = PROGRAM) -> Verb:
     if name in program.verbs:
         return program.verbs[name]
-    from difflib import get_close_matches
+    from synapse.spelling import closest
 
-    close = get_close_matches(name, program.verbs, 1)
-    hint = f"did you mean {close[0]!r}?" if close else f"`{program.name} --help` lists them all"
+    close = closest(name, program.verbs)
+    hint = f"did you mean {close!r}?" if close else f"`{program.name} --help` lists them all"
     raise Usage(f"there is no verb {name!r}; {hint}", verb=name)
 
 
