@@ -136,6 +136,8 @@ class FilesLog:
     def explain(self, lost: Lost) -> str:
         from synapse.log import vanished
 
+        if self.forked:
+            return "git merged another history into it"
         return vanished.explain(self.root, self.journal, lost)
 
     def turn(self) -> int:
@@ -434,6 +436,7 @@ class FilesLog:
 
     def merge(self, lines: Iterable[bytes] = ()) -> Merged:
         """Append what the other histories hold that the journal's files hold, and what these lines are of one."""
+        self._derived()  # what was indexed is compared with what git left here, not with what comes of it
         more = list(lines)
         if more:
             self.journal.finish()  # what they follow has to be a whole line, or a seal of what is none

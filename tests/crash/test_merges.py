@@ -378,6 +378,22 @@ def test_a_writer_merges_before_it_writes(two):
         assert mem.verify().ok
 
 
+def test_a_merge_may_end_where_another_branch_went_on(two):
+    """The same merge was made before, and written after; nobody looked at the journal in between."""
+    root = pulled(two, 0)
+    git(root, "branch", "before")
+    with opened(root) as mem:
+        merge_in(mem.store, None)
+        mem.as_agent("ann").append("third of 0", "api/0")
+        mem.store.fresh()
+    commit(root)
+    git(root, "checkout", "-q", "before")
+    with opened(root) as mem:
+        assert merge_in(mem.store, None).records == 3
+        assert len(everything(mem.store)) == 4
+        assert mem.verify().ok
+
+
 def test_another_workspace_is_merged_without_git(two, tmp_path):
     ours, theirs = two.roots
     with opened(theirs) as mem:
