@@ -138,7 +138,7 @@ def _draft(item: Item) -> Draft:
 def _settled(root: str, log: FilesLog) -> None:
     """Say that every file has been placed: the bench placed them, or wants none."""
     last = log.journal._current()
-    settle._note(root, f"{last.seq} {last.at} {settle._boot()}")
+    settle._note(root, f"{last.seq} {last.at} {settle.boot()}")
 
 
 class _Writer:

@@ -19,6 +19,10 @@ OnDesk = Callable[..., Awaitable[Any]]
 Carrying = Callable[[Call, str], Awaitable[Said]]
 
 
+# Carried out for whoever calls it: an agent that reports a blocker is blocked, whether the tool was offered or not.
+BLOCKER = next(tool for tool in memory_tools.TOOLS if tool.name == "report_blocker")
+
+
 class Boss(Protocol):
     """What the tools of a coordinating agent ask of the supervisor."""
 

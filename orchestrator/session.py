@@ -51,11 +51,13 @@ class Said(NamedTuple):
 
 
 class Handler(NamedTuple):
-    """A tool with what carries it out. `repeatable`: carried out twice it does what it does once."""
+    """A tool with what carries it out. `repeatable`: carried out twice it does what it does once. One that is not
+    `offered` costs no schema, and is carried out for whoever calls it all the same."""
 
     tool: Tool
     call: Callable[[Call, str], Awaitable[Said]]
     repeatable: bool = True
+    offered: bool = True
 
 
 class Terms(NamedTuple):
@@ -297,7 +299,7 @@ class Session:
         return Request(
             system=conversation.system,
             messages=conversation.messages,
-            tools=tuple(handler.tool for handler in self.handlers.values()) if self.engine.takes_tools else (),
+            tools=tuple(handler.tool for handler in self.offered()) if self.engine.takes_tools else (),
             model=self.terms.model,
             max_tokens=self.terms.max_output,
             key=f"{self.run.id}/{conversation.next}",
@@ -375,15 +377,18 @@ class Session:
         fields = steps.message(text, label, why, **about)
         await self.ground.desk(self._record, "message", fields)
 
+    def offered(self) -> list[Handler]:
+        """Return the tools that the model is told of."""
+        return [handler for handler in self.handlers.values() if handler.offered]
+
     # -- calls -------------------------------------------------------------------------------------
 
     async def _answer(self, call: Call, begun: bool) -> None:
         """Carry out a call, or say why not; one that was in flight at a crash only if that does no harm."""
         handler = self.handlers.get(call.name)
         if handler is None:
-            said = Said(
-                f"Error: there is no tool {call.name}; yours: {', '.join(self.handlers) or 'none'}", failed=True
-            )
+            names = ", ".join(each.tool.name for each in self.offered()) or "none"
+            said = Said(f"Error: there is no tool {call.name}; yours: {names}", failed=True)
         elif call.problem:
             said = Said(f"Error: the arguments cannot be read: {call.problem}", failed=True)
         elif begun and not handler.repeatable:

@@ -19,7 +19,7 @@ from orchestrator.bill import COORDINATORS
 from orchestrator.books import Books, Usual
 from orchestrator.desk import Desk
 from orchestrator.engine import Engine, EngineError, check_name
-from orchestrator.handlers import of_coordination, of_memory, of_user
+from orchestrator.handlers import BLOCKER, of_coordination, of_memory, of_user
 from orchestrator.holder import BEAT, LEASE
 from orchestrator.limits import LimitReached, Limits
 from orchestrator.opening import Policy, by_default
@@ -363,6 +363,8 @@ class Supervisor:
         handlers: dict[str, Handler] = {}
         if engine.takes_tools:
             handlers = of_user(tools) | of_memory(found.tools, found.seat, self.desk)
+            for name, handler in of_memory([BLOCKER], found.seat, self.desk).items():
+                handlers.setdefault(name, handler._replace(offered=False))
             if run.fields["role"] in COORDINATORS:
                 handlers |= of_coordination(self, lambda: session)
         session = Session(self, self.books, run, engine, handlers, found.folder, found.terms, found.recorded)

@@ -106,5 +106,5 @@ def _gain(deed: Deed, day: int, days: int, taken: set[int]) -> Step:
     return Step(deed, len(got), why if len(got) == WORTH[deed.kind] else f"{why}; one gain a day")
 
 
-def _order(deed: Deed) -> tuple[int, str, str, str]:
-    return deed.at, deed.entry, deed.kind, deed.by
+def _order(deed: Deed) -> tuple[int, str, str, str, tuple[int, ...]]:
+    return deed.at, deed.entry, deed.kind, deed.by, deed.records

@@ -221,3 +221,17 @@ def test_a_lead_is_not_done_while_a_blocker_below_it_stands(world, cast):
             assert runs["eng-a"].id in runs["lead"].fields["why"]
             (told,) = here.mem.as_agent("operator").read(namespace="status/web", author="lead")
             assert (told.priority, told.body[:40]) == ("info", "Blocked: work that it gave out is blocke")
+
+
+def test_a_tool_that_was_not_offered_reports_all_the_same(world):
+    """Nothing of it is sent, and whoever calls it has said that it is blocked."""
+    seen = []
+
+    def script(found):
+        seen.append(found)
+        return Move("", (("report_blocker", {"text": "no access"}),)) if found.turn == 0 else "I stopped."
+
+    here = world(script, memory_tools="never")
+    result = here.spawn("Work", "eng-a", project="web")
+    assert (result.status, seen[0].tools) == ("blocked", ())
+    assert here.mem.as_agent("operator").get(result.entry).body == "Blocked: no access"

@@ -104,11 +104,14 @@ def test_a_refusal_names_agent_namespace_and_what_is_allowed():
         "agent": "eng-a",
         "namespace": "secret/x",
         "action": "write",
-        "allowed": ["api/*", "plans/*"],
-    }
+        "allowed": [
+            "api/*", "plans/*", "projects/red/*", "status/red/*", "blockers/red/*",
+            "projects/backend/*", "status/backend/*", "blockers/backend/*",
+        ],
+    }  # fmt: skip
     assert all(word in str(caught.value) for word in ("eng-a", "secret/x", "api/*"))
     with pytest.raises(Forbidden, match="no namespace"):
-        admit(draft(), ENG._replace(write=()), SETTINGS)
+        admit(draft(), ENG._replace(write=(), teams=(), department=None), SETTINGS)
 
 
 def test_authority_follows_skills_and_flatness():

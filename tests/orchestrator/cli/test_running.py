@@ -432,7 +432,7 @@ def test_a_time_limit_is_seconds_or_has_a_unit(here, run):
     words = ("--agent", "eng-backend", "--engine", "scripted", "--quiet", "--timeout")
     assert run("run", *words, "5m", "Say hello").code == 0
     soon = run("run", *words, "soon", "Say hello")
-    assert (soon.code, "'soon' is not a time: write seconds, or a number and s, m, h or d" in soon.err) == (2, True)
+    assert (soon.code, "'soon' is not a time: write seconds, or a number and s, m, h or d" in soon.err) == (64, True)
 
 
 def test_questions(here, run):

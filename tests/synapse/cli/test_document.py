@@ -59,8 +59,8 @@ def test_a_command_line_of_the_document_runs_as_written(brain, run, line, values
 
 
 def test_the_text_is_given_once(brain, run):
-    assert run("synapse", "send", "--to", "nova", "--body", "one", "two")[0] == 2
-    assert run("synapse", "export", "--thread", "thr_1")[0] == 2
+    assert run("synapse", "send", "--to", "nova", "--body", "one", "two")[0] == 64
+    assert run("synapse", "export", "--thread", "thr_1")[0] == 64
 
 
 def test_a_thread_answers_to_the_name_it_had(brain, run):
