@@ -20,7 +20,7 @@ from orchestrator.task import Task
 from synapse.clock import micros
 from synapse.entry import SECOND
 from synapse.errors import InvalidEntry
-from synapse.keys import RUN_BLOCKS, SETTINGS
+from synapse.keys import RUN_BLOCKS, concerns
 from synapse.log.files import FilesLog
 from synapse.store import Store
 from synapse.workspace import Agent, Settings
@@ -205,11 +205,8 @@ def refuse_misread(store: Store) -> None:
 
 def misread(store: Store, blocks: Collection[str]) -> list[str]:
     """Return what is wrong with these blocks of synapse.yaml, with keys that nobody knows, or with all of it."""
-    if not isinstance(store.log, FilesLog):
-        return []
-    known = {path.partition(".")[0] for path in SETTINGS}
-    strays = [(path.partition(".")[0], text) for path, text in store.log.read_settings(None)[1]]
-    return [text for top, text in strays if top in blocks or top not in known]
+    strays = store.log.read_settings(None)[1] if isinstance(store.log, FilesLog) else ()
+    return [text for path, text in strays if concerns(path, blocks)]
 
 
 def budget_of(runs: Runs, root: str, policy: Policy) -> Budget:

@@ -31,6 +31,7 @@ from synapse.workspace import OPERATOR
 
 MODELS = ("anthropic", "openai", "openai-chat")  # engines whose agents spawn and wait by themselves
 TOPIC = "plan"
+OPEN = "team"  # the topic of the blocker that says why a project is not done
 VIEW_BUDGET = 2_000  # tokens: the team works by what the memory shows it
 _PART = re.compile(r"[ ]{0,3}(?:[-*]|\d+[.)])[ ]+\[([a-z0-9][a-z0-9_-]*)\][ ]+(\S.*)")
 
@@ -103,6 +104,7 @@ class Team(NamedTuple):
             work = _Work(self, supervisor, brief, project, force)
             report = await (work.by_tools() if await self._is_driven_by_tools(supervisor) else work.by_plan())
             await supervisor.desk(_taken_in, supervisor.books.memory, report.runs)
+            await supervisor.desk(_settled, supervisor.books.memory, self.lead, project, report)
             return report
 
     async def _is_driven_by_tools(self, supervisor: Supervisor) -> bool:
@@ -310,6 +312,19 @@ def _taken_in(memory: Memory, runs: tuple[Result, ...]) -> None:
     if last.entry:
         about = {"agent": OPERATOR, "run": last.run, "epoch": 0, "state": "acked", "ids": [last.entry]}
         memory.store.log.append(Pending("delivery", OPERATOR, about), once=f"told:{last.run}")
+
+
+def _settled(memory: Memory, lead: str, project: str, report: Report) -> None:
+    """Leave a blocker where a project is not done though its runs say so; resolve that of an earlier time where it is.
+    It stands in the lead's name: whoever reads the project's status is told that this does not hold."""
+    seat, last = memory.as_agent(lead), report.runs[-1]
+    standing = [entry for entry in seat.read(namespace=f"blockers/{project}", author=lead) if entry.topic == OPEN]
+    if report.done:
+        for entry in standing:
+            seat.resolve(entry.id, "the project is done", once=f"{last.run}/{entry.id}")
+    elif last.done:
+        body = f"Blocked: the project is not done: {report.why}"
+        seat.append(body, f"blockers/{project}", priority="critical", topic=OPEN, once=f"{last.run}/{OPEN}")
 
 
 def _planned(memory: Memory, lead: str, project: str, run: str) -> str | None:

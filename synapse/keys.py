@@ -7,7 +7,7 @@ an extension's: it may stand wherever names are not the user's own, and nothing 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from synapse.spelling import closest
 from synapse.typed import Any, NamedTuple
@@ -127,6 +127,17 @@ class Stray(NamedTuple):
 
 
 Tree = dict[str, Any]
+
+
+def concerns_runs(path: str) -> bool:
+    """Return whether runs go by what is wrong there: a block of theirs, a key that nobody knows, or the whole file."""
+    return concerns(path, RUN_BLOCKS)
+
+
+def concerns(path: str, blocks: Collection[str]) -> bool:
+    """Return whether a key is of one of these blocks of synapse.yaml, or is none that anybody knows."""
+    top = path.partition(".")[0]
+    return top in blocks or top not in {known.partition(".")[0] for known in SETTINGS}
 
 
 def strays(fields: Mapping[str, Any], table: Mapping[str, str]) -> Iterator[Stray]:

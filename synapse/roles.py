@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 
+from synapse.errors import InvalidEntry
 from synapse.namespace import is_component
-from synapse.spelling import hint
+from synapse.spelling import closest, hint
 from synapse.workspace import ROLES, Agent
 
 SUFFIX = ".md.j2"
@@ -27,6 +28,17 @@ def unknown(role: str, root: str | None) -> str:
         return ""
     known = [*ROLES, *own(root)]
     return "" if role in known else f"there is no role {role!r}: {hint(role, known, f'it is one of {_listed(known)}')}"
+
+
+def refuse_typo(agent: Agent, root: str | None) -> None:
+    """Raise InvalidEntry where an agent's role is a misspelt one of the known: it would be given an engineer's rights.
+    Any other name is a role of one's own."""
+    known = [*ROLES, *own(root)]
+    meant = None if agent.role in known or declares_all(agent) else closest(agent.role, known)
+    if meant is not None:
+        raise InvalidEntry(
+            f"agents/{agent.id}.yaml: there is no role {agent.role!r}: did you mean {meant}?", id=agent.id
+        )
 
 
 def declares_all(agent: Agent) -> bool:

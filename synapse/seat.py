@@ -292,14 +292,14 @@ class Seat:
             self._unread = (place, until, count)
         return count
 
-    def follow(
-        self, since: int | None = None, *, critical: bool = False, timeout: float | None = None
-    ) -> Iterator[Event]:
-        """Entries of others as they come, each once, from a cursor on (None: from now on)."""
+    def follow(self, since: When = None, *, critical: bool = False, timeout: float | None = None) -> Iterator[Event]:
+        """Entries of others as they come, each once, from a cursor on, or a time (None: from now on)."""
         from synapse import notify
 
         self.store.fresh()
         end = self.store.index.cursor()
+        if since is not None and not isinstance(since, int):
+            since = min(self.store.index.query.floor(parse_since(since, self.store.clock())), end)
         if since is not None and since > end:
             raise InvalidQuery(f"cursor {since} is beyond the log's end, {end}: it is another log's, or this was cut")
         cursor = end if since is None else since

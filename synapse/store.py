@@ -159,6 +159,8 @@ class Store:
         return self.turn not in (-1, self.index.turns())
 
     def _noticed(self, path: str, signature: tuple[int, int, int] | None) -> None:
+        from synapse.roles import refuse_typo
+
         assert isinstance(self.log, FilesLog)
         id = os.path.basename(path)[: -len(".yaml")]
         was = self.index.query.declared.get(id)
@@ -170,7 +172,10 @@ class Store:
                 )
             return
         try:
-            agent, sha = settled(self.log.declaration(path)), sha256(self.log.declared_raw(path))
+            declared = self.log.declaration(path)
+            agent, sha = settled(declared), sha256(self.log.declared_raw(path))
+            if was is None or was.role != agent.role:
+                refuse_typo(declared, self.root)
         except (SynapseError, OSError) as error:  # the last good declaration stands; `doctor` names the file
             self.complaints[path] = list(getattr(error, "problems", ())) or [str(error)]
             return

@@ -38,7 +38,7 @@ def propose(call: Call) -> int:
     asked = _wanted(call)
     if asked is None:
         raise Usage(
-            "no engine is named to propose: give --engine NAME (`orchestrator engines` lists them), or write"
+            "no engine is named to propose: give --engine NAME, such as anthropic, or write"
             " `consolidation: {semantic: {engine: NAME}}` in synapse.yaml"
         )
     report = consolidate(call.memory, clock.day(store.clock()), asked, by_hand=True)

@@ -173,6 +173,18 @@ class Call:
     def say(self, line: str) -> None:
         print(line)
 
+    @property
+    def interactive(self) -> bool:
+        """Whether somebody can answer: both ends are a terminal."""
+        return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
+
+    def ask(self, question: str) -> str:
+        """Return the answer of whoever sits at the terminal; empty where there is none."""
+        try:
+            return input(question)
+        except EOFError:
+            return ""
+
     def flush(self) -> None:
         sys.stdout.flush()
 

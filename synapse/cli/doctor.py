@@ -174,12 +174,14 @@ def _journal(root: str, memory: Memory) -> Iterator[Finding]:
 
 
 def _settings(root: str, memory: Memory) -> Iterator[Finding]:
+    from synapse.keys import concerns_runs
     from synapse.log.files import FilesLog
 
     log = memory.store.log
-    problems = [stray.text for stray in log.read_settings(None)[1]] if isinstance(log, FilesLog) else []
-    advice = "reads and writes go on without them, runs do not begin; synapse/SETTINGS.md has every key"
-    yield from _some("settings", "fail", [f"synapse.yaml: {problem}" for problem in problems], advice)
+    strays = log.read_settings(None)[1] if isinstance(log, FilesLog) else ()
+    runs = ", runs do not begin" if any(concerns_runs(stray.path) for stray in strays) else ""
+    advice = f"reads and writes go on without them{runs}; synapse/SETTINGS.md has every key"
+    yield from _some("settings", "fail", [f"synapse.yaml: {stray.text}" for stray in strays], advice)
 
 
 def _roles(root: str, memory: Memory) -> Iterator[Finding]:
@@ -195,8 +197,9 @@ def _roles(root: str, memory: Memory) -> Iterator[Finding]:
 
 def _declarations(root: str, memory: Memory) -> Iterator[Finding]:
     from synapse import codec
+    from synapse.roles import refuse_typo
 
-    folder = os.path.join(root, "agents")
+    folder, roles = os.path.join(root, "agents"), {agent.id: agent.role for agent in memory.agents()}
     problems = []
     names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
     for name in names:
@@ -204,7 +207,9 @@ def _declarations(root: str, memory: Memory) -> Iterator[Finding]:
             continue
         try:
             with open(os.path.join(folder, name), encoding="utf-8") as file:
-                codec.parse_agent(file.read(1 << 16), path=f"agents/{name}")
+                agent = codec.parse_agent(file.read(1 << 16), path=f"agents/{name}")
+            if roles.get(agent.id) != agent.role:
+                refuse_typo(agent, root)
         except (SynapseError, OSError, UnicodeDecodeError) as error:
             problems.append(str(error))
     if not problems:

@@ -31,7 +31,11 @@ def watch_options(parser: Options) -> None:
     add = parser.add_argument
     add("--agent", metavar="AGENT", help="as this agent; else $SYNAPSE_AGENT, else everything")
     add("--critical", action="store_true", help="only what is critical")
-    add("--since", type=number, metavar="CURSOR", help="begin after this cursor; else with what comes next")
+    add(
+        "--since",
+        metavar="WHEN",
+        help="begin after this cursor, or this time (24h, yesterday); else with what comes next",
+    )
     add("--count", type=number, metavar="N", help="end after so many lines")
     add("--timeout", type=seconds, metavar="S", help="end after so many seconds, or 5m, 2h")
 
@@ -60,7 +64,8 @@ class Interruptible:
 def _follow(call: Call) -> None:
     args = call.args
     left = args.count
-    for event in call.reader().follow(args.since, critical=args.critical, timeout=args.timeout):
+    since = int(args.since) if args.since and args.since.isdecimal() else args.since
+    for event in call.reader().follow(since, critical=args.critical, timeout=args.timeout):
         call.say(to_json(event_json(event)) if call.json else event_line(event))
         call.flush()
         left = left and left - 1

@@ -57,14 +57,32 @@ def undo_options(parser: Options) -> None:
     add("what", metavar="WHAT", help="the number of an act (`synapse audit`), the date of a night, or last")
     add("--from", "--agent", dest="agent", metavar="AGENT", help="who acts; else $SYNAPSE_AGENT, else the operator")
     add("--plan", action="store_true", help="only say what would be taken back")
+    add("--yes", action="store_true", help="on a terminal, do not ask before it takes back what was done last")
 
 
 def undo(call: Call) -> None:
     from synapse.consolidate import undo as take_back
 
     who = call.who(call.args.agent) or OPERATOR
+    if _asks(call) and not _agreed(call, take_back(call.memory, "last", by=who, plan=True)):
+        return
     done = take_back(call.memory, call.args.what, by=who, plan=call.args.plan)
     call.show(lambda: {"undo": _undo_json(done)}, lambda: "\n".join(_undo_lines(done)))
+
+
+def _asks(call: Call) -> bool:
+    """Return whether somebody at a terminal is shown first what `last` means."""
+    args = call.args
+    return args.what == "last" and not (args.plan or args.yes or call.json) and call.interactive
+
+
+def _agreed(call: Call, planned: Undone) -> bool:
+    """Show what would be taken back, and return whether the answer is yes."""
+    call.say("\n".join(_undo_lines(planned)))
+    agreed = call.ask("Take this back? [y/N] ").strip().lower() in ("y", "yes")
+    if not agreed:
+        call.note("nothing was changed")
+    return agreed
 
 
 def _undo_lines(done: Undone) -> list[str]:

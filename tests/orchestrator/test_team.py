@@ -277,6 +277,16 @@ def test_a_team_whose_qa_saw_no_result_is_not_done(mem, team):
     )
 
 
+def test_what_keeps_a_project_from_being_done_stands_until_it_is(mem, team):
+    """Else the next agent reads that all is done."""
+    report = act(mem, team._replace(view_budget=0), play)
+    (blocker,) = mem.as_agent("qa").read(namespace="blockers/hello")
+    assert (blocker.author, blocker.priority) == ("lead", "critical")
+    assert blocker.body == f"Blocked: the project is not done: {report.why}"
+    assert act(mem, team, play, force=True).done
+    assert list(mem.as_agent("qa").read(namespace="blockers/hello")) == []
+
+
 def test_a_qa_that_looked_for_itself_saw_the_results(mem, team):
     """Its prompt shows nothing; the memory's tool does."""
 

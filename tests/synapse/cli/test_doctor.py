@@ -171,8 +171,9 @@ def test_keys_values_and_roles_that_are_not_known_are_named(team, run):
     assert [text for text in told if "backup.dri is not known: did you mean dir?" in text]
     assert [text for text in told if "reputation 'maybe' is not valid" in text]
     assert ("agents", "fail") in {(check, verdict) for check, verdict, _ in found}
-    (role,) = [detail for check, _, detail in found if check == "roles"]
-    assert "agent old: there is no role 'enginer': did you mean engineer?" in role
+    (role,) = [detail for check, verdict, detail in found if "enginer" in detail]
+    assert "agents/old.yaml: there is no role 'enginer': did you mean engineer?" in role
+    assert run("read", "--agent", "old").code == 3, "nobody is given an engineer's rights by a slip"
 
 
 def test_a_mistake_in_a_file_is_said_once_by_every_command(team, run):
