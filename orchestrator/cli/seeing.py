@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from textwrap import wrap
 from typing import Any
 
 from orchestrator.cli.grid import grid
@@ -10,13 +11,12 @@ from orchestrator.cli.told import Fields, Told, below, first_line, lasted, money
 from synapse.cli.call import Call
 from synapse.cli.options import Options
 from synapse.cli.parse import number as whole
-from synapse.cli.show import columns, first, short
+from synapse.cli.show import WIDTH, clean, columns, first, short
 from synapse.entry import SECOND
 
 HEADERS = ("run", "state", "turns", "tokens", "cost", "time", "task")
 RECENT = 24 * 3_600 * SECOND  # so long `ps` names what ended otherwise than done
 NEWEST = 10
-TASK = 40  # characters of a task beside the reason why it is not done
 
 
 def ps_options(parser: Options) -> None:
@@ -53,28 +53,34 @@ def _undone(call: Call) -> list[dict[str, Any]]:
 def _not_done(undone: list[Told]) -> str:
     if not undone:
         return ""
-    rows = [[each.id, each.state, first(str(each.fields.get("why", "")))] for each in undone]
-    return f"\n\nended in the last 24 hours, and not done:\n{grid(('run', 'state', 'why'), rows)}"
+    return f"\n\nended in the last 24 hours, and not done:\n{_reasons(undone)}"
 
 
 def listing(shown: list[Told], *, everything: bool) -> str:
     """Return the table of these runs; with the reason why, where one ended otherwise than done."""
     if not shown:
         return "no runs" if everything else "nothing runs; `orchestrator ps --all` lists what ran"
-    reasons = any(map(_why, shown))
-    headers = (*HEADERS, "why") if reasons else HEADERS
-    table = grid(headers, [_row(each, reasons) for each in shown], ("turns", "tokens", "cost", "time"))
-    return "\n".join([table, *waiting_lines(shown)])
+    table = grid(HEADERS, list(map(_row, shown)), ("turns", "tokens", "cost", "time"))
+    undone = [each for each in shown if _why(each)]
+    return "\n".join([table, *waiting_lines(shown), *(["", _reasons(undone)] if undone else [])])
 
 
-def _row(each: Told, reasons: bool) -> list[str]:
+def _row(each: Told) -> list[str]:
     figures = [str(each.turns), tokens(each.usage), money(each.cost), lasted(each.took)]
-    task = first(str(each.fields.get("task", "")))
-    return [each.id, each.state, *figures, *([short(task, TASK), _why(each)] if reasons else [task])]
+    return [each.id, each.state, *figures, first(str(each.fields.get("task", "")))]
 
 
 def _why(each: Told) -> str:
-    return "" if each.state in ("running", "orphaned", "done") else first(str(each.fields.get("why", "")))
+    return "" if each.state in ("running", "orphaned", "done") else str(each.fields.get("why", ""))
+
+
+def _reasons(undone: list[Told]) -> str:
+    """Return each run with its state, and the whole of why it is not done below it."""
+    lines = []
+    for each in undone:
+        lines.append(f"{each.id}  {each.state}")
+        lines += wrap(clean(_why(each)), WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
+    return "\n".join(lines)
 
 
 def tree_options(parser: Options) -> None:

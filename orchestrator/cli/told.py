@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from textwrap import fill
 from typing import Any, NamedTuple
 
 from orchestrator import ledger
@@ -12,7 +13,7 @@ from orchestrator.folder import LEDGER, Folder
 from orchestrator.holder import lives
 from orchestrator.ledger import Overhead
 from synapse.cli.call import Call
-from synapse.cli.show import clean, first
+from synapse.cli.show import WIDTH, clean, first
 from synapse.errors import Conflict, NotFound
 
 Fields = Mapping[str, Any]
@@ -83,7 +84,8 @@ def _waits(call: Call) -> dict[str, str]:
 
 def waiting_lines(rows: Iterable[Told]) -> list[str]:
     """Return a line for each run that waits for what is not here."""
-    return [clean(f"{row.id} {row.waits}") for row in rows if row.waits]
+    lines = (clean(f"{row.id} {row.waits}") for row in rows if row.waits)
+    return [fill(line, WIDTH, subsequent_indent="  ", break_on_hyphens=False) for line in lines]
 
 
 def _told(call: Call, run: Fields, now: int) -> Told:

@@ -1,6 +1,7 @@
 import json
 import os
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -148,3 +149,16 @@ def test_where_it_does_not_belong_nothing_happens(mem, tmp_path, monkeypatch):
     with pytest.raises(Forbidden):
         backup.take(mem, str(tmp_path / "snapshots"))
     assert len(os.listdir(tmp_path / "snapshots")) == 1
+
+
+def test_a_snapshot_is_no_workspace_and_says_how_it_is_restored(tmp_path):
+    root = str(tmp_path / "snapshots")
+    with synapse.init(str(tmp_path / "ws")) as memory:
+        memory.register(synapse.Agent("a", role="cto"))
+        memory.as_agent("a").append("kept", "api/x")
+        path = backup.take(memory, root).path
+    before = sorted(str(each) for each in Path(path).rglob("*"))
+    for place in (path, f"{path}/files"):
+        with pytest.raises(synapse.NotFound, match=r"import .*snapshots/.* restore it"):
+            synapse.open(place)
+    assert sorted(str(each) for each in Path(path).rglob("*")) == before

@@ -283,7 +283,7 @@ def test_progress_on_a_terminal_and_ctrl_c(here, run):
     assert "stopped by the operator" in shown
     (ended,) = run("ps", "--all", "--json").json["runs"]
     assert (ended["state"], ended["why"]) == ("stopped", "stopped by the operator")
-    assert f"{ended['run']}  stopped  stopped by the operator\n" in run("ps").out
+    assert f"{ended['run']}  stopped\n  stopped by the operator\n" in run("ps").out
     with synapse.open(str(here)) as memory:
         assert len(memory.as_agent("cto").read(namespace="status/*")) == 0
 

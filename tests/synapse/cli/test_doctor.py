@@ -176,6 +176,15 @@ def test_keys_values_and_roles_that_are_not_known_are_named(team, run):
     assert run("read", "--agent", "old").code == 3, "nobody is given an engineer's rights by a slip"
 
 
+def test_what_stops_no_run_is_not_said_to_stop_runs(team, run):
+    with open("shared-memory/synapse.yaml", "a", encoding="utf-8") as file:
+        file.write("reputation: maybe\n")
+    assert "runs do not begin" not in run("doctor").out
+    with open("shared-memory/synapse.yaml", "a", encoding="utf-8") as file:
+        file.write("limit: {run: {usd: 1}}\n")
+    assert "runs do not begin" in run("doctor").out
+
+
 def test_a_mistake_in_a_file_is_said_once_by_every_command(team, run):
     with open("shared-memory/synapse.yaml", "a", encoding="utf-8") as file:
         file.write("limit: {run: {usd: 0.01}}\nsemantic: {embedder: word2vec}\n")

@@ -1,5 +1,12 @@
+import contextlib
 import json
+import os
+import pty
 import re
+import subprocess
+import sys
+
+import pytest
 
 
 def test_log_tells_by_day_newest_last(wrote, run):
@@ -89,3 +96,25 @@ def test_audit_by_agent_entry_and_time(wrote, run):
     assert kinds("--limit", "1") == [("archive", "pl-brain")]
     assert kinds("--since", "2200-01-01") == []
     assert run("audit", "--entry", "syn-2020-01-01-001").out == "nothing is on record\n"
+
+
+@pytest.mark.parametrize(("answer", "archived"), [("n", True), ("y", False)])
+def test_undo_last_asks_on_a_terminal(team, wrote, run, answer, archived):
+    """It shows first what it takes back."""
+    id = wrote("kept")
+    run("archive", "--from", "eng-backend", id)
+    main, side = pty.openpty()
+    words = [sys.executable, "-m", "synapse.cli", "--root", str(team), "undo", "last"]
+    done = subprocess.Popen(words, stdin=side, stdout=side, stderr=side)
+    os.close(side)
+    text = b""
+    while b"[y/N]" not in text:
+        text += os.read(main, 1_000)
+    assert b"would undo: 1 came back" in text
+    os.write(main, f"{answer}\n".encode())
+    with contextlib.suppress(OSError):  # the terminal is gone with its last process
+        while more := os.read(main, 1_000):
+            text += more
+    assert (done.wait(30), b"nothing was changed" in text) == (0, archived)
+    os.close(main)
+    assert (id in run("read", "--archived").out) == archived
