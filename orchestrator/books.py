@@ -91,7 +91,7 @@ class Books:
         attempts: int = ATTEMPTS,
         seed: int | None = None,
         offer: Callable[[], needs.Offer],
-        lacking: Callable[[Run], tuple[str, ...]],
+        lacking: Callable[[Run, bool], tuple[str, ...]],
     ) -> None:
         self.attempts, self.offer, self.lacking = attempts, offer, lacking
         self.memory, self.store, self.context, self.memory_tools = memory, memory.store, context, memory_tools

@@ -38,17 +38,19 @@ HOSTS = {
     "codex": "OPENAI_BASE_URL",
 }
 PROGRAMS = {"claude-code": "claude", "codex": "codex", "gemini": "gemini", "openclaw": "openclaw"}
+VERSION = 12  # digits of a version of the templates
 UNRECORDED = "what it was begun with, which an older version did not record"
 
 
 class Offer(NamedTuple):
     """What a process has. `given` are the engines that its user made; `declared` gives the kind and
-    the options of any other name."""
+    the options of any other name; `templates` is the version of its prompts, empty where that is no matter."""
 
     declared: Callable[[str], tuple[str, Mapping[str, Any]]]
     env: Mapping[str, str]
     given: Mapping[str, Engine]
     tools: Signatures
+    templates: str = ""
 
 
 class _Engine(NamedTuple):
@@ -106,7 +108,8 @@ class _Engine(NamedTuple):
 def record(names: Iterable[str], offer: Offer, *, tools: bool) -> dict[str, Any]:
     """Return what a run on these engines needs, as its record has it."""
     engines = {name: _described(_engine(name, offer), offer.env) for name in dict.fromkeys(names)}
-    needed = {"engines": engines, "tools": dict(sorted(offer.tools.items())) if tools else {}}
+    needed: dict[str, Any] = {"engines": engines, "tools": dict(sorted(offer.tools.items())) if tools else {}}
+    needed["templates"] = offer.templates[:VERSION]
     return {key: value for key, value in needed.items() if value}
 
 
@@ -117,6 +120,9 @@ def lacking(needs: Fields | None, offer: Offer) -> tuple[str, ...]:
     found = [*_lacking_tools(needs.get("tools", {}), offer.tools)]
     for name, about in needs.get("engines", {}).items():
         found += _lacking_engine(name, about, offer)
+    version = needs.get("templates")
+    if version and offer.templates and version != offer.templates[:VERSION]:
+        found.append(f"prompt templates of version {version} (here: {offer.templates[:VERSION]})")
     return tuple(found)
 
 

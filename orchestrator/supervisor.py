@@ -400,11 +400,14 @@ class Supervisor:
         tools = [*self.user_tools, *self.server_tools]
         if tools != self._signed[0]:
             self._signed = tools, needs.signatures(each.tool for each in tools)
-        return needs.Offer(self.books.engine_declared, os.environ, self._given, self._signed[1])
+        version = self.books.templates.version
+        return needs.Offer(self.books.engine_declared, os.environ, self._given, self._signed[1], version)
 
-    def _lacking(self, run: Run) -> tuple[str, ...]:
-        """Return what a run needs that is not here, or cannot be made here."""
-        if found := needs.lacking(run.needs, self._offer()):
+    def _lacking(self, run: Run, asked_for: bool = False) -> tuple[str, ...]:
+        """Return what a run needs that is not here, or cannot be made here. Whoever asks for its work goes by the
+        templates that there are now."""
+        offer = self._offer()._replace(templates="") if asked_for else self._offer()
+        if found := needs.lacking(run.needs, offer):
             return found
         return tuple(self._unmade((run.needs or {}).get("engines", ())))
 

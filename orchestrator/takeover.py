@@ -55,7 +55,7 @@ def _left(books: Books, orphans: list[Run], asked_for: bool) -> dict[str, str]:
             return () if books.runs.over(run, known=True) else (ELSEWHERE,)
         if asked_for and run.needs is None:
             return ()
-        missing = books.lacking(run)
+        missing = books.lacking(run, asked_for)
         return () if missing and books.runs.over(run, known=True) else missing
 
     return needs.waiting([run.fields for run in orphans], lacks)

@@ -75,8 +75,7 @@ class Templates:
         if seen == self._seen and self._environment is not None:
             return
         sources = self._shipped | (dict(_sources(self.folder)) if self.folder and seen else {})
-        parts = (f"{name} {len(text)}\n{text}" for name, (_, text) in sorted(sources.items()))
-        self._version = sha256(*(part.encode() for part in parts))
+        self._version = _digest(sources)
         self._sources = sources
         self._environment = _environment(tuple(sources.items()))
         self._seen = seen
@@ -86,6 +85,18 @@ class Templates:
         path, line = _place(error) or (self._sources.get(name, (name, ""))[0], 1)
         what = getattr(error, "message", None) or str(error) or type(error).__name__
         return BrokenTemplate(f"{path}, line {line}: {what}", file=path, line=line)
+
+
+def version_at(root: str | None) -> str:
+    """Return the version of the templates that a workspace has, without what renders them."""
+    folder = os.path.join(root, "prompts") if root else None
+    own = dict(_sources(folder)) if folder and _signature(folder) else {}
+    return _digest(dict(_sources(_package())) | own)
+
+
+def _digest(sources: Sources) -> str:
+    parts = (f"{name} {len(text)}\n{text}" for name, (_, text) in sorted(sources.items()))
+    return sha256(*(part.encode() for part in parts))
 
 
 @lru_cache(8)

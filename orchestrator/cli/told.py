@@ -69,10 +69,12 @@ def _waits(call: Call) -> dict[str, str]:
     from orchestrator.folder import ELSEWHERE, is_elsewhere
     from orchestrator.needs import Offer, lacking, waiting
     from orchestrator.runs import Runs, run_of
+    from orchestrator.templates import version_at
 
     store, root = call.memory.store, call.memory.store.root or call.root
     engines = dict(store.settings.other).get("engines")
-    offer, known = Offer(lambda name: declared(engines, name), os.environ, {}, {}), Runs(store)
+    version, known = version_at(store.root), Runs(store)
+    offer = Offer(lambda name: declared(engines, name), os.environ, {}, {}, version)
 
     def lacks(run: Fields) -> tuple[str, ...]:
         missing = (ELSEWHERE,) if is_elsewhere(root, str(run["run"]), run) else lacking(run.get("needs"), offer)

@@ -363,17 +363,32 @@ def test_a_run_of_an_older_version_goes_on_where_its_work_is_asked_for(world):
 # -- templates -----------------------------------------------------------------------------------------
 
 
-def test_another_template_keeps_no_run_from_going_on(world):
-    """A prompt that is recorded is sent as it is; who has none begins with the templates that there are."""
+def test_with_other_templates_a_run_waits_until_its_work_is_asked_for(world):
+    """Its recorded prompt is sent as it is, by whoever goes on with it."""
     here = world(lambda seen: Move("never", takes=100_000))
     run = here.dies("Work", "eng-a", after=10)
     prompt = here.folder(run).read(STEPS).partition("\n")[0]
     folder = Path(here.mem.store.root, "prompts")
     folder.mkdir(exist_ok=True)
     (folder / "engineer.md.j2").write_text("You are somebody else.\n")
-    (result,) = here.resumed(lambda seen: seen.system.split("\n")[0])
-    assert result.text != "You are somebody else."
+    (why,) = left(here).values()
+    assert why.startswith("waits for its own program: prompt templates of version ")
+    with Supervisor(here.mem, engine=Scripted(lambda seen: seen.system.split("\n")[0]), seed=8, inline=True) as other:
+        result = here.time.run(other.spawn(Task("Work", "eng-a")))
+    assert (result.run, result.status) == (run, "done")
     assert json.loads(prompt)["system"].startswith(result.text)
+
+
+def test_with_the_same_templates_again_it_goes_on(world):
+    here = world(lambda seen: Move("never", takes=100_000))
+    run = here.dies("Work", "eng-a", after=10)
+    other = Path(here.mem.store.root, "prompts", "engineer.md.j2")
+    other.parent.mkdir(exist_ok=True)
+    other.write_text("You are somebody else.\n")
+    assert set(left(here)) == {run}
+    other.unlink()
+    (result,) = here.resumed(lambda seen: "Done.")
+    assert (result.run, result.status) == (run, "done")
 
 
 # -- in plain Python -----------------------------------------------------------------------------------
