@@ -124,7 +124,7 @@ def _text(text: str) -> Part:
 def _told(error: Exception) -> EngineError:
     """A TypeError is how the SDK says that there is no key."""
     if isinstance(error, TypeError):
-        return Rejected(f"there is no key, set ANTHROPIC_API_KEY: {error}" if "api_key" in str(error) else str(error))
+        return Rejected("there is no key, set ANTHROPIC_API_KEY" if "api_key" in str(error) else str(error))
     found = problem(error)
     return found if isinstance(found, EngineError) else Rejected(str(found))
 

@@ -25,15 +25,15 @@ def explain(root: str, journal: Journal, lost: Lost) -> str:
             return "it is the one of the commit that is checked out"
     if lost.boot not in ("-", boot()) and lost.first_at and lost.last_at - lost.first_at < _UNSYNCED:
         return f"the machine went down before its last {_records(lost.seen - lost.end)} were on the disk"
-    raise StoreCorrupt(_message(lost), seen=lost.seen, end=lost.end, path=journal.directory)
+    raise StoreCorrupt(_message(root, lost), seen=lost.seen, end=lost.end, path=journal.directory)
 
 
-def _message(lost: Lost) -> str:
+def _message(root: str, lost: Lost) -> str:
     gone = _records(lost.seen - lost.end)
     where = f"ends at record {lost.end}" if lost.end else "is gone or empty"
     return (
         f"the journal {where}, but {lost.seen} were seen: {gone} lost. Bring journal/ back (from a backup, or with"
-        " `git checkout -- journal`), or accept what is there with `synapse rebuild`"
+        f" `git -C {root} checkout -- journal`), or accept what is there with `synapse rebuild`"
     )
 
 

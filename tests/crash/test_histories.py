@@ -250,7 +250,7 @@ def test_a_journal_that_lost_records_says_so_at_once(tmp_path, capsys, loss, ver
         assert main(["--root", str(root), *words]) == StoreCorrupt.exit_code, words
         told = capsys.readouterr()
         assert "were seen" in told.err
-        assert all(way in told.err for way in ("backup", "git checkout", "synapse rebuild"))
+        assert all(way in told.err for way in ("backup", f"git -C {root} checkout -- journal", "synapse rebuild"))
     assert main(["--root", str(root), "write", "--from", "eng", "--namespace", "api/x", "four"]) == 6
     assert "were seen" in capsys.readouterr().err
     assert main(["--root", str(root), "verify"]) == 6
