@@ -404,12 +404,9 @@ class Supervisor:
         return needs.Offer(self.books.engine_declared, os.environ, self._given, self._signed[1], version)
 
     def _lacking(self, run: Run, asked_for: bool = False) -> tuple[str, ...]:
-        """Return what a run needs that is not here, or cannot be made here. Whoever asks for its work goes by the
-        templates that there are now."""
+        """Return what a run needs that is not here. Whoever asks for its work goes by the templates of now."""
         offer = self._offer()._replace(templates="") if asked_for else self._offer()
-        if found := needs.lacking(run.needs, offer):
-            return found
-        return tuple(self._unmade((run.needs or {}).get("engines", ())))
+        return needs.lacking(run.needs, offer) or tuple(self._unmade((run.needs or {}).get("engines", ())))
 
     def _unmade(self, names: Iterable[str]) -> Iterator[str]:
         for each in names:
