@@ -136,7 +136,7 @@ def blocker_of(text: str) -> str | None:
     if match is None:
         return None
     named = _unmarked(match[2])
-    if named.lower().rstrip(".") in _NOT_BLOCKED:
+    if re.split(r"[.,;:]", named.lower(), maxsplit=1)[0].strip() in _NOT_BLOCKED:
         return None
     rest = "\n".join([named, *lines[first + 1 :]]).strip()
     return " ".join(rest.partition("\n\n")[0].split()) or UNNAMED

@@ -42,6 +42,8 @@ def test_a_reported_blocker_blocks_until_it_is_resolved(world):
         '"Blocked: x" is what it prints.',
         "## Unblocked: the login",
         "Blocked: none\nDone: all of it",
+        "Blocked: none. All is done.",
+        "Blocked: nothing; the page is drawn.",
     ],
 )
 def test_prose_about_blockers_blocks_nothing(world, text):
