@@ -281,9 +281,10 @@ class FilesLog:
         return settle.finish(self.root, self.journal, self.mirror, self.find, self._place, limit)
 
     def catch_up(self) -> None:
-        """Have the tree follow a journal that is another one than before; what was damaged stays as it is."""
-        if settle.lags(self.root):
-            self.finish()
+        """Have the tree follow a journal that is another one than before; what was damaged stays as it is, and the
+        journal too: whoever asks for a proof writes nothing into it."""
+        if self.journal.view is None and settle.lags(self.root):
+            settle.finish(self.root, self.journal, self.mirror, self.find, self._place, None)
 
     def _place(self, id: str) -> str:
         return self._derived().whereabouts(id)
