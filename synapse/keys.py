@@ -129,11 +129,6 @@ class Stray(NamedTuple):
 Tree = dict[str, Any]
 
 
-def concerns_runs(path: str) -> bool:
-    """Return whether runs go by what is wrong there: a block of theirs, a key that nobody knows, or the whole file."""
-    return concerns(path, RUN_BLOCKS)
-
-
 def concerns(path: str, blocks: Collection[str]) -> bool:
     """Return whether a key is of one of these blocks of synapse.yaml, or is none that anybody knows."""
     top = path.partition(".")[0]

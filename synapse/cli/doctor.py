@@ -174,12 +174,12 @@ def _journal(root: str, memory: Memory) -> Iterator[Finding]:
 
 
 def _settings(root: str, memory: Memory) -> Iterator[Finding]:
-    from synapse.keys import concerns_runs
+    from synapse.keys import RUN_BLOCKS, concerns
     from synapse.log.files import FilesLog
 
     log = memory.store.log
     strays = log.read_settings(None)[1] if isinstance(log, FilesLog) else ()
-    runs = ", runs do not begin" if any(concerns_runs(stray.path) for stray in strays) else ""
+    runs = ", runs do not begin" if any(concerns(stray.path, RUN_BLOCKS) for stray in strays) else ""
     advice = f"reads and writes go on without them{runs}; synapse/SETTINGS.md has every key"
     yield from _some("settings", "fail", [f"synapse.yaml: {stray.text}" for stray in strays], advice)
 

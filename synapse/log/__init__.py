@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 _PLACES = ("entries", "agents", "journal")
 
 
-def _snapshot(root: str) -> str | None:
-    """Return the snapshot that a directory is, or holds the files of; None where it is none."""
-    above: str = os.path.dirname(os.path.abspath(root))
-    folders: list[str] = [root, above] if os.path.basename(root) == "files" else [root]
-    for folder in folders:
-        if all(os.path.isfile(os.path.join(folder, name)) for name in ("manifest.json", "log.jsonl")):
-            return folder
-    return None
+def _refuse_snapshot(root: str, snapshot: str) -> None:
+    """Raise NotFound where this directory, which is `root` or holds it, is a snapshot: it says how that is restored."""
+    if all(os.path.isfile(os.path.join(snapshot, name)) for name in ("manifest.json", "log.jsonl")):
+        raise NotFound(
+            f"{root} is of a snapshot, which is no workspace: `synapse init NEW` and `synapse --root NEW import"
+            f" {snapshot}` restore it",
+            id=root,
+        )
 
 
 def open_log(address: str, clock: Callable[[], int]) -> FilesLog | MemoryLog:
@@ -35,16 +35,13 @@ def open_log(address: str, clock: Callable[[], int]) -> FilesLog | MemoryLog:
     if "://" in address:
         raise StoreError(f"{address!r} is neither a directory nor memory:", address=address)
     root = os.path.expanduser(address)
-    if snapshot := _snapshot(root):
-        raise NotFound(
-            f"{root} is of a snapshot, which is no workspace: `synapse init NEW` and `synapse --root NEW import"
-            f" {snapshot}` restore it",
-            id=root,
-        )
     if not _is_directory(root):
         raise NotFound(f"there is no workspace at {root}; {_advice(root)}", id=root)
     if not any(os.path.exists(os.path.join(root, name)) for name in ("synapse.yaml", *_PLACES)):
+        _refuse_snapshot(root, root)
         raise NotFound(f"{root} is a directory, but no workspace; {_advice(root)}", id=root)
+    if os.path.basename(root) == "files":
+        _refuse_snapshot(root, os.path.dirname(os.path.abspath(root)))
     try:
         return FilesLog(root, clock)
     except OSError as error:
