@@ -12,8 +12,6 @@ ALIKE = 0.66  # of difflib's ratio: `dri` is like `dir`, `cto` is not like `qa`
 
 def closest(name: str, names: Iterable[str]) -> str | None:
     """Return the one of these names that was most likely meant, or None."""
-    from difflib import get_close_matches
-
     folded = {_folded(each): each for each in names}
     word = _folded(name)
     if word in folded:
@@ -21,6 +19,10 @@ def closest(name: str, names: Iterable[str]) -> str | None:
     partly = [each for key, each in folded.items() if word in key.split("-")]
     if len(partly) == 1:
         return partly[0]
+    if not folded:
+        return None
+    from difflib import get_close_matches
+
     close = get_close_matches(word, folded, 1, ALIKE)
     return folded[close[0]] if close else None
 
