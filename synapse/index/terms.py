@@ -60,6 +60,13 @@ def sought(text: str) -> list[str]:
     return list(found.values())[:MAX_WORDS]
 
 
+def forms(text: str) -> frozenset[str]:
+    """Return the roots of the words that say what a text is about, however many there are."""
+    plain = unicodedata.normalize("NFC", text).lower().replace("ё", "е")
+    kept = (word for word in set(_WORD.findall(plain)) if word not in STOP)
+    return frozenset(form(cut) for word in kept for cut in _WORD.findall(folded(word)))
+
+
 def places(text: str, words: frozenset[str]) -> list[tuple[int, int]]:
     """Where words of a text stand that are forms of these, as nearly as endings tell."""
     forms, pattern = _forms(words)
