@@ -22,6 +22,7 @@ from orchestrator.costs import Costs
 from orchestrator.engine import Engine, Place, Turn, declared
 from orchestrator.fence import secret
 from orchestrator.folder import ERROR, LEDGER, OUTPUT, RECEIPT, STEPS, TRANSCRIPT, Folder
+from orchestrator.handler import Terms
 from orchestrator.holder import LEASE, Holder
 from orchestrator.intent import ALIKE, intent_of, similar
 from orchestrator.limits import Limits
@@ -29,14 +30,14 @@ from orchestrator.opening import Histories, Means, Policy, by_default, histories
 from orchestrator.prompt import Report
 from orchestrator.roster import unknown, workers
 from orchestrator.runs import ATTEMPTS, Run, Runs, still
-from orchestrator.session import Session, Terms
+from orchestrator.session import Session
 from orchestrator.spending import Reservation
 from orchestrator.task import Outcome, Result, Task, check, result_of
 from orchestrator.templates import Templates
 from orchestrator.wake import News
 from synapse import knowledge
 from synapse import tools as memory_tools
-from synapse.authority import wakes
+from synapse.block import POINTER
 from synapse.core import Memory
 from synapse.entry import SECOND, Entry
 from synapse.errors import Conflict, Forbidden, InvalidEntry, NotFound, QueueFull, StoreBusy, SynapseError
@@ -53,9 +54,10 @@ HISTORY_KEPT = 30 * SECOND
 
 
 class Heard(NamedTuple):
-    """What came since the last look: which runs are woken by what, and which somebody stopped."""
+    """What came since the last look: which runs are told of what, how soon, and which runs somebody
+    stopped."""
 
-    news: list[tuple[str, Entry]]
+    news: list[tuple[str, Entry, str]]
     stops: list[tuple[str, str]]
 
 
@@ -274,15 +276,17 @@ class Books:
         return known.get((role, engine), [])
 
     def missed(self, session: Session) -> tuple[list[News], str | None]:
-        """What came after the prompt was made, before the session could hear: what is critical, and why to end."""
+        """Return what came after the prompt was made, before the session could hear: what concerns
+        it, and why to end."""
         declared, cursor = self.store.agent(session.run.agent), session.first["cursor"]
         if declared is None:
             return [], "its agent is registered no more"
-        agent = declared.joined(session.run.project)
+        reader = session.reader(declared.joined(session.run.project))
         self._learn_ends(cursor)  # the index stands at the cursor at least
-        follower = Follower(self.store.log, lambda: agent, self.store.current, cursor)
+        follower = Follower(self.store.log, lambda: reader.agent, self.store.current, cursor)
         now = self.now()
-        news = [News(event.entry, now) for event in follower.poll() if wakes(event.entry, agent)]
+        came = ((event.entry, wake.tier(event.entry, reader)) for event in follower.poll())
+        news = [News(entry, now, tier) for entry, tier in came if tier]
         return news, self.runs.over(session.run, known=True)
 
     def _learn_ends(self, cursor: int) -> tuple[bool, int]:
@@ -318,16 +322,21 @@ class Books:
         self.store.look()  # what was dropped as a file is news too
         return bool(self.ear.held) or self.store.log.mark() != self._looked
 
-    def heard(self, running: Iterable[Run]) -> Heard:
-        """Return the news for these runs, and the ends that somebody asked for."""
+    def heard(self, sessions: Iterable[Session]) -> Heard:
+        """Return the news for these sessions, and the ends that somebody asked for."""
         if not self.stirred():
             return Heard([], [])
-        running, mark = list(running), self.store.log.mark()
+        sessions, mark = list(sessions), self.store.log.mark()
+        running = [session.run for session in sessions]
         agents = self.store.index.query.declared
-        listeners = {run.id: agents[run.agent].joined(run.project) for run in running if run.agent in agents}
+        readers = {
+            session.run.id: session.reader(agents[session.run.agent].joined(session.run.project))
+            for session in sessions
+            if session.run.agent in agents
+        }
         ended, known = self._learn_ends(self._ends_known)
         stops = [(run.id, reason) for run in running if (reason := self.runs.over(run))] if ended else []
-        news = self.ear.news(listeners)
+        news = self.ear.news(readers)
         self._looked, self._ends_known = mark, known  # not before: what failed on the way is looked at again
         self._hold()
         return Heard(news, stops)
@@ -347,11 +356,31 @@ class Books:
         more = {"offered": dict(offered)} if offered else {}
         self.seat(run).pen.write(Pending("delivery", run.agent, fields | more))
 
-    def wake_text(self, session: Session, news: list[News]) -> str:
+    def wake_text(self, session: Session, news: list[News]) -> tuple[str, list[str]]:
+        """Return what a session is told of the news, and the entries that stand in it whole."""
         reader = self.agent(session.run.agent).joined(session.run.project)
         entries, reach = wake.standing(self.store, news, reader), prompt.Reach(tuple(session.first["tools"]))
         commands = reach.follows_commands or not session.engine.takes_tools
-        return prompt.wake(entries, reader, self.secret, self.templates, commands)
+        blocks = wake.blocks(entries, news, commands)
+        shown = [entry.id for entry, block in zip(entries, blocks, strict=True) if block.form != POINTER]
+        return prompt.wake(blocks, reader, self.secret, self.templates), shown
+
+    def report(self, session: Session, outcome: Outcome, number: int) -> str | None:
+        """Write what blocks a run that may go on once it is answered; return the entry."""
+        run = session.run
+        notes = writeback.settle(run.id, run.project, outcome)
+        return self.told(run, [note._replace(key=f"{note.key}{number}") for note in notes])[0]
+
+    def stands(self, id: str) -> bool:
+        """Return whether an entry is neither resolved nor replaced."""
+        self.store.index.catch_up()
+        return self._stands(id)
+
+    def settled(self, session: Session, blockers: Iterable[str]) -> None:
+        """Resolve what blocked a run that went on and is done."""
+        for id in blockers:
+            if self.stands(id):
+                self.seat(session.run).resolve(id, "its run was answered, and is done")
 
     def results_text(self, reader: Run, results: list[Result], how: str = "unread") -> str:
         """Return what children left, as their parent is told. `how` names the template: `results`

@@ -7,9 +7,10 @@ from typing import Any, Protocol
 
 from orchestrator import schema
 from orchestrator.engine import Call, Tool
+from orchestrator.handler import Handler, Said
 from orchestrator.limits import LimitReached, for_a_model
 from orchestrator.runs import Run, name
-from orchestrator.session import Handler, Said, Session
+from orchestrator.session import Session
 from orchestrator.task import Result, Task
 from orchestrator.tools import SPAWN, WAIT, ToolFailed, UserTool, carry_out
 from synapse import tools as memory_tools
@@ -86,7 +87,7 @@ def of_coordination(boss: Boss, session: Callable[[], Session]) -> dict[str, Han
             text = await boss.told(session().run, results)
             more = f"Still at work: {', '.join(working)}. Wait again for what comes of it.\n" if working else ""
             return Said(f"{text}{more}", {"read": [result.run for result in results]})
-        if session().inbox:
+        if session().due:
             return Said("Nothing has ended yet, but there is news for you. Wait again after it.")
         return Said("There is nothing to wait for.")
 

@@ -11,9 +11,8 @@ from typing import NamedTuple
 
 from orchestrator.fence import closing, fence, inline, opening, quoted
 from orchestrator.templates import BrokenTemplate, Templates
-from synapse.block import whole
+from synapse.block import Block
 from synapse.digest import sha256
-from synapse.entry import Entry
 from synapse.namespace import is_component
 from synapse.workspace import Agent
 
@@ -117,10 +116,9 @@ def frame(agent: Agent, secret: bytes, templates: Templates) -> tuple[str, str]:
     return before + opening(drawn), behind
 
 
-def wake(entries: Iterable[Entry], agent: Agent, secret: bytes, templates: Templates, commands: bool = True) -> str:
-    """Return what is said to a running session when something arrives that it must know. Without
-    `commands`, it names none of the shell's."""
-    news = "".join(whole(entry, commands).text for entry in entries)
+def wake(blocks: Iterable[Block], agent: Agent, secret: bytes, templates: Templates) -> str:
+    """Return what is said to a running session when something arrives that concerns it."""
+    news = "".join(block.text for block in blocks)
     return fenced("wake", fence(secret, agent.id, news), news, templates, "news")
 
 

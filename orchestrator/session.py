@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
 
 from orchestrator import bill, steps
-from orchestrator.counting import Counter
 from orchestrator.desk import Desk
 from orchestrator.engine import (
     Broken,
@@ -20,63 +19,37 @@ from orchestrator.engine import (
     ContextTooLong,
     Engine,
     EngineError,
-    Place,
     Request,
-    Tool,
     Turn,
     Usage,
     taken_by,
 )
 from orchestrator.folder import LEDGER, STEPS, Folder
+from orchestrator.handler import Handler, Said, Terms
 from orchestrator.ledger import Line, Segment, dump
 from orchestrator.limits import LimitReached, Unpriced
 from orchestrator.runs import Run
 from orchestrator.task import Outcome, Result
 from orchestrator.telemetry import step_span, tool_span
-from orchestrator.wake import News
+from orchestrator.wake import AT_ONCE, BESIDE, LOOK_EVERY, NOW, News, Reader
 from synapse.errors import SynapseError
+from synapse.relevance import forms
 from synapse.tools import blocker_of
+from synapse.workspace import Agent
 
 REMINDERS = 2  # times that a parent is given the results which it left unread
+ANSWERS = 3  # times that a blocked run goes on because it was answered
+ANSWER_WITHIN = 300.0  # seconds that a blocked run waits for those above it
 SECOND_TRIES = 2  # times that a model is asked again after an empty reply, or one that was cut
+RESOLVED = "What blocked you is resolved. Go on with your task."
 Sent = tuple[Segment, ...]
-
-
-class Said(NamedTuple):
-    """What a tool gave: the text for the model, and what the run has to remember of it."""
-
-    text: str
-    about: Mapping[str, Any] = {}
-    failed: bool = False
-
-
-class Handler(NamedTuple):
-    """A tool with what carries it out. `repeatable`: carried out twice it does what it does once. One that is not
-    `offered` costs no schema, and is carried out for whoever calls it all the same."""
-
-    tool: Tool
-    call: Callable[[Call, str], Awaitable[Said]]
-    repeatable: bool = True
-    offered: bool = True
-
-
-class Terms(NamedTuple):
-    """What this session works under."""
-
-    counter: Counter
-    model: str | None = None
-    max_output: int = 8_192
-    seconds: float | None = None  # that are left
-    place: Place | None = None
-    label: str = "work_out"
-    bounded: bool = False  # whether tokens or money are limited
-    resumes: bool = True  # whether the engine goes on with a conversation; else each step tells all of it anew
 
 
 class Ground(Protocol):
     """What a session asks of its supervisor, on the event loop."""
 
     desk: Desk
+    sessions: dict[str, Session]
 
     async def hear(self) -> None: ...
 
@@ -98,7 +71,13 @@ class Books(Protocol):
 
     def blocked_below(self, run: Run) -> list[tuple[str, str | None]]: ...
 
-    def wake_text(self, session: Session, news: list[News]) -> str: ...
+    def wake_text(self, session: Session, news: list[News]) -> tuple[str, list[str]]: ...
+
+    def report(self, session: Session, outcome: Outcome, number: int) -> str | None: ...
+
+    def stands(self, id: str) -> bool: ...
+
+    def settled(self, session: Session, blockers: Iterable[str]) -> None: ...
 
     def results_text(self, reader: Run, results: list[Result], how: str = ...) -> str: ...
 
@@ -122,6 +101,8 @@ class Session:
         self.inbox: dict[str, News] = {}
         self.interrupt = asyncio.Event()
         self.ended = asyncio.Event()  # a child has, or something was heard: who waits looks again
+        self.waits = False  # for its children, until there is news
+        self.closes = False  # has done all it will, and waits for its children's end
         self.stop_reason: str | None = None
         self._living: asyncio.Task[Any] | None = None
         self._blocked: list[Result] = []  # what its children left that ended blocked, until it is told
@@ -134,18 +115,34 @@ class Session:
             if ids := step.kind == "message" and step.fields.get("ids"):
                 self._rendered.append((len(self._adding.turns), list(ids)))
         self.conversation = self._adding.sum()
-        self.seen = {*self.first["ids"], *self.conversation.heard}
+        self.seen = {*self.first["ids"], *self.conversation.heard, *self.conversation.pointed}
 
     # -- from outside ------------------------------------------------------------------------------
 
     def offer(self, news: News) -> None:
-        """Something critical for its next prompt; in mid-turn where the engine can be interrupted."""
+        """Put news into its next prompt; in mid-turn where it wakes the agent and the engine can be
+        interrupted."""
         if news.entry.id not in self.seen:
             self.seen.add(news.entry.id)
             self.inbox[news.entry.id] = news
-            self.ended.set()
-            if self.engine.interrupt == "now":
+            if news.tier != BESIDE:
+                self.ended.set()
+            if news.tier == NOW and self.engine.interrupt == "now":
                 self.interrupt.set()
+
+    @property
+    def due(self) -> bool:
+        """Return whether there is news that is worth a turn of its own."""
+        return any(news.tier != BESIDE for news in self.inbox.values())
+
+    def reader(self, agent: Agent) -> Reader:
+        """Return what decides whether news concerns this session: its agent, and what it works at
+        unless its policy tells it of nothing but what wakes it."""
+        if not self.first.get("news", True):
+            return Reader(agent)
+        calls = (call for turn in self.conversation.turns for call in turn.calls if call.name == "claim")
+        claims = (str(call.arguments.get("work", "")) for call in calls)
+        return Reader(agent, (self.run.task.text, *dict.fromkeys(claims)), self.seen)
 
     def child_blocked(self, result: Result) -> None:
         """Tell it of a child that ended blocked, before its next turn, unless it has heard of it by
@@ -203,7 +200,9 @@ class Session:
         """After a reply that asks for nothing: is it the end?"""
         if turn.stop == "refusal":
             return self._cut("refused", f"the model refused: {turn.text or 'it gave no reason'}"[:500])
-        if await self._told_news():
+        await self.ground.hear()
+        if self.due:
+            await self._told_news()
             return None
         if turn.stop == "interrupted":
             await self._say("You were interrupted. Go on with your task.", "retry", "interrupted")
@@ -212,7 +211,65 @@ class Session:
             return await self._second_try(turn)
         if await self._told_results():
             return None
-        return await self._outcome(turn)
+        outcome = await self._outcome(turn)
+        if outcome.status == "blocked" and not outcome.debt and not outcome.below:
+            return await self._unanswered(outcome)
+        if outcome.status == "done" and self.conversation.reported:
+            await self.ground.desk(self.books.settled, self, self.conversation.reported)
+        return outcome
+
+    async def _unanswered(self, outcome: Outcome) -> Outcome | None:
+        """Report what blocks it at once, and wait while one above it may answer; None where that was
+        done, and it goes on."""
+        answered = self.conversation.said.get("answered", 0)
+        if answered >= ANSWERS or self.run.parent not in self.ground.sessions:
+            return outcome
+        if outcome.blocker is None:
+            id = await self.ground.desk(self.books.report, self, outcome, answered)
+            outcome = outcome._replace(blocker=id)
+        if outcome.blocker is None:
+            return outcome
+        self.seen.add(outcome.blocker)
+        if await self._is_answered(outcome.why, outcome.blocker):
+            await self._told_news("answered", reported=[outcome.blocker])
+            return None
+        return outcome
+
+    def _has_help(self, blocker: str) -> bool:
+        """Return whether one above it was told of the blocker and may answer: it is at work or will
+        be. Who waits and has heard all there is will not."""
+        above = self.ground.sessions.get(self.run.parent or "")
+        while above is not None:
+            if blocker in above.seen and not above.closes and (above.due or not above.waits):
+                return True
+            above = self.ground.sessions.get(above.run.parent or "")
+        return False
+
+    async def _is_answered(self, question: str, blocker: str) -> bool:
+        """Return whether news came that answers, within the time and as long as somebody may."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(ANSWER_WITHIN):
+                while self.stop_reason is None:
+                    self.ended.clear()
+                    await self.ground.hear()
+                    if any(self._answers(news, question, blocker) for news in self.inbox.values()):
+                        return True
+                    if not await self.ground.desk(self.books.stands, blocker):
+                        return True
+                    if not self._has_help(blocker):
+                        return False
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(self.ended.wait(), LOOK_EVERY)
+        return False
+
+    def _answers(self, news: News, question: str, blocker: str) -> bool:
+        """Return whether news may answer: it replaces the question, wakes the run, or has words of
+        the question in it. What blocks others does not."""
+        entry = news.entry
+        if blocker in entry.replaces:
+            return True
+        shared = forms(question) & forms(f"{entry.topic or ''}\n{entry.body}")
+        return not entry.namespace.startswith("blockers/") and (news.tier != BESIDE or len(shared) > 1)
 
     async def _second_try(self, turn: Turn) -> Outcome | None:
         """A reply of nothing, or one that was cut."""
@@ -233,7 +290,7 @@ class Session:
         blocker = await self.ground.desk(self.books.open_blocker, self)
         if said or blocker:
             return Outcome("blocked", turn.text, said or "it reported a blocker", blocker)
-        unread = await self.ground.ended_children(self.run.id, self.conversation.read)
+        unread = await self._unread()
         if unread:
             debt = tuple(result.run for result in unread)
             return Outcome("blocked", turn.text, f"it left results unread: {', '.join(debt)}", debt=debt)
@@ -253,6 +310,7 @@ class Session:
 
     async def _take_turn(self) -> None:
         self.interrupt.clear()
+        await self.ground.hear()
         await self._told_news()
         await self._told_blocked()
         if self.stop_reason is not None:
@@ -333,19 +391,22 @@ class Session:
 
     # -- what it is told ---------------------------------------------------------------------------
 
-    async def _told_news(self) -> bool:
-        """Put what is critical into the next prompt, all at once."""
-        await self.ground.hear()
-        news, self.inbox = list(self.inbox.values()), {}
+    async def _told_news(self, why: str = "wake", **about: Any) -> None:
+        """Put what came and concerns it into the next prompt, all at once; of what is told beside a
+        turn, the oldest few."""
+        beside = [id for id, news in self.inbox.items() if news.tier == BESIDE][AT_ONCE:]
+        news = [each for id, each in self.inbox.items() if id not in beside]
+        self.inbox = {id: self.inbox[id] for id in beside}
         if not news:
-            return False
-        ids = [each.entry.id for each in news]
-        text = await self.ground.desk(self.books.wake_text, self, news)
-        await self._say(text, "wake", "wake", ids=ids)
-        offered = {each.entry.id: each.offered for each in news}
+            if about:
+                await self._say(RESOLVED, "wake", why, **about)
+            return
+        text, ids = await self.ground.desk(self.books.wake_text, self, news)
+        pointed = [each.entry.id for each in news if each.entry.id not in ids]
+        await self._say(text, "wake", why, ids=ids, **({"pointed": pointed} if pointed else {}), **about)
+        offered = {each.entry.id: each.offered for each in news if each.entry.id in ids}
         await self.ground.desk(self.books.delivered, self, ids, "rendered", offered)
         self._rendered.append((len(self.conversation.turns), ids))
-        return True
 
     async def _acknowledge(self) -> None:
         """A turn after the one in which it was rendered, what was told counts as taken in."""
@@ -355,9 +416,16 @@ class Session:
             self._rendered = [(at, ids) for at, ids in self._rendered if turns < at + 2]
             await self.ground.desk(self.books.delivered, self, taken, "acked", {})
 
+    async def _unread(self) -> list[Result]:
+        """Return the results of its children that it has not read, once all have ended."""
+        self.closes = True
+        unread = await self.ground.ended_children(self.run.id, self.conversation.read)
+        self.closes = False
+        return unread
+
     async def _told_results(self) -> bool:
         """Give it the results of its children that it has not read, twice at most."""
-        unread = await self.ground.ended_children(self.run.id, self.conversation.read)
+        unread = await self._unread()
         if not unread or self.conversation.said.get("unread", 0) >= REMINDERS:
             return False
         read = [result.run for result in unread]

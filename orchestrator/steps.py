@@ -47,6 +47,8 @@ class Conversation(NamedTuple):
     last: str = ""  # the kind of the last line: what is due follows from it
     said: Mapping[str, int] = {}  # how often something was said to the model, by reason
     heard: frozenset[str] = frozenset()  # entries that were rendered for it after its prompt
+    pointed: frozenset[str] = frozenset()  # entries of which it was told no more than a line
+    reported: tuple[str, ...] = ()  # entries in which the supervisor said what blocked it, and it went on
     read: frozenset[str] = frozenset()  # child runs whose results it was given
     blockers: tuple[str, ...] = ()  # entries in which it said what keeps it
 
@@ -100,7 +102,8 @@ def result(call: Call, text: str, label: str, failed: bool = False, **about: Any
 
 
 def message(text: str, label: str, why: str, **about: Any) -> dict[str, Any]:
-    """`about`: `ids` names the entries that are told of, `read` the child runs."""
+    """`about`: `ids` names the entries that are told of, `pointed` those that have no more than a
+    line, `reported` what blocked the run before, `read` the child runs."""
     return {"text": text, "label": label, "why": why, **about}
 
 
@@ -123,6 +126,8 @@ class Adding:
         self.begun: set[str] = set()
         self.said: Counter[str] = Counter()
         self.heard: set[str] = set()
+        self.pointed: set[str] = set()
+        self.reported: list[str] = []
         self.read: set[str] = set()
         self.blockers: list[str] = []
 
@@ -144,6 +149,8 @@ class Adding:
         elif step.kind == "message":
             self.said[fields["why"]] += 1
             self.heard.update(fields.get("ids", ()))
+            self.pointed.update(fields.get("pointed", ()))
+            self.reported += fields.get("reported", ())
             self.messages.append(Message("user", fields["text"], fields["label"]))
 
     def sum(self) -> Conversation:
@@ -154,6 +161,8 @@ class Adding:
             begun=frozenset(id for id in self.pending if id in self.begun),
             said=dict(self.said),
             heard=frozenset(self.heard),
+            pointed=frozenset(self.pointed),
+            reported=tuple(self.reported),
             read=frozenset(self.read),
             blockers=tuple(self.blockers),
         )

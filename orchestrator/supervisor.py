@@ -19,12 +19,13 @@ from orchestrator.bill import COORDINATORS
 from orchestrator.books import Books, Usual
 from orchestrator.desk import Desk
 from orchestrator.engine import Engine, EngineError, check_name
+from orchestrator.handler import Handler
 from orchestrator.handlers import BLOCKER, of_coordination, of_memory, of_user
 from orchestrator.holder import BEAT, LEASE
 from orchestrator.limits import LimitReached, Limits
 from orchestrator.opening import Policy, by_default
 from orchestrator.runs import ATTEMPTS, Run, name
-from orchestrator.session import Handler, Session
+from orchestrator.session import Session
 from orchestrator.takeover import Takeover, take_over
 from orchestrator.task import Outcome, Result, Task, check, check_mode
 from orchestrator.telemetry import run_span
@@ -440,11 +441,11 @@ class Supervisor:
             await asyncio.shield(self._heard())
 
     async def _heard(self) -> None:
-        heard = await self.desk(self.books.heard, [session.run for session in self.sessions.values()])
+        heard = await self.desk(self.books.heard, list(self.sessions.values()))
         now = self.books.now()
-        for id, entry in heard.news:
+        for id, entry, tier in heard.news:
             if id in self.sessions:
-                self.sessions[id].offer(News(entry, now))
+                self.sessions[id].offer(News(entry, now, tier))
         for id, reason in heard.stops:
             if id in self.sessions:
                 self.sessions[id].stop(reason)
@@ -455,9 +456,8 @@ class Supervisor:
             self._hearing = asyncio.create_task(self.hear())
 
     async def gather(self, session: Session, wanted: Iterable[str]) -> tuple[list[Result], list[str]]:
-        """Return the results of a session's children that it has not read, those wanted or all,
-        once they have ended, or once one has ended blocked; and the runs that have not ended. No
-        results, if there is news in the meantime, which comes first."""
+        """Return the unread results of a session's children, those wanted or all, once they have
+        ended or one has ended blocked, and the runs that have not; no results where news is due."""
         while True:
             session.ended.clear()
             children = await self._unread(session.run.id, session.conversation.read)
@@ -466,9 +466,11 @@ class Supervisor:
             ended = [child for child in asked if not child.running]
             if not running or any(child.status == "blocked" for child in ended):
                 return [await self.result(child) for child in ended], [child.id for child in running]
-            if session.inbox:
+            if session.due:
                 return [], [child.id for child in running]
+            session.waits = True
             await self._any_end(session, all(child.id in self._lives for child in running))
+            session.waits = False
 
     async def _any_end(self, session: Session, here: bool) -> None:
         """Wait for the end of a child. Of one that another supervisor holds nobody tells: look, and go on with it

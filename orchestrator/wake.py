@@ -1,6 +1,8 @@
-"""Waking: what is critical, from the log to the sessions that run now. The cursor is the truth, a bell only hurries.
+"""News: what comes into the log, for the sessions that run now and that it concerns. The cursor is
+the truth, a bell only hurries.
 
-Whoever has no session gets it at the start of the next one: it is in that view. Nothing here calls an engine.
+Whoever has no session gets it at the start of the next one: it is in that view. Nothing here calls
+an engine.
 """
 
 from __future__ import annotations
@@ -8,26 +10,59 @@ from __future__ import annotations
 import threading
 from asyncio import AbstractEventLoop
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from synapse.authority import wakes
+from synapse.authority import is_merged, visible, wakes
 from synapse.bell import Bell
+from synapse.block import Block, pointer, whole
 from synapse.entry import SECOND, Entry
 from synapse.notify import Follower
+from synapse.relevance import concerns
 from synapse.store import Store
 from synapse.workspace import Agent
 
 QUOTA = 10  # wakes that one author causes in a minute; what is over waits for the next session
 LOOK_EVERY = 0.25
+LONG = 1_200  # characters of an entry that is told whole beside a turn
+AT_ONCE = 8  # entries that are told beside a turn; the others wait for the next
+# How soon news is told: at once, in mid-turn where that can be; before the run ends, if there is no
+# turn before; or beside the next turn, and never for its own sake.
+NOW, SOON, BESIDE = "now", "soon", "beside"
 _MINUTE = 60 * SECOND
 
 
 class News(NamedTuple):
-    """An entry for a live session, and when it was put in its inbox."""
+    """An entry for a live session, when it was put in its inbox, and how soon it is told."""
 
     entry: Entry
     offered: int
+    tier: str = NOW
+
+
+class Reader(NamedTuple):
+    """Who is told: its agent, what it works at (`about`, texts), and the entries it was shown.
+    Without `about`, it is told of what wakes it, and of nothing else."""
+
+    agent: Agent
+    about: tuple[str, ...] = ()
+    seen: Collection[str] = ()
+
+
+def tier(entry: Entry, reader: Reader) -> str | None:
+    """Return how soon a running session is told of an entry; None where it does not concern it."""
+    agent = reader.agent
+    if wakes(entry, agent):
+        return NOW
+    if not reader.about or entry.author == agent.id or entry.staged or not visible(entry, agent):
+        return None
+    if entry.trust == "unverified" or is_merged(entry) or entry.when:
+        return None
+    named = entry.addressees != ("all",)
+    if named or any(id in reader.seen for id in entry.replaces):
+        return SOON
+    said = f"{entry.topic or ''}\n{entry.body}"
+    return BESIDE if any(concerns(text, said) for text in reader.about) else None
 
 
 class Ear:
@@ -39,7 +74,7 @@ class Ear:
         self.store = store
         self.quota = quota
         self.held: list[str] = []  # entries whose author had used up its wakes
-        self._news: list[tuple[str, Entry]] = []  # kept where a look fails on the way: the cursor has passed it
+        self._news: list[tuple[str, Entry, str]] = []  # kept where a look fails on the way: the cursor has passed it
         self._woken: dict[str, deque[int]] = defaultdict(deque)
         self._follower = Follower(store.log, lambda: None, store.current, store.index.cursor())
 
@@ -48,18 +83,18 @@ class Ear:
         """How far it has listened."""
         return self._follower.cursor
 
-    def news(self, listeners: Mapping[str, Agent]) -> list[tuple[str, Entry]]:
-        """Return what has come that wakes one of these runs: (run, entry), in the order of the log. `listeners` has
-        the agent of each run."""
+    def news(self, readers: Mapping[str, Reader]) -> list[tuple[str, Entry, str]]:
+        """Return what has come that concerns one of these runs, in the order of the log: the run,
+        the entry, and how soon it is told."""
         mark = self.store.log.mark()
         if mark == self._mark:
             return []
         for event in self._follower.poll():
-            runs = [run for run, agent in listeners.items() if wakes(event.entry, agent)]
-            if runs and not self._may_wake(event.entry):
+            told = {run: tier(event.entry, reader) for run, reader in readers.items()}
+            if NOW in told.values() and not self._may_wake(event.entry):
                 self.held.append(event.entry.id)
             else:
-                self._news += [(run, event.entry) for run in runs]
+                self._news += [(run, event.entry, soon) for run, soon in told.items() if soon]
         self._mark = mark
         news, self._news = self._news, []
         return news
@@ -73,6 +108,16 @@ class Ear:
             return False
         woken.append(entry.at)
         return True
+
+
+def blocks(entries: Sequence[Entry], news: Iterable[News], commands: bool) -> list[Block]:
+    """Return how each of the entries is told: whole, but what is beside the point and long is a line
+    with its id."""
+    tiers = {each.entry.id: each.tier for each in news}
+    return [
+        pointer(entry, commands) if tiers[entry.id] == BESIDE and len(entry.body) > LONG else whole(entry, commands)
+        for entry in entries
+    ]
 
 
 def standing(store: Store, news: Iterable[News], reader: Agent) -> list[Entry]:

@@ -8,6 +8,7 @@ import pytest
 
 from orchestrator.prompt import Assignment, Reach, Report, blocked, fence, render, resumed, unread, wake
 from orchestrator.templates import Templates
+from synapse.block import whole
 from synapse.entry import Entry
 from synapse.tokens import Tokens
 from synapse.view import build
@@ -257,7 +258,7 @@ def test_none_escapes_in_what_is_said_later():
     for _, body in PAYLOADS:
         report = Report("r1", "eng-a", "done", body)
         texts = {
-            "This arrived": wake([entry(1, body, 0)], READER, KEY, TEMPLATES),
+            "This arrived": wake([whole(entry(1, body, 0))], READER, KEY, TEMPLATES),
             "You have not": unread([report], READER, KEY, TEMPLATES),
             "Work that you": blocked([report], READER, KEY, TEMPLATES),
             "Your session": resumed(READER, KEY, TEMPLATES, in_flight=[body], earlier=body),

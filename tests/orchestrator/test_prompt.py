@@ -20,6 +20,7 @@ from orchestrator.prompt import (
     wake,
 )
 from orchestrator.templates import BrokenTemplate, Templates
+from synapse.block import whole
 from synapse.entry import Entry
 from synapse.tokens import Tokens
 from synapse.view import build
@@ -88,7 +89,7 @@ REPORTS = [
 
 
 def test_what_is_said_later(golden):
-    golden("prompt_wake.md", wake(NEWS, READER, KEY, TEMPLATES))
+    golden("prompt_wake.md", wake(map(whole, NEWS), READER, KEY, TEMPLATES))
     golden("prompt_unread.md", unread(REPORTS, READER, KEY, TEMPLATES))
     stuck = Report("r-9", "eng-a", "blocked", "no access to the images", "syn-2026-02-01-009")
     golden("prompt_blocked.md", blocked([stuck], READER, KEY, TEMPLATES))

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,6 +13,7 @@ from orchestrator.engines.scripted import Move, Scripted
 from orchestrator.folder import LEDGER, STEPS, Folder
 from orchestrator.limits import Limits
 from orchestrator.takeover import take_over
+from orchestrator.wake import Reader
 from synapse.errors import StoreBusy, StoreError
 from synapse.exchange import merge_in
 
@@ -189,9 +191,10 @@ def test_a_takeover_is_heard_of_though_the_first_look_fails(world, monkeypatch):
         raise StoreBusy("process 1 has held the lock for too long")
 
     monkeypatch.setattr(books.runs, "over", busy)
+    session = SimpleNamespace(run=mine, reader=Reader)
     with pytest.raises(StoreBusy):
-        books.heard([mine])
-    ((stopped, why),) = books.heard([mine]).stops
+        books.heard([session])
+    ((stopped, why),) = books.heard([session]).stops
     assert (stopped, "as epoch 2" in why) == (run, True)
 
 

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 import synapse
-from orchestrator import Supervisor, Task, supervisor
+from orchestrator import Supervisor, Task, supervisor, wake
 from orchestrator.engines.scripted import Move, Scripted
 from orchestrator.folder import STEPS
 from synapse.errors import NotFound, StoreBusy
@@ -240,7 +240,8 @@ def test_all_calls_end_at_a_stop(tmp_path):
 def listening(memory):
     for agent in AGENTS:
         memory.register(agent)
-    return [SimpleNamespace(id="eng-a-1", agent="eng-a", project="general")]
+    run = SimpleNamespace(id="eng-a-1", agent="eng-a", project="general")
+    return [SimpleNamespace(run=run, reader=wake.Reader)]
 
 
 def test_what_is_written_while_it_begins_to_listen_is_heard(monkeypatch):
@@ -255,7 +256,7 @@ def test_what_is_written_while_it_begins_to_listen_is_heard(monkeypatch):
 
         monkeypatch.setattr(memory.store.index, "cursor", meanwhile)
         with Supervisor(memory, inline=True) as boss:
-            assert [run for run, _ in boss.books.heard(running).news] == ["eng-a-1"]
+            assert [run for run, _, _ in boss.books.heard(running).news] == ["eng-a-1"]
             assert boss.books.heard(running).news == []
 
 
@@ -272,5 +273,5 @@ def test_what_was_heard_before_a_look_failed_is_told_by_the_next():
         boss.books.ear._follower.entry = busy
         with pytest.raises(StoreBusy):
             boss.books.heard(running)
-        assert [(run, entry.id) for run, entry in boss.books.heard(running).news] == [("eng-a-1", told.id)]
+        assert [(run, entry.id) for run, entry, _ in boss.books.heard(running).news] == [("eng-a-1", told.id)]
         assert boss.books.heard(running).news == []
