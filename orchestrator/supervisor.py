@@ -473,8 +473,7 @@ class Supervisor:
             session.waits = False
 
     async def _any_end(self, session: Session, here: bool) -> None:
-        """Wait for the end of a child. Of one that another supervisor holds nobody tells: look, and go on with it
-        if that one is gone."""
+        """Wait for the end of a child; look for that of one which another supervisor holds."""
         if here:
             await session.ended.wait()
         elif not (await self.take_over(session.run.root)).taken:
