@@ -26,8 +26,9 @@ from orchestrator.handler import Terms
 from orchestrator.holder import LEASE, Holder
 from orchestrator.intent import ALIKE, intent_of, similar
 from orchestrator.limits import Limits
-from orchestrator.opening import Histories, Means, Policy, by_default, histories, left_over, opened, registered, taught
+from orchestrator.opening import Histories, Means, Policy, by_default, histories, opened, registered, taught
 from orchestrator.prompt import Report
+from orchestrator.receipt import load
 from orchestrator.roster import unknown, workers
 from orchestrator.runs import ATTEMPTS, Run, Runs, still
 from orchestrator.session import Session
@@ -249,8 +250,8 @@ class Books:
     def _opened(self, run: Run, engine: Engine, folder: Folder) -> dict[str, Any]:
         """Make the prompt, and all that is to be known of it."""
         seat, counter = self.seat(run), self.costs.counter(run.fields["model"])
-        past, left = self._past_of(run.fields["role"], run.fields["engine"]), left_over(self.runs, run.root)
-        means = Means(self.context, self.memory_tools, self.secret, self.templates, counter, past, left)
+        past = self._past_of(run.fields["role"], run.fields["engine"])
+        means = Means(self.context, self.memory_tools, self.secret, self.templates, counter, past)
         given_by = self.known(run.parent).agent if run.parent else None
         shell = not engine.takes_tools
         made, receipt, news, acts = opened(run, self.agent(run.agent), given_by, seat, means, shell)
@@ -471,7 +472,8 @@ class Books:
             "turns": len(session.conversation.turns) if session else 0,
         }
         if session is not None:
-            more["past"] = list(budget.past(lines, steps.capsules(session.conversation, session.first["tools"])))
+            more["past"] = list(budget.past(lines, steps.capsules(session.conversation, session.first["tools"]))[:4])
+            more["uses"] = self._uses(session)
         try:
             entry, untold = self.told(run, notes)
             entry, more["why"] = outcome.blocker or entry, "; ".join(filter(None, (outcome.why, untold)))
@@ -482,6 +484,13 @@ class Books:
             return Result("stopped", outcome.text, run.id, usage, cost, over, why=why)
         self.costs.leave(run)
         return result_of(run.id, ended.fields, outcome.text)
+
+    def _uses(self, session: Session) -> dict[str, list[int]]:
+        """Return how many of the entries that the prompt showed whole were used, kind by kind."""
+        receipt, now = load(session.first["receipt"]), self.now()
+        whole = [(why, self.store.index.entry(id, now)) for id, _, form, why in receipt.included if form != POINTER]
+        shown = [(why, entry.body) for why, entry in whole if entry is not None and why]
+        return budget.uses(shown, session.run.task.text, session.conversation.turns)
 
     def told(self, run: Run, notes: list[writeback.Note]) -> tuple[str | None, str]:
         """Write the entries, each once: the id of the last, and what kept one out. A memory that will not take an entry

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from orchestrator import roster
+from orchestrator import budget, roster
 from orchestrator.bill import COORDINATORS
-from orchestrator.budget import Past, Plan, expected, plan, spare
+from orchestrator.budget import Past, Plan
 from orchestrator.counting import Counter
 from orchestrator.engine import Tool as Told
-from orchestrator.prompt import Assignment, Prompt, Reach
-from orchestrator.receipt import Order, Receipt, fit
+from orchestrator.prompt import Assignment, Prompt, Reach, frame
+from orchestrator.receipt import Order, Receipt, draft, fit
 from orchestrator.runs import Run, Runs
 from orchestrator.task import Task
 from orchestrator.templates import Templates
@@ -63,14 +63,14 @@ Policy = Callable[[Agent, Task, Seat, Plan], Context]
 ShouldRecall = Callable[[Agent, Task, Plan], bool]
 
 
-def where_it_pays(agent: Agent, task: Task, plan: Plan) -> bool:
-    """Where such tasks are long enough to pay, at every turn, for being told of the tools."""
+def as_planned(agent: Agent, task: Task, plan: Plan) -> bool:
+    """Return whether the plan has tools: for who coordinates, and where more concerns the task than fits."""
     return plan.tools
 
 
-def view_capsule(should_recall: ShouldRecall = where_it_pays) -> Policy:
-    """A small view, within the budget; and the role's tools, by which the agent recalls the rest as capsules, where it
-    should."""
+def view_capsule(should_recall: ShouldRecall = as_planned) -> Policy:
+    """Return the policy of a view that pays, and of the role's tools, by which the agent recalls the rest as capsules,
+    where it should."""
 
     def policy(agent: Agent, task: Task, seat: Seat, plan: Plan) -> Context:
         return Context(memory_tools.offered(task.role or agent.role) if should_recall(agent, task, plan) else ())
@@ -90,7 +90,6 @@ class Means(NamedTuple):
     templates: Templates
     counter: Counter
     past: Sequence[Past]
-    spare: int = 0  # of the share of its tree
 
 
 def opened(
@@ -105,34 +104,46 @@ def opened(
     task, role, count = run.task, run.fields["role"], means.counter.count
     spawns = role in COORDINATORS and not shell
     fixed = schema_tokens((SPAWN, WAIT), count) if spawns else 0
-    planned = plan(
-        expected(role, means.past),
-        schema_tokens(map(_told, taught(memory_tools.offered(role), means.templates)), count),
-        fixed=fixed,
-        tools="never" if shell else task.memory_tools or means.memory_tools,
-        view=task.view_budget,
-        spare=means.spare,
-    )
+    mode = "never" if shell else task.memory_tools or means.memory_tools
+    names = tuple(tool.name for tool in memory_tools.offered(role))
+    size = budget.number(task.view_budget)
+    of = budget.expected(role, means.past)
+    worth = budget.worth(of, 1 / means.counter.ratio)
+    most = budget.CRITICALS + budget.MOST if size is None else size
+    workers = roster.lines(roster.workers(seat.store.agents().values(), agent)) if spawns else ()
+    reach = Reach(names if budget.offers(mode, spawns, 0) else (), shell, workers)
+    order = Order(
+        run.id, run.epoch, agent, assignment(task, given_by), most, reach,
+        about=True, worth=worth if size is None else None,
+    )  # fmt: skip
+    view, error = _drafted(seat, order, means)
+    tokens = _cost(view, order, means)
+    why = f"no view: {error}" if error else budget.reason(view, tokens, size, of, worth)
+    planned = Plan(tokens, budget.offers(mode, spawns, view.unfit), why)
     context = means.policy(agent, task, seat, planned)
     tools = () if shell else taught(context.tools, means.templates)
-    workers = roster.lines(roster.workers(seat.store.agents().values(), agent)) if spawns else ()
-    order = Order(
-        run.id,
-        run.epoch,
-        agent,
-        assignment(task, given_by),
-        planned.view,
-        planned.only_critical,
-        Reach(tuple(tool.name for tool in tools), shell, workers),
-        fixed + schema_tokens(map(_told, tools), count),
-        planned.why,
-    )
-    try:
-        made = fit(seat, order, means.secret, means.templates, means.counter, context.view)
-    except OverBudget as error:
-        without = order._replace(budget=0, why=f"no view: {error}")
-        made = fit(seat, without, means.secret, means.templates, means.counter)
+    schema = fixed + schema_tokens(map(_told, tools), count)
+    reach = reach._replace(tools=tuple(tool.name for tool in tools))
+    if context.view is None and reach.follows_commands != order.reach.follows_commands and not error:
+        view, error = _drafted(seat, order._replace(reach=reach), means)  # it names commands, or no more
+    order = order._replace(budget=0 if error else most, reach=reach, schema=schema, why=why)
+    made = fit(seat, order, means.secret, means.templates, means.counter, context.view or view)
     return Opening(*made, context.news, context.acts)
+
+
+def _drafted(seat: Seat, order: Order, means: Means) -> tuple[View, OverBudget | None]:
+    """Return the view that the order allows; an empty one, and why, where not even one line fits."""
+    try:
+        return draft(seat, order, means.secret, means.templates, means.counter), None
+    except OverBudget as error:
+        without = order._replace(budget=0)
+        return draft(seat, without, means.secret, means.templates, means.counter), error
+
+
+def _cost(view: View, order: Order, means: Means) -> int:
+    """Return the tokens of a view with its frame."""
+    framed = sum(means.counter.measure(frame(order.agent, means.secret, means.templates))[0])
+    return view.tokens + framed if view.text else 0
 
 
 def taught(tools: Iterable[Tool], templates: Templates) -> list[Tool]:
@@ -162,14 +173,10 @@ def histories(runs: Runs) -> Histories:
     for run in reversed(runs.all(state="ended", limit=HISTORY)):
         if run.fields.get("past"):
             kind = (run.fields["role"], run.fields["engine"])
-            found.setdefault(kind, []).append(Past(*run.fields["past"]))
+            uses = run.fields.get("uses") or {}
+            past = Past(*run.fields["past"][:4])._replace(uses=uses)
+            found.setdefault(kind, []).append(past)
     return found
-
-
-def left_over(runs: Runs, root: str) -> int:
-    """What the runs of a tree that have ended left of the share that memory may cost."""
-    ended = [run.fields["overhead"] for run in runs.all(root=root, state="ended") if run.fields.get("overhead")]
-    return spare((overhead[0], overhead[2]) for overhead in ended)
 
 
 def assignment(task: Task, given_by: str | None) -> Assignment:

@@ -19,8 +19,9 @@ from orchestrator.templates import Templates
 from synapse.block import POINTER
 from synapse.clock import seconds
 from synapse.errors import OverBudget, SynapseError
-from synapse.view import LeftOut, View
+from synapse.view import FULL, LeftOut, View
 from synapse.workspace import Agent
+from synapse.worth import Worth
 
 if TYPE_CHECKING:
     from synapse.seat import Seat
@@ -39,7 +40,9 @@ class NotReproducible(SynapseError):
 class Receipt(NamedTuple):
     """What a prompt was made of. `cursor` and `at` say as of when; `counting` how its tokens were
     counted; `ratio` how far the provider's count was from ours; `prompt` is the sha256 of the
-    prompt's text. `roster` are the lines about whom its agent may give work to."""
+    prompt's text. `included` are id, tokens, form and kind of each entry. `roster` are the lines about
+    whom its agent may give work to; `about` says whether the task's words were looked for, and
+    `worth` by what the view was chosen, where no number of tokens was asked for."""
 
     run: str
     epoch: int
@@ -53,21 +56,23 @@ class Receipt(NamedTuple):
     counting: str
     ratio: float
     budget: int
-    only_critical: bool
     why: str
     tools: tuple[str, ...]
     shell: bool
-    included: tuple[tuple[str, int, str], ...]
+    included: tuple[tuple[str, int, str, str], ...]
     left_out: tuple[tuple[str, str], ...]
     tokens: Mapping[str, int]
     prompt: str
     fence: str
     roster: tuple[str, ...] = ()
+    about: bool = False
+    worth: Worth | None = None
 
     def dump(self) -> str:
         """As JSON, a line for each field; what was left out by its reasons, for there may be a thousand entries."""
         fields = self._asdict() | {
-            "left_out": [(why, [id for id, _ in each]) for why, each in _by_reason(self.left_out)]
+            "left_out": [(why, [id for id, _ in each]) for why, each in _by_reason(self.left_out)],
+            "worth": self.worth._asdict() if self.worth else None,
         }
         encode = json.JSONEncoder(ensure_ascii=False).encode
         return "{\n" + ",\n".join(f'"{name}": {encode(value)}' for name, value in fields.items()) + "\n}\n"
@@ -79,7 +84,7 @@ class Receipt(NamedTuple):
             "how": "spawn",
             "run": self.run,
             "epoch": self.epoch,
-            "ids": [id for id, _, form in self.included if form != POINTER],
+            "ids": [id for id, _, form, *_ in self.included if form != POINTER],
             "of": len(self.included) + len(self.left_out),
             "tokens": sum(self.tokens.values()),
             "budget": self.budget,
@@ -96,40 +101,43 @@ def _by_reason(left_out: Iterable[tuple[str, str]]) -> Iterator[tuple[str, Itera
 
 
 def load(text: str) -> Receipt:
-    fields = json.loads(text)
+    """Return the receipt of its dump; one of an earlier version has no kinds of entries."""
+    fields = {name: value for name, value in json.loads(text).items() if name in Receipt._fields}
     fields["tools"], fields["roster"] = tuple(fields["tools"]), tuple(fields.get("roster", ()))
-    fields["included"] = tuple((id, tokens, form) for id, tokens, form in fields["included"])
+    fields["included"] = tuple((id, tokens, form, *(why or ("",))) for id, tokens, form, *why in fields["included"])
+    fields["worth"] = Worth(**fields["worth"]) if fields.get("worth") else None
     fields["left_out"] = tuple((id, reason) for reason, ids in fields["left_out"] for id in ids)
     return Receipt(**fields)
 
 
 class Order(NamedTuple):
     """What a prompt is asked to be: the tokens that memory may take, its frame included, and for whom. `schema` is
-    the tokens of the tools' schemas."""
+    the tokens of the tools' schemas; `about` asks for what the task's words find, `worth` for no more than pays."""
 
     run: str
     epoch: int
     agent: Agent
     task: Assignment
     budget: int
-    only_critical: bool = False
     reach: Reach = NOTHING
     schema: int = 0
     why: str = ""
+    about: bool = False
+    worth: Worth | None = None
 
 
 def fit(
     seat: Seat, order: Order, secret: bytes, templates: Templates, counter: Counter, view: View | None = None
 ) -> tuple[Prompt, Receipt]:
-    """The prompt with the view that the budget allows, or with one that was made elsewhere; and its receipt.
+    """Return the prompt with the view that the budget allows, or with one that was made before; and its receipt.
 
-    OverBudget where not even one counted line fits. A budget of 0 asks for no view at all, and one for what is
-    critical alone shows none where nothing is: then nothing is what it costs.
+    OverBudget where not even one counted line fits. A budget of 0 asks for no view at all; where nothing pays, none
+    is shown: then nothing is what it costs.
     """
     before, behind = frame(order.agent, secret, templates)
     framed = sum(counter.measure((before, behind))[0])
     if view is None:
-        view = _view(seat, order, counter, framed)
+        view = draft(seat, order, secret, templates, counter)
     prompt, fence = render(order.agent, order.task, view.text, secret, templates, order.reach)
     tokens = {
         "system": counter.count(prompt.system),
@@ -142,31 +150,54 @@ def fit(
     return prompt, Receipt(
         order.run, order.epoch, order.agent.id, view.at, view.cursor, template_of(order.agent, order.task, templates),
         templates.version, tokenizer(), counter.encoding, "bound" if view.bounded else counter.counting,
-        counter.ratio, order.budget, order.only_critical, order.why, order.reach.tools, order.reach.shell,
-        view.included, view.left_out, tokens, prompt.sha256, fence, order.reach.roster,
+        counter.ratio, order.budget, order.why, order.reach.tools, order.reach.shell,
+        tuple((*each,) for each in view.included), tuple((*each,) for each in view.left_out),
+        tokens, prompt.sha256, fence,
+        order.reach.roster, order.about, order.worth,
     )  # fmt: skip
 
 
-def _view(seat: Seat, order: Order, counter: Counter, framed: int) -> View:
-    """The view that fits; an empty one, as of the same moment, where none is wanted."""
+def draft(seat: Seat, order: Order, secret: bytes, templates: Templates, counter: Counter) -> View:
+    """Return the view that fits; an empty one, as of the same moment, where none is wanted or nothing pays."""
     if order.budget <= 0:
         return _without(seat.briefing(encoding=counter.encoding, only=CRITICAL), "there was no budget for a view")
-    budget = counter.ours(order.budget)
+    framed = sum(counter.measure(frame(order.agent, secret, templates))[0])
+    asked = _asked(order.task, order.about, order.worth, order.reach, counter, framed, order.budget)
     try:
-        only = CRITICAL if order.only_critical else None
-        named = order.reach.follows_commands
-        view = seat.briefing(max(budget - framed, 0), encoding=counter.encoding, only=only, commands=named)
+        view = seat.briefing(**asked)
     except OverBudget as error:
         needed = counter.theirs(error.details["needed"] + framed)  # type: ignore[operator]
         message = f"the shortest memory takes {needed} tokens with its frame, and its budget is {order.budget}"
         raise OverBudget(message, needed=needed, budget=order.budget) from error
-    critical = view.included or any(not out.reason.startswith("only") for out in view.left_out)
-    return view if critical or not order.only_critical else _without(view)
+    return _without(view) if order.worth and not view.included and not _criticals_left(view) else view
+
+
+def _asked(
+    task: Assignment,
+    about: bool,
+    worth: Worth | None,
+    reach: Reach,
+    counter: Counter,
+    framed: int,
+    budget: int,
+) -> dict[str, Any]:
+    """Return what a briefing is asked for, at a spawn and when it is made again."""
+    return {
+        "budget": max(counter.ours(budget) - framed, 0),
+        "encoding": counter.encoding,
+        "commands": reach.follows_commands,
+        "about": task.text if about else "",
+        "worth": worth._replace(most=worth.most - framed) if worth else None,
+    }
+
+
+def _criticals_left(view: View) -> bool:
+    return any(reason == FULL for _, reason in view.left_out)
 
 
 def _without(view: View, reason: str = "") -> View:
     """Nothing of the view, and why."""
-    out = [LeftOut(id, reason) for id, _, _ in view.included]
+    out = [LeftOut(each.id, reason) for each in view.included]
     out += [LeftOut(id, reason or why) for id, why in view.left_out]
     return view._replace(text="", tokens=0, included=(), left_out=tuple(out))
 
@@ -208,12 +239,8 @@ def derive(seat: Seat, receipt: Receipt, task: Assignment, secret: bytes, templa
     if receipt.tokens["view"]:
         counter = Counter(encoding=receipt.encoding, ratio=receipt.ratio)
         framed = sum(counter.measure(frame(agent, secret, templates))[0])
-        only = CRITICAL if receipt.only_critical else None
-        budget = counter.ours(receipt.budget) - framed
-        view = seat.briefing(
-            max(budget, 0), as_of=receipt.at, until=receipt.cursor, encoding=receipt.encoding, only=only,
-            commands=reach.follows_commands,
-        ).text  # fmt: skip
+        asked = _asked(task, receipt.about, receipt.worth, reach, counter, framed, receipt.budget)
+        view = seat.briefing(as_of=receipt.at, until=receipt.cursor, **asked).text
     return render(agent, task, view, secret, templates, reach)[0]
 
 
@@ -237,7 +264,7 @@ def explain(receipt: Receipt) -> str:
         f"  {'in all':<12}{sum(receipt.tokens.values()):>8,}",
         "",
         f"Shown: {_entries(len(receipt.included))}{_pointers(receipt)}",
-        *(f"  {id:<24}{tokens:>7,}  {form}" for id, tokens, form in receipt.included),
+        *(f"  {id:<24}{tokens:>7,}  {form:<8} {why}".rstrip() for id, tokens, form, why in receipt.included),
     ]
     if receipt.left_out:
         told += ["", f"Left out: {_entries(len(receipt.left_out))}", *_grouped(receipt.left_out)]
@@ -245,13 +272,13 @@ def explain(receipt: Receipt) -> str:
 
 
 def _budget(receipt: Receipt) -> str:
-    only = ", for critical ones only" if receipt.only_critical else ""
-    return f"{receipt.budget:,} tokens for memory{only}"
+    chosen = " at most; what pays is there" if receipt.worth else ""
+    return f"{receipt.budget:,} tokens for memory{chosen}"
 
 
 def _pointers(receipt: Receipt) -> str:
     """Return how many of the entries are pointers, which count as not shown."""
-    count = sum(form == POINTER for _, _, form in receipt.included)
+    count = sum(form == POINTER for _, _, form, _ in receipt.included)
     return f", {count:,} of them as {'a pointer' if count == 1 else 'pointers'}" if count else ""
 
 

@@ -32,7 +32,6 @@ from synapse.workspace import OPERATOR
 MODELS = ("anthropic", "openai", "openai-chat")  # engines whose agents spawn and wait by themselves
 TOPIC = "plan"
 OPEN = "team"  # the topic of the blocker that says why a project is not done
-VIEW_BUDGET = 2_000  # tokens: the team works by what the memory shows it
 _PART = re.compile(r"[ ]{0,3}(?:[-*]|\d+[.)])[ ]+\[([a-z0-9][a-z0-9_-]*)\][ ]+(\S.*)")
 
 
@@ -60,8 +59,8 @@ class Report(NamedTuple):
 @checked
 class Team(NamedTuple):
     """Who works together. Engine and model are the supervisor's business, unless an agent's file names them.
-    `memory_tools` (auto, always, never) is for a team that models drive: always, where nobody says otherwise, for the
-    lead has to write the plan, and everybody what stops them."""
+    `memory_tools` (auto, always, never) is for a team that models drive; where nobody says otherwise, it is what the
+    supervisor has."""
 
     lead: str
     engineers: tuple[str, ...]
@@ -70,7 +69,7 @@ class Team(NamedTuple):
     engine: str = "auto"
     models: Mapping[str, str] = {}
     script: str | None = None
-    view_budget: int | str = VIEW_BUDGET
+    view_budget: int | str = "auto"
     max_tokens: int | None = None
     max_usd: float | None = None
     memory_tools: str | None = None
@@ -162,9 +161,7 @@ class _Work:
             text = f"{self.brief}\n\nGive this project to {team.lead}, with all of it. {self._roster()}"
         else:
             text = f"{self.brief}\n\n{self._roster()}"
-        usual = self.boss.books.memory_tools
-        tools = team.memory_tools or ("always" if usual == "auto" else usual)
-        result = await self._do(team.cto or team.lead, text, memory_tools=tools)
+        result = await self._do(team.cto or team.lead, text, memory_tools=team.memory_tools)
         below = await self.boss.desk(lambda: self.boss.books.runs.all(root=result.run))
         others = [await self.boss.result(run) for run in reversed(below) if run.id != result.run and not run.running]
         plan = await self.boss.desk(_planned, self.boss.books.memory, team.lead, self.project, result.run)

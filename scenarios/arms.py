@@ -109,11 +109,10 @@ def _placebo(ground: Ground) -> Setting:
     """As many tokens as the view would have, about nothing."""
 
     def context(agent: Agent, task: Task, seat: Seat, plan: Plan) -> Context:
-        view = seat.briefing(max(plan.view, 200), only="critical" if plan.only_critical else None)
-        if not view.included:
+        if not plan.view:
             return Context((), nothing(seat))
         line, size = f"  > {filler(40)}\n", ground.count(f"  > {filler(40)}\n")
-        return Context((), given(seat, ground, "".join([line] * max(round(view.tokens / size), 1))))
+        return Context((), given(seat, ground, "".join([line] * max(round(plan.view / size), 1))))
 
     return Setting(context)
 

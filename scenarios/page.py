@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from importlib import resources
 
-from scenarios import pictures, sizes
+from scenarios import pictures
 from scenarios.findings import Table
 from scenarios.markdown import COLUMNS, REPLAYED, RETRIEVED, retrieval_rows
 from scenarios.meanings import meaning
@@ -41,7 +41,7 @@ def html(report: Report) -> str:
     drawn = list(pictures.of(report))
     sections = (
         _top(report), _charts(drawn), _pays(report), _gates(report), _recorded(report), _details(report),
-        _sizes(report), _missed(report), _levels(report), _foot(report),
+        _missed(report), _levels(report), _foot(report),
     )  # fmt: skip
     body = "\n".join(part for section in sections for part in section)
     return (
@@ -288,22 +288,6 @@ def _pair(each: Table) -> str:
 
 
 # -- What else a reader has to know ------------------------------------------------------------------------------------
-
-
-def _sizes(report: Report) -> Iterator[str]:
-    if not any(each["metric"].startswith("co_") for each in report.table["verdicts"]):
-        return
-    yield "<h2>Sizes of task at which 5 % cannot be kept</h2>"
-    yield f"<p>{escape(sizes.TOLD)}</p>"
-    rows = [
-        f"<tr><th scope='row'>{growth:,} tokens a turn</th>{''.join(map(_share, shares))}</tr>"
-        for growth, shares in sizes.table().items()
-    ]
-    yield _table(("", *(f"{turns} turns" if turns > 1 else "1 turn" for turns in sizes.TURNS)), rows)
-
-
-def _share(share: float) -> str:
-    return f"<td class='{'missed' if share > sizes.SHARE else 'met'}'>{share:.1%}</td>"
 
 
 def _missed(report: Report) -> Iterator[str]:

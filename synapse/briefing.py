@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from operator import attrgetter
 
-from synapse import view
+from synapse import clauses, view
 from synapse.authority import visible
 from synapse.clock import parse_since
 from synapse.entry import SECOND, Entry
@@ -17,11 +17,13 @@ from synapse.namespace import is_component
 from synapse.records import Record
 from synapse.store import Store
 from synapse.tokens import Tokens
-from synapse.view import View
+from synapse.view import About, View
 from synapse.workspace import Agent
+from synapse.worth import Worth
 
 WEIGHTY = 1_000
 RECENT = 1_000
+ADDRESSED = 64  # of the newest info that is addressed to an agent
 _HOUR = 3_600 * SECOND
 _BY_SEQ = attrgetter("seq")
 
@@ -38,13 +40,16 @@ def brief(
     until: int | None = None,
     only: str | None = None,
     commands: bool = True,
+    about: str = "",
+    worth: Worth | None = None,
 ) -> View:
-    """The view of an agent, or of what all agents of a department may see.
+    """Return the view of an agent, or of what all agents of a department may see.
 
     `project` is that of the agent's run. As of a time, the view is what the log held then; `until` a cursor, no more
     than that, so that a view with its `at`
     and `cursor` can be made again. `only` one priority: of the others, the view has no more than their number.
-    Without `commands`, it names none of the shell's.
+    Without `commands`, it names none of the shell's. What the words of a text find that it is `about` stands at its
+    end; with `worth`, the view is what pays.
     """
     store.fresh()
     now = store.clock()
@@ -55,6 +60,9 @@ def brief(
         agent = index.query.declared.get(agent.id, agent).joined(project) if agent else None
     cursor = index.horizon
     entries = chosen(index, agent, now, cursor)
+    matches: About = {}
+    if agent is not None and department is None and (about or worth):
+        entries, matches = _for_task(index, agent, about, entries, now, cursor)
     if department is not None:
         entries = _common(index, entries, _members(index, department), now)
     tokens = Tokens(
@@ -66,7 +74,7 @@ def brief(
     known = None if agent is None or department is not None else partial(_shown, index, agent, cursor)
     made = view.build(
         entries, agent, now, tokens.measure, budget, title=title, encoding=encoding, only=only,
-        shown=known, commands=commands,
+        shown=known, commands=commands, about=matches, worth=worth,
     )  # fmt: skip
     return made._replace(cursor=cursor, at=now)
 
@@ -78,6 +86,17 @@ def chosen(index: Index, agent: Agent | None, now: int, cursor: int) -> list[Ent
     since = (now - 24 * _HOUR) // (6 * _HOUR) * (6 * _HOUR)
     light = index.query.page(agent, Filter(("info",), since=since, limit=RECENT), now, cursor)
     return sorted((*heavy, *light), key=_BY_SEQ)
+
+
+def _for_task(
+    index: Index, agent: Agent, text: str, entries: list[Entry], now: int, cursor: int
+) -> tuple[list[Entry], About]:
+    """Return the entries with those that a text's words find and those addressed to the agent, and what was found."""
+    found = clauses.matches(index, agent, text, now, cursor) if text else []
+    addressed = index.query.to_reader(agent, now, cursor, ADDRESSED)
+    unique = {entry.seq: entry for entry in (*addressed, *(match.entry for match in found), *entries)}
+    about = {match.entry.seq: (match.share, match.best) for match in found}
+    return sorted(unique.values(), key=_BY_SEQ), about
 
 
 def _shown(index: Index, agent: Agent, cursor: int, entries: Sequence[Entry]) -> frozenset[int]:

@@ -24,6 +24,7 @@ from synapse.workspace import OPERATOR, Agent
 if TYPE_CHECKING:
     from synapse.claims import Claim
     from synapse.view import View
+    from synapse.worth import Worth
 
 Names = str | Iterable[str] | None
 PAGES = 64
@@ -243,11 +244,14 @@ class Seat:
         until: int | None = None,
         only: str | None = None,
         commands: bool = True,
+        about: str = "",
+        worth: Worth | None = None,
     ) -> View:
-        """The agent's view: what it should know now, within an exact number of tokens. `mark` notes
+        """Return the agent's view: what it should know now, within an exact number of tokens. `mark` notes
         that the entries whose text is in it were shown: it went into a session's prompt. `only` one
         priority leaves the others out; `until` a cursor, with `as_of`, makes an earlier view again.
-        Without `commands` it names none of the shell's."""
+        Without `commands` it names none of the shell's. `about` is the text of a task: what its words
+        find in all that the agent may see stands whole at the end. With `worth`, only what pays is there."""
         from synapse.briefing import brief
 
         if mark:
@@ -255,6 +259,7 @@ class Seat:
         view = brief(
             self.store, self._me(), self.pen.project(), budget=budget, department=department, as_of=as_of,
             encoding=encoding, until=until, only=check_priority(only) if only else None, commands=commands,
+            about=about, worth=worth,
         )  # fmt: skip
         if mark:
             self.pen.shown(view.shown, len(view.included) + len(view.left_out), view.cursor, "briefing")

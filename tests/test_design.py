@@ -9,7 +9,7 @@ import pytest
 from orchestrator import budget, holder, runs, session, tools, wake, writeback
 from orchestrator.engines import clients, lifeline
 from orchestrator.limits import DAY, RUN
-from synapse import lock, notify, store
+from synapse import clauses, lock, notify, store, worth
 from synapse.index import search
 from synapse.log import adopt
 
@@ -101,6 +101,7 @@ def test_figures_are_the_programs():
     assert f"ranks the newest {search.RANKED} matches; a question looks up its rarest words first, " in text
     assert f"{search.LOOKED_UP:,} entries in all, and weighs the best {search.SEEDS} of them" in text
     assert f"is counted up to {search.COUNTED:,} entries" in text
+    assert f"Where more than {clauses.FEW} entries hold the same" in text
     assert f"at most {lock.PATIENCE:g} s" in text
     assert f"has not changed for {adopt.SETTLED * 1000:g} ms" in text
     assert f"{1 / store.LOOK_EVERY:g} looks a second".replace("5", "five") in text
@@ -116,8 +117,14 @@ def test_figures_are_the_orchestrators():
     assert f"Results over {tools.LONGEST:,} characters" in text
     assert (session.REMINDERS, session.SECOND_TRIES) == (2, 2), "twice, says the text"
     assert f"the newest {budget.NEWEST} runs" in text
-    assert f"Below {budget.LEAST} tokens" in text
-    assert f"may take {budget.CRITICALS} tokens" in text
+    assert f"have {budget.CRITICALS:,} tokens of their own" in text
+    assert f"up to {budget.MOST:,} tokens with the frame" in text
+    assert f"as far as {budget.LEAST} tokens go" in text
+    assert f"({budget.FIND_TURNS} turns of the run's usual size, and {budget.FIND_TOKENS:,} tokens" in text
+    assert f"counts as {budget.DOUBT} entries" in text
+    before = budget.stated("engineer")
+    assert f"({before.turns} turns and {before.work:,} tokens for an engineer)" in text
+    assert f"halves with every {worth.SPREAD} newer ones" in text
     assert f"depth {RUN.depth}, {RUN.children} children, {RUN.turns} turns" in text
     assert f"{DAY.live} live runs" in text
     assert f"(SIGTERM, {lifeline.HASTE:g} s)" in text

@@ -32,12 +32,13 @@ models:
 # What scripted agents say: a function of yours, or these, which tell what their prompts showed them.
 script: orchestrator.rehearsal:play
 
-# Tokens that the memory may take in each prompt; or auto.
-view_budget: 2000
+# Tokens that the memory may take in each prompt; or auto: what is critical, and what is expected to save more than
+# it costs.
+view_budget: auto
 
-# Tools for the memory, where models do the work: always, for the lead has to write the plan; or auto, where the task is
-# long enough to pay for them; or never.
-memory_tools: always
+# Tools for the memory, where models do the work: auto, for who gives out work, and where more concerns a task than
+# its prompt has room for; or always; or never.
+memory_tools: auto
 
 # For all of it together. Without a price for the model, a limit on money refuses it.
 # max_usd: 2.0

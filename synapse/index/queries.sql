@@ -324,6 +324,11 @@ order by e.seq desc limit :limit
 select e.seq, e.rec, e.rev, e.aid, e.at, e.prio, coalesce(l.words, 0) from entries e left join long l on l.seq = e.seq
 where e.seq in ({seqs}) and e.seq > :floor and e.seq <= :ceiling and {wanted} and {seen}
 
+-- name: search_together
+select e.seq, e.rec, e.rev from words cross join entries e on e.seq = words.rowid
+where words match :words and words.rowid <= :cursor and {live} and {seen}
+order by words.rowid desc limit :limit
+
 -- name: word_count
 select count(*), min(rowid) from (
   select rowid from words where words match :word and rowid <= :last order by rowid desc limit :limit)

@@ -274,6 +274,13 @@ class Query:
             found += self.load(rows[start : start + 500], now, self.reach(None))
         return found
 
+    def to_reader(self, agent: Agent, now: int, cursor: int, limit: int) -> list[Entry]:
+        """Return the newest live info that is addressed to the agent or to a team of it."""
+        reach = self.reach(agent)
+        values = {"floor": 0, "cursor": cursor, "now": now, "limit": limit, "unless": -1}
+        rows = self.db.run("lane_addressed", values, prios=(2,), audiences=reach.audiences)
+        return self.load(rows.fetchall(), now, reach)
+
     def addressed(self, name: str, now: int, cursor: int) -> list[Entry]:
         """The live entries addressed to this name, newest first; whoever may see them."""
         lists = [num for num, listed in self.db.run("audiences") if name in listed.split(" ")]

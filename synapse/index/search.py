@@ -17,7 +17,7 @@ from synapse.errors import StoreError
 from synapse.index import terms
 from synapse.index.about import Days, by_piece, named
 from synapse.index.db import Database
-from synapse.index.query import Filter, Query, _prios
+from synapse.index.query import Filter, Query, Reach, _prios
 from synapse.index.ranking import LONG, REACH, Scores, Threads, rarity, seeds
 from synapse.page import Hit, Hits
 from synapse.typed import Any, NamedTuple
@@ -173,12 +173,7 @@ class Search:
         return self._asked(name, {**self.values, "word": f'"{word.text}"', "limit": limit}, self.lists)
 
     def _asked(self, name: str, values: dict[str, Any], lists: dict[str, Any] | None = None) -> list[Any]:
-        try:
-            return self.db.run(name, values, **(lists or {})).fetchall()
-        except StoreError as error:
-            if isinstance(error.__cause__, sqlite3.OperationalError) and "fts5" in str(error):
-                return []  # the tokenizer makes several words of it, or none
-            raise
+        return _run(self.db, name, values, lists or {})
 
     def by(self, aids: Iterable[int], limit: int) -> list[int]:
         """The newest entries of these authors."""
@@ -254,6 +249,33 @@ def _settled(asked: Search, ranked: Sequence[Ranked]) -> list[tuple[float, Any]]
     found = [(negated, prio, -entry.authority, -entry.seq, entry)
              for (negated, prio, _, _), entry in zip(ranked, entries, strict=True)]  # fmt: skip
     return [(-negated, entry) for negated, _, _, _, entry in sorted(found, key=lambda each: each[:4])]
+
+
+def together(
+    query: Query, reach: Reach, words: Iterable[str], now: int, cursor: int, limit: int
+) -> list[tuple[int, int, int]]:
+    """Return the newest live entries, up to a cursor, that hold all of these words and that the
+    reader may see: seq, rec, rev."""
+    said = " ".join(f'"{word}"' for word in words)
+    values = {"words": said, "now": now, "me": reach.me, "cursor": cursor, "limit": limit}
+    lists = {"nids": reach.nids, "audiences": reach.audiences}
+    return _run(query.db, "search_together", values, lists) if said else []
+
+
+def counted(query: Query, word: str, cursor: int) -> int:
+    """Return how many entries up to a cursor hold a word, counted up to `COMMON`."""
+    values = {"word": f'"{word}"', "limit": COMMON, "last": cursor}
+    rows = _run(query.db, "word_count", values, {})
+    return int(rows[0][0]) if rows else 0
+
+
+def _run(db: Database, name: str, values: dict[str, Any], lists: dict[str, Any]) -> list[Any]:
+    try:
+        return db.run(name, values, **lists).fetchall()
+    except StoreError as error:
+        if isinstance(error.__cause__, sqlite3.OperationalError) and "fts5" in str(error):
+            return []  # the tokenizer makes several words of it, or none
+        raise
 
 
 def excerpt(body: str, words: frozenset[str], width: int = EXCERPT) -> tuple[str, tuple[tuple[int, int], ...]]:

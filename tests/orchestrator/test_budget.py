@@ -1,27 +1,35 @@
-"""The budget: what is planned stays below its share of the work, over any history of runs."""
+"""The plan of a prompt's beginning: what is expected of a run, what an entry is worth in it, what a run used."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.budget import (
-    CAPSULE,
+    CHANCES,
     CRITICALS,
+    DOUBT,
+    FIND_TOKENS,
+    FIND_TURNS,
     LEAST,
     MOST,
-    SHARE,
     Expected,
     Past,
     expected,
+    number,
+    offers,
     past,
-    plan,
-    spare,
+    reason,
     stated,
+    uses,
+    worth,
 )
+from orchestrator.engine import Call, Turn
 from orchestrator.ledger import Line, Segment
 from synapse.errors import InvalidQuery
+from synapse.view import Included, LeftOut, View
+from synapse.worth import IMPORTANT, KINDS, NAMED, NEAR
 
-SCHEMA = 250
+ROLES = ("cto", "project-lead", "engineer", "specialist", "qa", "one-of-our-own")
 runs = st.lists(
     st.builds(
         Past, st.integers(500, 2_000_000), st.integers(1, 60), st.integers(0, 500), st.none() | st.integers(0, 4)
@@ -31,85 +39,66 @@ runs = st.lists(
 )
 
 
-def test_before_there_is_a_history_the_expectation_is_stated():
-    found = plan(expected("engineer", []), SCHEMA)
-    assert expected("engineer", []) == stated("engineer")
-    assert (found.view, found.only_critical, found.tools) == (385, False, False)
-    assert found.share < SHARE
-    assert found.why == (
-        "385 tokens, no memory tools; about 4.0% of 119,400 tokens of work in 12 turns"
-        " (no history yet: the stated expectation)"
-    )
+@pytest.mark.parametrize("role", ROLES)
+def test_what_is_stated_is_real_work(role):
+    before = stated(role)
+    assert 12 <= before.turns <= 60
+    assert 100_000 <= before.work <= 1_000_000
+    assert expected(role, []) == before
+    assert set(before.chances) == set(KINDS)
 
 
-@pytest.mark.parametrize(
-    ("work", "turns", "view", "tools"),
-    [
-        (1_900, 1, CRITICALS, False),
-        (11_000, 6, CRITICALS, False),
-        (29_000, 6, 193, False),
-        (116_000, 12, 386, False),
-        (960_000, 30, 690, True),
-        (4_000_000, 40, MOST, True),
-    ],
-)
-def test_long_tasks_pay_for_more(work, turns, view, tools):
-    found = plan(Expected(work, turns, 0.0, 1.0, 5), SCHEMA)
-    assert (found.view, found.tools) == (view, tools)
-    assert found.only_critical == (view == CRITICALS)
-    assert found.share <= SHARE or found.only_critical
+def test_an_entry_is_worth_the_turns_in_which_it_would_be_found_out():
+    by = worth(Expected(400_000, 20, CHANCES))
+    assert by.price == 20, "a token of the view is sent at each turn"
+    assert by.saving == FIND_TURNS * 20_000 + FIND_TOKENS * 10
+    assert by.pays_up_to(0.1) == by.saving * 0.1 / 20
+    assert (by.criticals, by.most, by.least) == (CRITICALS, MOST, LEAST)
+    assert worth(Expected(400_000, 20, CHANCES), 1 / 1.25).criticals == CRITICALS * 4 // 5, "in our tokens"
 
 
-@given(runs, st.integers(0, 900), st.integers(0, 300), st.sampled_from(["auto", "never"]))
-def test_what_is_expected_to_be_billed_stays_below_its_share(history, schema, fixed, tools):
-    found = plan(expected("engineer", history), schema, fixed=fixed, tools=tools)
-    assert found.share < SHARE or found.only_critical
-    assert LEAST <= found.view <= MOST
-    assert not (found.only_critical and found.tools)
-
-
-@given(
-    st.lists(st.tuples(st.integers(2_000, 900_000), st.integers(1, 40)), min_size=3, max_size=20), st.integers(0, 400)
-)
-def test_runs_like_those_before_keep_below_it_in_sum(shapes, schema):
-    """What the plan would have cost the very runs that it was made from."""
-    history = [Past(work, turns, 50, 1) for work, turns in shapes]
-    found = plan(expected("engineer", history), schema)
-    each = found.view + (schema + CAPSULE / 2) * found.tools
-    cost = sum(each * run.turns + run.other for run in history)
-    assert found.only_critical or cost < SHARE * sum(run.work for run in history)
+@given(runs)
+def test_no_history_lowers_what_is_kept_for_criticals(history):
+    assert worth(expected("engineer", history)).criticals == CRITICALS
 
 
 def test_a_history_takes_the_place_of_what_was_stated():
     short = [Past(2_000, 2)] * 40
-    assert expected("engineer", short) == Expected(2_000, 2, 0, 1.0, 20)
+    assert expected("engineer", short)[:2] == (2_000, 2)
+    assert expected("engineer", short).runs == 20
     assert expected("engineer", short[:1]).work == (2 * stated("engineer").work + 2_000) / 3
-    assert plan(expected("engineer", short), SCHEMA).view == CRITICALS
-    assert plan(expected("engineer", [*short, *[Past(2_000_000, 30)] * 20]), SCHEMA).tools
-
-
-def test_only_runs_that_had_tools_say_how_often_they_are_used():
-    history = [Past(9_000, 9), Past(9_000, 9, 0, 4), Past(9_000, 9, 0, 0)]
-    assert expected("engineer", history).capsules == 2
-    assert expected("engineer", history[:1]).capsules == stated("engineer").capsules
 
 
 def test_a_run_without_turns_says_nothing():
     assert expected("cto", [Past(0, 0)] * 9) == stated("cto")
 
 
-def test_what_is_asked_for_is_done():
-    of = expected("engineer", [])
-    assert plan(of, SCHEMA, view=5_000)[:3] == (5_000, False, False)
-    assert plan(of, SCHEMA, view="0").view == 0
-    assert plan(of, SCHEMA, tools="always").tools
-    assert not plan(Expected(9_000_000, 30, 0, 1), SCHEMA, tools="never").tools
-    assert "as asked for" in plan(of, view=300).why
-    for view in (-1, "-1", "much"):
-        with pytest.raises(InvalidQuery, match="view_budget"):
-            plan(of, view=view)
-    with pytest.raises(InvalidQuery, match="auto, always, never"):
-        plan(of, tools="sometimes")
+def test_chances_are_learned_from_what_runs_used():
+    """What was stated counts as so many entries as are named; kinds that nobody was shown stay."""
+    never = [Past(100_000, 20, uses={IMPORTANT: [0, 10]})] * 3
+    often = [Past(100_000, 20, uses={IMPORTANT: [9, 10]})] * 3
+    low, high = expected("engineer", never).chances, expected("engineer", often).chances
+    assert low[IMPORTANT] == round(CHANCES[IMPORTANT] * DOUBT / (DOUBT + 30), 4)
+    assert high[IMPORTANT] == round((CHANCES[IMPORTANT] * DOUBT + 27) / (DOUBT + 30), 4)
+    assert low[NAMED] == high[NAMED] == CHANCES[NAMED]
+
+
+def test_what_was_used_is_told_by_what_the_agent_wrote():
+    shown = [
+        (NAMED, "The retry limit of service 3 is X9f31c."),
+        (NAMED, "The owner key of service 7 is K77ab."),
+        (NEAR, "See https://example.org/limits for more."),
+        (IMPORTANT, "Nobody deploys after lunch."),
+        (IMPORTANT, "The build of task-17 is red."),
+        ("critical", "Use port 8443."),
+    ]
+    turns = [
+        Turn("I set the limit to X9f31c on port 8443.", ()),
+        Turn("", (Call("c", "fetch", {"url": "https://example.org/limits"}),)),
+    ]
+    assert uses(shown, "Do task-17.", turns) == {NAMED: [1, 2], NEAR: [1, 1]}, (
+        "what has no name of its own, or only one that the task has, tells nothing"
+    )
 
 
 def test_a_ledger_becomes_history():
@@ -118,21 +107,37 @@ def test_a_ledger_becomes_history():
     assert past([first, first._replace(got=(Segment("writeback", 3),))], 2) == Past(109, 2, 5, 2)
 
 
-@given(st.lists(st.tuples(st.integers(0, 50_000), st.integers(0, 2_000_000)), max_size=20), st.integers(0, 400))
-def test_a_tree_keeps_to_its_share_though_runs_take_what_others_left(before, schema):
-    """What those that ended took, and what the next is planned to take, is below the share of all their work; unless
-    they had taken more already, or only what is critical is shown."""
-    left, run = spare(before), expected("engineer", [])
-    found = plan(run, schema, spare=left)
-    assert found.view >= plan(run, schema).view or found.tools
-    billed = found.view * run.turns + run.other + (schema * run.turns + CAPSULE * run.turns / 2) * found.tools
-    took, work = sum(took for took, _ in before), sum(work for _, work in before)
-    if took <= SHARE * work and not found.only_critical:
-        assert took + billed <= SHARE * (work + run.work)
+def test_what_is_asked_for_is_done():
+    assert number("auto") is None
+    assert (number(5_000), number("0")) == (5_000, 0)
+    for view in (-1, "-1", "much"):
+        with pytest.raises(InvalidQuery, match="view_budget"):
+            number(view)
 
 
-def test_what_others_left_is_told():
-    left = spare([(1_000, 200_000), (3_000, 100_000)])
-    assert left == 11_000
-    assert plan(stated("engineer"), spare=left).why.endswith(", beyond the 11,000 tokens that others of its tree left")
-    assert spare([(9_000, 100_000)]) == 0
+@pytest.mark.parametrize(
+    ("mode", "coordinates", "unfit", "offered"),
+    [
+        ("auto", True, 0, True),
+        ("auto", False, 0, False),
+        ("auto", False, 1, True),
+        ("always", False, 0, True),
+        ("never", True, 4, False),
+    ],
+)
+def test_tools_are_for_coordinators_and_for_what_does_not_fit(mode, coordinates, unfit, offered):
+    assert offers(mode, coordinates, unfit) == offered
+
+
+def test_the_reason_is_told_in_words():
+    shown = (Included("a", 9, "whole", "critical"), Included("b", 9, "whole", NAMED), Included("c", 9, "whole", NAMED))
+    view = View("text", 100, shown, (LeftOut("d", "dear"),) * 212, False)
+    of = expected("engineer", [])
+    assert reason(view, 140, None, of, worth(of)) == (
+        "140 tokens: 1 critical, 2 found by the task's words (p 0.3), one that is used saves 124,500; 212 others left"
+        " out: would cost more than they are expected to save (p 0.005 to 0.03, 30 turns); a run takes 570,000 tokens"
+        " in 30 turns (no history yet: the stated expectation)"
+    )
+    assert reason(view, 140, 300, of, worth(of)).startswith("300 tokens as asked for; a run takes ")
+    assert reason(View("", 0, (), (), False), 0, None, of, worth(of)).startswith("nothing to show; ")
+    assert "212 left out, of which 2 concern the task" in reason(view._replace(unfit=2), 140, None, of, worth(of))

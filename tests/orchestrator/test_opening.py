@@ -1,14 +1,17 @@
 """How a run begins: when its agent may recall, and what being told of it costs."""
 
+import re
+
 import pytest
 
 import synapse
 from orchestrator import steps
-from orchestrator.budget import Plan
+from orchestrator.budget import CRITICALS, Plan
 from orchestrator.counting import schema_text
 from orchestrator.engines.scripted import Move, Scripted
 from orchestrator.ledger import by_label, read
-from orchestrator.opening import Context, by_default, taught, view_capsule
+from orchestrator.opening import Context, assignment, by_default, taught, view_capsule
+from orchestrator.receipt import derive, load
 from orchestrator.task import Task
 from orchestrator.templates import Templates
 from orchestrator.tools import SPAWN, WAIT
@@ -18,7 +21,7 @@ from synapse.tokens import Tokens
 from synapse.workspace import ROLES, Agent
 
 COUNT = Tokens("o200k_base").count
-PAYS, SHORT = Plan(600, False, True, 0.03, ""), Plan(240, True, False, 0.04, "")
+PAYS, SHORT = Plan(600, True, ""), Plan(240, False, "")
 RECALLS = "Ask before you decide"
 
 
@@ -104,3 +107,141 @@ def test_a_policy_says_what_is_pushed_and_the_prompt_step_has_it(world, flags):
     assert first.kind == "prompt"
     wanted = {"news": True, "acts": True} | flags
     assert {name: first.fields[name] for name in wanted} == wanted
+
+
+# -- What a prompt begins with ---------------------------------------------------------------------
+
+
+NEEDS = "Tune the gateway. Needs: the retry limit of service 3; the owner key of service 7"
+AUTO = {"memory_tools": "auto"}
+
+
+def prompt_of(ground, result):
+    """Return the memory's part of a run's prompt, and its receipt."""
+    first = steps.read(ground.folder(result.run).lines("steps.jsonl"))[0].fields
+    return first["memory"], load(first["receipt"])
+
+
+@pytest.mark.parametrize("role", ["engineer", "qa"])
+def test_five_criticals_are_whole_in_the_prompt_whatever_runs_were_like(world, role):
+    """No expectation lowers what is kept for them: neither the stated one nor runs of a single turn."""
+    ground = world(lambda seen: "Done.", **AUTO)
+    ids = [ground.says(f"Decided, number {n}: {'and mind what follows from that. ' * 6}").id for n in range(5)]
+    for n in range(4):
+        memory, receipt = prompt_of(ground, ground.spawn(f"A short task, number {n}", "eng-a", role=role))
+        assert [id for id, _, form, kind in receipt.included if kind == "critical" and form == "whole"] == ids
+        assert all(f"Decided, number {n}:" in memory for n in range(5))
+
+
+def test_criticals_beyond_their_reserve_are_pushed_until_they_were_shown(world):
+    """Who has more authority is shown first, then what is newer; and what was shown before leaves first."""
+    ground = world(lambda seen: "Done.", **AUTO)
+    lead = ground.mem.as_agent("lead")
+    body = "{}: " + "Decided, and this follows from it at every place where it matters to somebody. " * 12
+    low = [lead.append(body.format(f"low-{n}"), "decisions/api", priority="critical").id for n in range(12)]
+    high = [ground.says(body.format(f"high-{n}")).id for n in range(2)]
+    seen = set()
+    for n in range(6):
+        memory, receipt = prompt_of(ground, ground.spawn(f"Look, for the {n}. time", "eng-a"))
+        criticals = [each for each in receipt.included if each[3] == "critical"]
+        whole = {id for id, _, form, _ in criticals if form == "whole"}
+        assert 0 < sum(tokens for _, tokens, *_ in criticals) <= CRITICALS
+        if n == 0:
+            assert whole == {*high, *low[len(high) - len(whole) :]}, "of equals, the older are cut"
+            assert len(whole) > len(high)
+        assert whole.isdisjoint(seen) or {*low, *high} <= seen | whole, "what was never shown comes first"
+        assert " critical, 0 important, " in memory
+        seen |= whole
+    assert seen == {*low, *high}
+
+
+def test_what_the_tasks_words_find_is_whole_at_the_end(world):
+    """However old it is, whatever its priority, and though many others sound like it."""
+    ground = world(lambda seen: "Done.", **AUTO)
+    lead, names = ground.mem.as_agent("lead"), ("retry limit", "owner key", "queue depth")
+    ids = {
+        (name, n): lead.append(f"The {name} of service {n} is v{n}f{at}0x.", "projects/notes", ttl="90d").id
+        for n in range(60)
+        for at, name in enumerate(names)
+    }
+    ground.time.elapsed += 9 * 86_400
+    named = {ids["retry limit", 3], ids["owner key", 7]}
+    memory, receipt = prompt_of(ground, ground.spawn(NEEDS, "eng-a"))
+    assert {id for id, _, form, kind in receipt.included if kind == "named" and form == "whole"} == named
+    assert {id for id, *_ in receipt.included} == named, "what the task does not name is not there"
+    assert memory.index("## For Your Task") > memory.index("## Critical")
+    assert "The retry limit of service 3 is v3f00x." in memory
+    assert receipt.tools == (), "what concerns the task fits: no tools"
+    assert receipt.why.startswith(f"{receipt.tokens['view']} tokens: 2 found by the task's words (p 0.3)")
+    exact, _ = prompt_of(ground, ground.spawn(NEEDS, "eng-a", view_budget=600, force=True))
+    assert exact.count("The retry limit of service 3 is v3f00x.") == 1, "so with a number that was asked for"
+
+
+def test_what_is_addressed_to_the_agent_is_there_until_it_was_shown(world):
+    ground = world(lambda seen: "Done.", **AUTO)
+    lead = ground.mem.as_agent("lead")
+    mine = lead.append("Ask me before the release.", "projects/notes", to="agent:eng-a").id
+    ours = lead.append("Meet at ten.", "projects/notes", to="team:web").id
+    lead.append("Nothing to do with you.", "projects/notes", to="agent:eng-b")
+    lead.append("Just a note.", "projects/notes")
+    _, receipt = prompt_of(ground, ground.spawn("Sweep", "eng-a"))
+    assert {id: kind for id, _, _, kind in receipt.included} == {mine: "addressed", ours: "addressed"}
+    _, later = prompt_of(ground, ground.spawn("Sweep again", "eng-a"))
+    assert not {mine, ours} & {id for id, *_ in later.included}
+
+
+@pytest.mark.parametrize("uses", [True, False])
+def test_what_runs_used_decides_what_later_ones_are_shown(world, uses):
+    """Important entries that agents use come to be shown in number; those that nobody uses, no more."""
+
+    def look(at: str) -> str:
+        """Look at a page."""
+        return "Nothing to see here. " * 60
+
+    def play(seen):
+        if seen.turn < 8:
+            return Move("Thinking about it. " * 40, (("look", {"at": f"page {seen.turn}"}),))
+        shown = re.findall(r"is (x\w+)\.", "".join(m.text for m in seen.messages if m.label == "view"))
+        return f"Used {' '.join(shown)}." if uses else "Done."
+
+    ground = world(play, tools=[look], **AUTO)
+    lead, counts = ground.mem.as_agent("lead"), []
+    for n in range(8):
+        for k in range(15):
+            lead.append(f"The limit of thing {n}-{k} is x{n}{k}fa9.", "projects/web", priority="important")
+        ground.time.elapsed += 60  # histories are looked up now and then
+        _, receipt = prompt_of(ground, ground.spawn(f"Sweep, time {n}", "eng-a", project="web"))
+        counts.append([kind for *_, kind in receipt.included].count("important"))
+    assert counts[0] > 0
+    assert counts[-1] > counts[0] if uses else counts[-1] < counts[0]
+
+
+def test_tools_are_offered_where_more_concerns_the_task_than_fits(world):
+    ground = world(lambda seen: "Done.", **AUTO)
+    lead = ground.mem.as_agent("lead")
+    lead.append("The retry limit of service 3 is v3f00x. " + "That took long to find out. " * 600, "projects/notes")
+    _, receipt = prompt_of(ground, ground.spawn(NEEDS, "eng-a"))
+    assert "memory_search" in receipt.tools
+    assert [(form, kind) for _, _, form, kind in receipt.included] == [("pointer", "named")]
+    assert prompt_of(ground, ground.spawn("Sweep", "eng-a"))[1].tools == ()
+    assert "memory_search" in prompt_of(ground, ground.spawn("Sweep", "lead"))[1].tools, "who gives out work has them"
+
+
+def test_a_prompt_that_pays_is_made_again_to_the_byte(world):
+    ground = world(lambda seen: "Done.", **AUTO)
+    lead = ground.mem.as_agent("lead")
+    for n in range(9):
+        lead.append(f"The retry limit of service {n} is v{n}f00x.", "projects/notes", priority="important")
+    ground.says("Stop at noon.")
+    ground.time.elapsed += 1  # the log's own times are a microsecond apart
+    result = ground.spawn(NEEDS, "eng-a")
+    memory, receipt = prompt_of(ground, result)
+    lead.append("The owner key of service 7 is k77ab.", "projects/notes")
+    lead.append("The retry limit of service 3 is v999.", "projects/notes", supersedes=receipt.included[-1][0])
+    run, books = ground.run(result), ground.boss.books
+    again = derive(
+        books.seat(run), receipt, assignment(run.task, None), books.secret, books.templates, books.agent("eng-a")
+    )
+    assert again.memory == memory
+    assert again.sha256 == receipt.prompt
+    assert prompt_of(ground, ground.spawn(NEEDS, "eng-a", force=True))[0] != memory

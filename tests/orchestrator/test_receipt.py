@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import synapse
-from orchestrator.budget import CRITICALS, expected, plan
+from orchestrator.budget import CRITICALS, MOST, expected, reason, worth
 from orchestrator.counting import Counter
 from orchestrator.fence import secret
 from orchestrator.prompt import Assignment, Prompt, Reach
@@ -91,7 +91,7 @@ def test_a_receipt_survives_its_text(mem):
         "how": "spawn",
         "run": "r-1",
         "epoch": 1,
-        "ids": [id for id, _, form in receipt.included if form == "whole"],
+        "ids": [id for id, _, form, _ in receipt.included if form == "whole"],
         "of": len(receipt.included) + len(receipt.left_out),
         "tokens": sum(receipt.tokens.values()),
         "budget": 600,
@@ -104,8 +104,10 @@ def test_a_receipt_survives_its_text(mem):
 
 def test_it_is_pleasant_to_read(mem, golden):
     fill(mem)
-    planned = plan(expected("engineer", []), 250)
-    _, receipt = made(mem, 600, why=planned.why)
+    of = expected("engineer", [])
+    order_of = {"about": True, "worth": worth(of)}
+    view = mem.as_agent("eng-frontend").briefing(4_000, about=TASK.text, worth=worth(of))
+    _, receipt = made(mem, CRITICALS + MOST, why=reason(view, view.tokens, None, of, worth(of)), **order_of)
     told = explain(receipt._replace(templates="0" * 64, prompt="1" * 64, tokenizer="tiktoken 1"))
     golden("receipt.txt", told)
     assert max(map(len, told.splitlines())) <= 80
@@ -121,18 +123,23 @@ def test_it_is_pleasant_to_read(mem, golden):
     st.integers(90, 900),
     st.sampled_from([1.0, 1.25]),
     st.booleans(),
+    st.booleans(),
 )
-def test_the_budget_is_kept(entries, budget, ratio, only_critical):
+def test_the_budget_is_kept(entries, budget, ratio, about, pays):
+    """Of a number that was asked for, and of what a view that pays may take; and nothing is there twice."""
     with synapse.open("memory:", clock=Ticking()) as mem:
         for id in ("eng-frontend", "eng-backend"):
             mem.register(Agent(id, read=["*"], write=["*"]))
         for priority, body in entries:
             mem.as_agent("eng-backend").append(f"x{body}", "status/x", priority=priority)
         counter = Counter("claude-x", ratio=ratio)
-        prompt, receipt = made(mem, budget, counter, only_critical=only_critical)
+        by = worth(expected("engineer", []), 1 / ratio)._replace(criticals=budget // 2, most=budget // 2)
+        prompt, receipt = made(mem, budget, counter, about=about, worth=by if pays else None)
         assert counter.count(prompt.memory) == receipt.tokens["view"]
         assert counter.count(prompt.memory) * ratio <= budget
-        assert len(receipt.included) + len(receipt.left_out) == len(entries)
+        ids = [id for id, *_ in (*receipt.included, *receipt.left_out)]
+        assert len(ids) == len(set(ids)) == len(entries)
+        assert all(prompt.memory.count(id) == 1 for id, *_ in receipt.included)
 
 
 def test_a_budget_below_one_line_is_told(mem):
@@ -156,17 +163,19 @@ def test_no_budget_is_no_view(mem):
     assert {reason for _, reason in receipt.left_out} == {"there was no budget for a view"}
 
 
-def test_a_short_task_is_shown_what_is_critical_and_pays_nothing_where_nothing_is(mem):
+def test_where_nothing_pays_nothing_is_paid(mem):
+    """A view that pays has no frame either where it has no entry; what is critical is there at any price."""
+    dear = worth(expected("engineer", []))._replace(saving=1.0)
+    more = {"worth": dear, "about": True}
     mem.as_agent("eng-backend").append("An important one.", "decisions/x", priority="important")
-    prompt, receipt = made(mem, CRITICALS, only_critical=True)
+    prompt, receipt = made(mem, CRITICALS + MOST, **more)
     assert prompt.memory == ""
-    assert dict(receipt.left_out).popitem()[1] == "only critical ones were asked for"
+    assert dict(receipt.left_out).popitem()[1] == "it would cost more than it is expected to save"
     mem.as_agent("eng-backend").append("The API is gone.", "api/x", priority="critical")
-    prompt, receipt = made(mem, CRITICALS, only_critical=True)
+    prompt, receipt = made(mem, CRITICALS + MOST, **more)
     assert "The API is gone." in prompt.memory
     assert "## Important" not in prompt.memory
     assert "Left out: 0 critical, 1 important, 0 info" in prompt.memory
-    assert receipt.tokens["view"] <= CRITICALS
 
 
 # -- Made again ------------------------------------------------------------------------------------------------
@@ -186,7 +195,10 @@ def test_who_has_neither_shell_nor_tool_is_shown_no_command(mem, more):
         assert derive(seat, load(receipt.dump()), TASK, KEY, TEMPLATES, agent) == prompt
 
 
-@pytest.mark.parametrize("more", [{}, {"only_critical": True}, {"budget": 0}, {"budget": 3_000}])
+PAYS = {"budget": CRITICALS + MOST, "about": True, "worth": worth(expected("engineer", []))}
+
+
+@pytest.mark.parametrize("more", [{}, {"about": True}, PAYS, {"budget": 0}, {"budget": 3_000}])
 def test_a_prompt_is_made_again_from_the_log(mem, more):
     fill(mem)
     prompt, receipt = made(mem, **more)

@@ -12,7 +12,6 @@ import synapse
 from orchestrator import Supervisor, Task
 from orchestrator.engine import Rejected
 from orchestrator.engines.scripted import Move, Scripted
-from orchestrator.opening import by_default
 from orchestrator.testing.virtual import VirtualTime
 
 
@@ -419,26 +418,3 @@ def test_what_was_running_is_gone_on_with(world):
     assert bodies.count("step one") == 1
     assert sum(body.startswith("Done:") for body in bodies) == 1
     assert here.known(run).epoch == 2
-
-
-def test_a_run_may_take_of_the_share_that_its_siblings_left(world):
-    """The planned budget of a child grows by what ended runs of its tree did not take."""
-    budgets = {}
-
-    def watched(agent, task, seat, plan):
-        budgets[task.text] = plan.view
-        return by_default(agent, task, seat, plan)
-
-    def boss(seen):
-        if seen.turn in (0, 2):
-            task = "The first part" if seen.turn == 0 else "The second part"
-            return Move("", (("spawn_agent", {"agent": "eng-a", "task": task}),))
-        return Move("", (("wait", {}),)) if seen.turn in (1, 3) else "Done."
-
-    def works(seen):
-        return Move("x " * 4_000, (("read", {}),)) if seen.turn < 6 else "Done."
-
-    playing = Scripted(lambda seen: boss(seen) if " boss" in seen.system.split("\n")[0] else works(seen))
-    ground = world(playing, context=watched, memory_tools="auto")
-    assert ground.spawn("Build it", "boss").done
-    assert budgets["The second part"] > budgets["The first part"]

@@ -46,7 +46,7 @@ def act(mem, team, script, brief="Say what you know", **more):
 
 def test_the_file_of_the_example(team):
     assert (team.cto, team.lead, team.engineers, team.qa) == ("cto", "lead", ("eng-backend", "eng-frontend"), "qa")
-    assert (team.engine, team.view_budget, team.max_usd) == ("auto", 2_000, None)
+    assert (team.engine, team.view_budget, team.memory_tools, team.max_usd) == ("auto", "auto", "auto", None)
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,8 @@ def test_a_lead_whose_engine_is_a_model_drives_by_its_own_tools(mem, team):
             return Move("", (("spawn_agent", {"agent": "qa", "task": "Test it"}),))
         if "an engineer" not in seen.system and "qa" not in seen.system and seen.turn in (1, 3):
             return Move("", (("wait", {}),))
-        assert "append" in {tool.name for tool in seen.tools}
+        gives_out = "the CTO" in seen.system or "a project lead" in seen.system
+        assert ("append" in {tool.name for tool in seen.tools}) == gives_out
         return "It is done."
 
     engine = Scripted(script)
@@ -225,15 +226,27 @@ def test_a_lead_whose_engine_is_a_model_drives_by_its_own_tools(mem, team):
     assert mem.as_agent("qa").get(report.plan).body == "- [eng-backend] Half of it"
 
 
-@pytest.mark.parametrize(("says", "offered"), [("never", False), ("always", True), (None, True)])
+@pytest.mark.parametrize(
+    ("says", "offered"), [("never", ()), ("always", ("cto", "lead", "eng-backend")), (None, ("cto", "lead"))]
+)
 def test_tools_for_the_memory_are_the_teams_to_give(mem, team, says, offered):
-    """With the budget of views that the example has, `auto` would leave a lead without any."""
-    seen = []
-    engine = Scripted(lambda found: seen.append({tool.name for tool in found.tools}) or "It is done.")
+    """Where it says nothing, they are for who coordinates: one policy for teams and single runs."""
+    seen = {}
+
+    def play(found):
+        name = found.system.split()[2].strip(",")
+        seen[name] = "append" in {tool.name for tool in found.tools}
+        gives = {"cto": "lead", "lead": "eng-backend"}
+        if name in gives and found.turn < 2:
+            return Move("", ((("spawn_agent", {"agent": gives[name], "task": "All of it"}), ("wait", {}))[found.turn],))
+        return "It is done."
+
+    engine = Scripted(play)
     engine.name = "anthropic"
     with Supervisor(mem, engine=engine) as boss:
         asyncio.run(team._replace(memory_tools=says).run(boss, "Say what you know", "hello"))
-    assert {"append" in names for names in seen} == {offered}
+    assert set(seen) == {"cto", "lead", "eng-backend"}
+    assert {name for name, able in seen.items() if able} == set(offered)
 
 
 ALL = (("spawn_agent", {"agent": "lead", "task": "All of it"}), ("wait", {}))
