@@ -45,9 +45,12 @@ class Block(NamedTuple):
 def natural(entry: Entry, commands: bool = True) -> Block:
     """Return the form an entry has where there is room: whole, but info is a pointer unless it is a
     status. Without `commands`, it names none of the shell's: its reader has no shell."""
-    if entry.priority == "info" and entry.namespace.split("/", 1)[0] != "status":
-        return pointer(entry, commands)
-    return whole(entry, commands)
+    return whole(entry, commands) if stands_whole(entry) else pointer(entry, commands)
+
+
+def stands_whole(entry: Entry) -> bool:
+    """Return whether an entry is whole where there is room."""
+    return entry.priority != "info" or entry.namespace.split("/", 1)[0] == "status"
 
 
 def whole(entry: Entry, commands: bool = True) -> Block:

@@ -88,9 +88,12 @@ class _Asked:
         parts |= {tuple(word for word in known if word != dropped) for dropped in known[-RARE:]}
         parts |= set(combinations(known[:RARE], 2))
         shares = {part: sum(weights[word] for word in part) / total for part in parts if _tells(part)}
+        empty = [set(pair) for pair in combinations(known[:2], 2) if not self._rows(pair)]
         for part in sorted(shares, key=lambda part: (-shares[part], part)):
             if shares[part] < LEAST:
                 break
+            if any(pair.issubset(part) for pair in empty):
+                continue  # nobody says these two together
             rows = self._rows(part)
             if rows:
                 return shares[part], rows

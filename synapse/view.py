@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from synapse.block import POINTER, Block, natural
+from synapse.block import POINTER, Block, stands_whole
 from synapse.entry import Entry
 from synapse.errors import OverBudget
 from synapse.sheet import DAY, DEAR, Count, Offer, Page, Scale, Shown
@@ -29,7 +29,6 @@ from synapse.worth import (
     NAMED,
     NEAR,
     OTHER,
-    SMALL,
     STATUS,
     Candidate,
     Worth,
@@ -183,15 +182,15 @@ def _candidates(page: Page, kinds: dict[int, tuple[str, float]], worth: Worth) -
     """Yield what may pay, each with its price. Of most entries their kind and age tell that they do not: these are
     neither made nor weighed."""
     newer = dict.fromkeys(KINDS, 0)
+    most = {kind: worth.paying(kind) for kind in KINDS}
     chances: dict[int, float] = {}
     for place, (kind, share) in reversed(kinds.items()):
-        found = kind in (NAMED, NEAR)
-        if kind in (STATUS, OTHER) and natural(page.entries[place], page.commands).form == POINTER:
+        if kind in (NAMED, NEAR):
+            chances[place] = worth.chance(kind, share)
             continue
-        chance = worth.chance(kind, share, 0 if found else newer[kind])
-        newer[kind] += 1
-        if found or worth.pays_up_to(chance) >= SMALL:
-            chances[place] = chance
+        if newer[kind] < most[kind] and (kind not in (STATUS, OTHER) or stands_whole(page.entries[place])):
+            chances[place] = worth.chance(kind, newer=newer[kind])
+            newer[kind] += 1
     page.weigh_whole(list(chances))
     for place, chance in chances.items():
         yield Candidate(place, page.weight(page.whole(place)), chance, kinds[place][0] == NAMED)

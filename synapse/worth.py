@@ -41,6 +41,11 @@ class Worth(NamedTuple):
         """Return the tokens up to which an entry with this chance saves more than it costs."""
         return chance * self.saving / self.price if self.price else 0.0
 
+    def paying(self, kind: str) -> int:
+        """Return how many of the newest entries of a kind may pay, were they as small as can be."""
+        top = self.pays_up_to(self.chance(kind))
+        return max(int(SPREAD * (top / SMALL - 1)) + 1, 0) if top >= SMALL else 0
+
 
 class Candidate(NamedTuple):
     """An entry that may be chosen, by its place, and the tokens that it takes. `best`: of a clause."""

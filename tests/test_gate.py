@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 
 import synapse
-from synapse import cli, clock, kinds, news, recall, reference, semantic, shared
+from synapse import cli, clock, kinds, news, recall, reference, semantic, shared, worth
 from synapse.authority import may_rule, visible
 from synapse.brain import UnifiedBrain
 from synapse.capsule import short, short_id
@@ -311,6 +311,13 @@ def walk_briefing(me, world):
     bare = me.briefing(commands=False)
     yield "commands", [bare, bare.markdown()], {each.id for each in bare.included} == viewed, False
     yield "until", me.briefing(as_of=world.middle, until=found.cursor // 2), True, False
+    task = "; ".join(f"{known.word} nowhere; {known.word} common" for known in world.known)
+    by = worth.Worth(1e9, 1.0, dict.fromkeys(worth.KINDS, 1.0), 2_000, 20_000, 600)
+    for more in ({"about": task}, {"about": task, "worth": by}, {"about": task, "as_of": world.middle}):
+        named = me.briefing(20_000, **more)
+        viewed = world.live(me.id) | world.live(me.id, states=LIVE | VIEWED)
+        ids = {each.id for each in named.included}
+        yield ("about", sorted(more)), [named, named.markdown()], "as_of" in more or ids <= viewed, False
     for budget in (None, 20_000, 400):
         for as_of in (None, world.middle, "2h"):
             found = me.briefing(budget, as_of=as_of)
