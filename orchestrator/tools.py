@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextvars import copy_context
 from typing import Any, NamedTuple
 
 from orchestrator import schema
+from orchestrator.acts import Shares, shares_of
 from orchestrator.counting import schema_text
 from orchestrator.engine import Tool
-from synapse.errors import USAGE, SynapseError
+from synapse.errors import USAGE, InvalidEntry, SynapseError
 
 SECONDS = 60.0
 LONGEST = 16_384  # characters of a result that a model is given
@@ -40,13 +41,22 @@ class ToolFailed(SynapseError):
     exit_code = 9
 
 
+class Partial(str):
+    """What a tool returns that has no result yet: more calls are needed. It is neither kept nor
+    shared, and whoever called stays at the work."""
+
+    __slots__ = ()
+
+
 class UserTool(NamedTuple):
-    """A tool, and how it is carried out. `idempotent`: a call may be made again when nobody knows how it ended."""
+    """A tool, and how it is carried out. `idempotent`: a call may be made again when nobody knows
+    how it ended. `shares`: its result holds for everybody for a while; None where it does not."""
 
     tool: Tool
     run: Callable[[Mapping[str, Any], str | None], Awaitable[object]]
     idempotent: bool = False
     seconds: float = SECONDS
+    shares: Shares | None = None
 
 
 class _Parameter(NamedTuple):
@@ -68,10 +78,14 @@ def tool_of(
     name: str | None = None,
     description: str | None = None,
     seconds: float = SECONDS,
+    shares: bool | str | Shares = False,
 ) -> UserTool:
-    """A function as a tool. It may be async; one that takes `idempotency_key` is given the key of the call.
+    """Return a function as a tool. It may be async; one that takes `idempotency_key` is given the
+    key of the call.
 
-    A plain function runs in a thread of its own. One that is over its time cannot be stopped, only left behind.
+    A plain function runs in a thread of its own. One that is over its time cannot be stopped, only
+    left behind. `shares`: the same call gives the same result to anyone for a while, an hour unless
+    `Shares(lifetime=...)` says otherwise; "whole" passes long results on whole.
     """
     import inspect
 
@@ -84,7 +98,20 @@ def tool_of(
     described = {key: parameter for key, parameter in taken.items() if key != KEY}
     told = description or inspect.getdoc(function) or called
     tool = Tool(called, told, _schema(called, described))
-    return UserTool(tool, _runner(function, called, described, keyed=KEY in taken), idempotent, seconds)
+    run = _runner(function, called, described, keyed=KEY in taken)
+    return UserTool(tool, run, idempotent, seconds, _shares(shares, called, described))
+
+
+def _shares(value: bool | str | Shares, name: str, takes: Collection[str]) -> Shares | None:
+    """Return what is shared of a tool; NoTool where that cannot be meant."""
+    try:
+        shares = shares_of(value)
+    except InvalidEntry as error:
+        raise NoTool(f"the tool {name}: {error}") from error
+    if shares and (unknown := [file for file in shares.files if file not in takes]):
+        takes_only = ", ".join(takes) or "nothing"
+        raise NoTool(f"the tool {name}: files names {', '.join(unknown)}; it takes {takes_only}")
+    return shares
 
 
 async def carry_out(
@@ -95,7 +122,8 @@ async def carry_out(
     longest: int = LONGEST,
     keep: Callable[[str], str] | None = None,
 ) -> str:
-    """The result as text, or ToolFailed. A longer one is cut; `keep` stores the whole and says where it lies."""
+    """Return the result as text, a Partial where the tool gave one, or raise ToolFailed. A longer
+    one is cut; `keep` stores the whole and says where it lies."""
     if found := schema.problems(tool.tool.schema, arguments):
         raise ToolFailed("; ".join(found))
     try:
@@ -107,7 +135,8 @@ async def carry_out(
         if isinstance(error, TimeoutError) and limit.expired():
             raise ToolFailed(f"{tool.tool.name} took longer than {tool.seconds:g} s") from error
         raise ToolFailed(f"{type(error).__name__}: {error}"[:1_000].rstrip(": ")) from error
-    return cut(text_of(result), longest, keep)
+    text = cut(text_of(result), longest, keep)
+    return Partial(text) if isinstance(result, Partial) else text
 
 
 def cut(text: str, longest: int, keep: Callable[[str], str] | None = None) -> str:
