@@ -9,6 +9,7 @@ from operator import attrgetter
 from synapse import clauses, view
 from synapse.authority import visible
 from synapse.clock import parse_since
+from synapse.conditions import is_for_a_moment
 from synapse.entry import SECOND, Entry
 from synapse.errors import InvalidQuery
 from synapse.index.projection import Index, in_memory
@@ -17,10 +18,11 @@ from synapse.namespace import is_component
 from synapse.records import Record
 from synapse.store import Store
 from synapse.tokens import Tokens
-from synapse.view import About, View
+from synapse.view import About, LeftOut, View
 from synapse.workspace import Agent
 from synapse.worth import Worth
 
+AT_ITS_MOMENT = "it is told at the moment that it is for (when)"
 WEIGHTY = 1_000
 RECENT = 1_000
 ADDRESSED = 64  # of the newest info that is addressed to an agent
@@ -42,14 +44,16 @@ def brief(
     commands: bool = True,
     about: str = "",
     worth: Worth | None = None,
+    moments: bool = True,
 ) -> View:
     """Return the view of an agent, or of what all agents of a department may see.
 
     `project` is that of the agent's run. As of a time, the view is what the log held then; `until` a cursor, no more
     than that, so that a view with its `at`
     and `cursor` can be made again. `only` one priority: of the others, the view has no more than their number.
-    Without `commands`, it names none of the shell's. What the words of a text find that it is `about` stands at its
-    end; with `worth`, the view is what pays.
+    Without `commands`, it names none of the shell's; without `moments`, it has nothing that is for
+    a moment of its own, and says so of each. What the words of a text find that it is `about` stands
+    at its end; with `worth`, the view is what pays.
     """
     store.fresh()
     now = store.clock()
@@ -65,6 +69,11 @@ def brief(
         entries, matches = _for_task(index, agent, about, entries, now, cursor)
     if department is not None:
         entries = _common(index, entries, _members(index, department), now)
+    later: list[Entry] = []
+    if not moments:
+        later = [entry for entry in entries if entry.when is not None and is_for_a_moment(entry)]
+        seqs = {entry.seq for entry in later}
+        entries = [entry for entry in entries if entry.seq not in seqs] if later else entries
     tokens = Tokens(
         encoding,
         lambda digests: store.index.token_counts(encoding, digests),
@@ -76,7 +85,8 @@ def brief(
         entries, agent, now, tokens.measure, budget, title=title, encoding=encoding, only=only,
         shown=known, commands=commands, about=matches, worth=worth,
     )  # fmt: skip
-    return made._replace(cursor=cursor, at=now)
+    out = (*made.left_out, *(LeftOut(entry.id, AT_ITS_MOMENT) for entry in later))
+    return made._replace(cursor=cursor, at=now, left_out=out)
 
 
 def chosen(index: Index, agent: Agent | None, now: int, cursor: int) -> list[Entry]:

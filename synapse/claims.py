@@ -6,7 +6,7 @@ A lease ends by itself at its time, or with the run that holds it; nobody has to
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from synapse.clock import seconds
 from synapse.entry import SECOND
@@ -38,11 +38,20 @@ def named(work: str) -> str:
     return words
 
 
-def take(pen: Pen, work: str, minutes: int, note: str | None, once: str | None, now: int) -> Claim:
-    """The lease, from now on; one's own is extended. Conflict says who else holds it and until when."""
+def take(
+    pen: Pen,
+    work: str,
+    minutes: int,
+    note: str | None,
+    once: str | None,
+    now: int,
+    over: Collection[str | None] = (),
+) -> Claim:
+    """Return the lease, from now on; one's own is extended. Conflict says who else holds it and
+    until when. The runs that are `over` hold nothing any more, whatever their records say."""
     if not 1 <= minutes <= LONGEST:
         raise InvalidEntry(f"a lease is from 1 to {LONGEST} minutes long, not {minutes}")
-    work, over = named(work), set[str | None]()
+    work, over = named(work), set(over)
     lease = {"work": work, "agent": pen.id, "run": pen.run, "until": now + minutes * 60 * SECOND, "note": note}
     pending = Pending(
         "claim", pen.id, {name: value for name, value in lease.items() if value is not None}, key=key(work)
@@ -56,7 +65,7 @@ def take(pen: Pen, work: str, minutes: int, note: str | None, once: str | None, 
             other = holder(pen.store, work, now, over)
             if other is None:
                 continue  # it was given back just now
-            if not _has_ended(pen.store, other.run):
+            if not has_ended(pen.store, other.run):
                 raise _held(other) from error
             over.add(other.run)
         else:
@@ -75,11 +84,11 @@ def release(pen: Pen, work: str, once: str | None, now: int) -> Claim:
     return mine
 
 
-def holder(store: Store, work: str, now: int, over: set[str | None] | None = None) -> Claim | None:
-    """Whose the work is now, runs that are over left out."""
+def holder(store: Store, work: str, now: int, over: Collection[str | None] = ()) -> Claim | None:
+    """Return whose the work is now, runs that are over left out."""
     store.index.catch_up()
     records = store.index.keyed(key(work))
-    if not records or unclaimed(key(work), now, "", over=over or ()).holds(records):
+    if not records or unclaimed(key(work), now, "", over=over).holds(records):
         return None
     return _claim(records[-1].fields)
 
@@ -92,8 +101,8 @@ def _claim(fields: Mapping[str, Any]) -> Claim:
     return Claim(fields["work"], fields["agent"], fields.get("run"), fields["until"], fields.get("note"))
 
 
-def _has_ended(store: Store, run: str | None) -> bool:
-    """Ends are final, so that this may be asked outside the log's lock."""
+def has_ended(store: Store, run: str | None) -> bool:
+    """Return whether a run is over for good. Ends are final, so that this may be asked outside the log's lock."""
     found = store.index.query.run(run) if run else None
     return found is not None and found["state"] == "ended"
 

@@ -198,7 +198,7 @@ def _completed(draft: Draft, fields: Fields, problems: list[str]) -> Draft:
         topic=_text(fields, "topic", problems),
         claim=_text(fields, "authority", problems),
         evidence=_text(fields, "evidence", problems),
-        when=_text(fields, "when", problems),
+        when=_when(fields, problems),
         scope=_scope(fields.get("scope"), problems),
         pii=_pii(fields.get("pii"), problems),
     )
@@ -294,6 +294,14 @@ def _text(fields: Fields, name: str, problems: list[str]) -> str | None:
     if not isinstance(value, str) or "\0" in value:
         problems.append(_wrong(name, value, "one text"))
     return str(value)
+
+
+def _when(fields: Fields, problems: list[str]) -> str | None:
+    """Return the moments that an entry is for, as one text; a list is taken too."""
+    value = fields.get("when")
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        fields = {"when": ", ".join(value)}
+    return _text(fields, "when", problems)
 
 
 def _scope(value: object, problems: list[str]) -> str:

@@ -67,12 +67,13 @@ class Seat:
         derived_from: Names = (),
         evidence: str | None = None,
         once: str | None = None,
+        when: Names = None,
     ) -> Entry:
         """Write an entry; it is durable when this returns. With `once`, a second call with the same key writes
-        nothing and returns the first entry."""
+        nothing and returns the first entry. `when` names the moment of which agents are told it: `run git push`."""
         return self._write(Draft(
             body, namespace, self.id, priority, ttl, addressees(to), words(tags), words(related), words(supersedes),
-            topic or None, scope, pii, None, words(derived_from), evidence,
+            topic or None, scope, pii, None, words(derived_from), evidence, ", ".join(words(when)) or None,
         ), once=once)  # fmt: skip
 
     def write(self, draft: Draft, *, once: str | None = None, unless: Guard | None = None) -> Entry:
@@ -84,6 +85,10 @@ class Seat:
     def _write(self, draft: Draft, *, once: str | None = None, unless: Guard | None = None) -> Entry:
         agent = self._writer()
         draft = draft._replace(author=self.id)
+        if draft.when is not None:
+            from synapse.conditions import check
+
+            check(draft)
         if draft.ttl is not None and parse_ttl(draft.ttl) == 0:
             raise InvalidEntry(
                 f"ttl {draft.ttl!r} is over at once: write a longer one, such as 30m or 7d", ttl=draft.ttl
@@ -246,12 +251,15 @@ class Seat:
         commands: bool = True,
         about: str = "",
         worth: Worth | None = None,
+        moments: bool = True,
     ) -> View:
         """Return the agent's view: what it should know now, within an exact number of tokens. `mark` notes
         that the entries whose text is in it were shown: it went into a session's prompt. `only` one
         priority leaves the others out; `until` a cursor, with `as_of`, makes an earlier view again.
-        Without `commands` it names none of the shell's. `about` is the text of a task: what its words
-        find in all that the agent may see stands whole at the end. With `worth`, only what pays is there."""
+        Without `commands` it names none of the shell's; without `moments`, what is for a moment of
+        its own (`when`) is left to whoever tells it then. `about` is the text of a task: what its words
+        find in all that the agent may see stands whole at the end. With `worth`, only what pays is
+        there."""
         from synapse.briefing import brief
 
         if mark:
@@ -259,7 +267,7 @@ class Seat:
         view = brief(
             self.store, self._me(), self.pen.project(), budget=budget, department=department, as_of=as_of,
             encoding=encoding, until=until, only=check_priority(only) if only else None, commands=commands,
-            about=about, worth=worth,
+            about=about, worth=worth, moments=moments,
         )  # fmt: skip
         if mark:
             self.pen.shown(view.shown, len(view.included) + len(view.left_out), view.cursor, "briefing")

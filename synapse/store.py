@@ -362,6 +362,10 @@ class Store:
     def admit_drop(self, draft: Draft, channel: Channel) -> Entry:
         """Who a dropped file is from is decided by how it came, never by what it says."""
         self.index.catch_up()  # a process that just began has yet to hear who is declared
+        if draft.when is not None:
+            from synapse.conditions import check
+
+            check(draft)
         if channel.inbox is not None:
             return self._from_inbox(draft, channel, channel.inbox)
         mapped = self._mapped(channel.uid)

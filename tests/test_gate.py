@@ -310,6 +310,8 @@ def walk_briefing(me, world):
         yield only, [found, found.markdown()], {each.id for each in found.included} <= viewed, False
     bare = me.briefing(commands=False)
     yield "commands", [bare, bare.markdown()], {each.id for each in bare.included} == viewed, False
+    rest = me.briefing(moments=False)
+    yield "moments", [rest, rest.markdown()], {each.id for each in rest.included} == viewed, False
     yield "until", me.briefing(as_of=world.middle, until=found.cursor // 2), True, False
     task = "; ".join(f"{known.word} nowhere; {known.word} common" for known in world.known)
     by = worth.Worth(1e9, 1.0, dict.fromkeys(worth.KINDS, 1.0), 2_000, 20_000, 600)
@@ -681,7 +683,7 @@ MAIL_READERS_PASS = {
 # What the walks pass; the rest of a reader's parameters are named here, with the reason.
 READERS_PASS = {
     "read": {name for asked, _ in (*READS, *UNREAD) for name in asked} | {"archived", "unread"},
-    "briefing": {"budget", "department", "as_of", "encoding", "mark", "until", "only", "commands"},
+    "briefing": {"budget", "department", "as_of", "encoding", "mark", "until", "only", "commands", "moments"},
     "later": {"as_of", "department"},
     "search": {"query", "mode"} | {name for asked in SEARCHES for name in asked},
     "follow": {"since", "critical", "timeout"},
@@ -772,6 +774,8 @@ UNGATED = {
     "every": "for export, the operator's",
     "acts": "for audit, the operator's; `log` asks the seat for each entry",
     "staged": "asked of the seat one by one",
+    **dict.fromkeys(("keyed_entries", "standing"), "for a supervisor, which asks `visible` of each"),
+    "conditional": NUMBER,
     **dict.fromkeys(
         "idle outdone lapsed comparable mergeable brought_back filings_of held_by weights of_night nights"
         " written_since told in_dispute_now sized long received busy lived superseded critical_acts citing critical"

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence, Set
 
 from synapse.entry import Entry
+from synapse.kinds import ENTRY
 from synapse.typed import Any
 
 INDENT = "    "
@@ -77,6 +78,7 @@ def details(entry: Entry) -> str:
         ("related", ", ".join(entry.related)),
         ("scope", entry.scope if entry.scope != "public" else ""),
         ("evidence", entry.evidence or ""),
+        ("when", (entry.when or "") if entry.kind == ENTRY else ""),
     ]
     return "; ".join(f"{name} {value}" for name, value in pairs if value)
 

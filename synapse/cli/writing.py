@@ -36,6 +36,7 @@ def write_options(parser: Options) -> None:
     add("--related", action="append", metavar="ID,...", help="what it refers to")
     add("--derived-from", action="append", metavar="ID,...", help="what it was made from; limits its trust")
     add("--evidence", metavar="TEXT", help="what proves it: a link, a commit, a file")
+    add("--when", action="append", metavar="M,...", help="told before such a call: run git push")
     add("--scope", default="public", metavar="S", help=f"{', '.join(SCOPES)}; else public")
     add("--pii", action="store_true", help="it holds personal data")
     add("--once", metavar="KEY", help="a retry under the same key returns the first entry")
@@ -71,7 +72,8 @@ def tell(call: Call) -> None:
 
 
 def _fields(args: SimpleNamespace) -> dict[str, Any]:
-    lists = {name: many(getattr(args, name)) or () for name in ("tags", "related", "derived_from", "supersedes")}
+    names = ("tags", "related", "derived_from", "supersedes", "when")
+    lists = {name: many(getattr(args, name)) or () for name in names}
     plain = {name: getattr(args, name) for name in ("priority", "ttl", "topic", "scope", "pii", "evidence", "once")}
     return {"to": many(args.to), **lists, **plain}
 

@@ -220,6 +220,17 @@ select aid from authors where name = :name
 -- name: audiences
 select num, name from audiences
 
+-- name: keyed_entries
+select e.seq, e.rec, e.rev, {live}, k.fields from keyed k join entries e on e.seq = k.seq
+where k.key = :key order by e.seq desc
+
+-- name: conditional
+select e.seq from entries e join texts t on t.rec = e.rec
+where e.seq > :floor and e.kind = 0 and instr(t.head, '"when":') > 0 order by e.seq
+
+-- name: standing
+select e.seq, e.rec, e.rev from entries e where e.seq in ({seqs}) and {live} order by e.seq
+
 -- name: next_release
 select hidden from entries indexed by entries_hidden
 where hidden > max(:now, 0) and hidden > 0 and hidden < 4611686018427387904 order by hidden limit 1

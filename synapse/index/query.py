@@ -281,6 +281,26 @@ class Query:
         rows = self.db.run("lane_addressed", values, prios=(2,), audiences=reach.audiences)
         return self.load(rows.fetchall(), now, reach)
 
+    def keyed(self, key: str, now: int, agent: Agent) -> list[tuple[Entry, bool, dict[str, Any]]]:
+        """Return the entries that were written under a key of a guard, newest first: each with
+        whether it is live, and the fields of its record. Whether the agent may see it is the
+        caller's to ask."""
+        rows = self.db.run("keyed_entries", {"key": key, "now": now}).fetchall()
+        entries = self.load([row[:3] for row in rows], now, self.reach(agent))
+        return [
+            (entry, bool(live), json.loads(fields)) for entry, (*_, live, fields) in zip(entries, rows, strict=True)
+        ]
+
+    def conditional(self, floor: int) -> list[int]:
+        """Return the places after this one of entries that are for a moment: those with `when`."""
+        return [seq for (seq,) in self.db.run("conditional", {"floor": floor})]
+
+    def standing(self, seqs: Sequence[int], now: int, agent: Agent) -> list[Entry]:
+        """Return those of the entries at these places that are live, oldest first. Whether the
+        agent may see them is the caller's to ask."""
+        rows = self.db.run("standing", {"now": now}, seqs=tuple(seqs)).fetchall()
+        return self.load(rows, now, self.reach(agent))
+
     def addressed(self, name: str, now: int, cursor: int) -> list[Entry]:
         """The live entries addressed to this name, newest first; whoever may see them."""
         lists = [num for num, listed in self.db.run("audiences") if name in listed.split(" ")]
