@@ -21,6 +21,7 @@ from orchestrator.bill import COORDINATORS, said_label
 from orchestrator.costs import Costs
 from orchestrator.engine import Engine, Place, Turn, declared
 from orchestrator.fence import secret
+from orchestrator.findings import Findings
 from orchestrator.folder import ERROR, LEDGER, OUTPUT, RECEIPT, STEPS, TRANSCRIPT, Folder
 from orchestrator.handler import Terms
 from orchestrator.holder import LEASE, Holder
@@ -102,6 +103,7 @@ class Books:
         self.root = memory.store.root or self._temporary or ""
         self.runs = Runs(memory.store)
         self.holder = Holder(self.root, name, lease)
+        self.findings = Findings(memory.store, self.root, self.holder.lives, not self._temporary)
         self.costs = Costs(self.runs, self.root, not self._temporary, self.holder, limits)
         self.templates = Templates(memory.store.root)
         self.secret = secret(self.root) if seed is None else sha256(f"seed {seed}".encode()).digest()
@@ -125,8 +127,7 @@ class Books:
         return registered(self.store, id)
 
     def stranger(self, giver: Run, agent: str) -> str | None:
-        """Return what an agent is told that gives work to one who is not registered; None for one
-        who is."""
+        """Return what an agent is told that gives work to one who is not registered."""
         agents = self.store.agents()
         return None if agent in agents else unknown(agent, workers(agents.values(), self.agent(giver.agent)))
 
@@ -372,11 +373,6 @@ class Books:
         notes = writeback.settle(run.id, run.project, outcome)
         return self.told(run, [note._replace(key=f"{note.key}{number}") for note in notes])[0]
 
-    def stands(self, id: str) -> bool:
-        """Return whether an entry is neither resolved nor replaced."""
-        self.store.index.catch_up()
-        return self._stands(id)
-
     def settled(self, session: Session, blockers: Iterable[str]) -> None:
         """Resolve what blocked a run that went on and is done."""
         for id in blockers:
@@ -384,9 +380,8 @@ class Books:
                 self.seat(session.run).resolve(id, "its run was answered, and is done")
 
     def results_text(self, reader: Run, results: list[Result], how: str = "unread") -> str:
-        """Return what children left, as their parent is told. `how` names the template: `results`
-        for one that waited, `unread` for one that would have ended without, `blocked` for one that
-        is at something else."""
+        """Return what children left, as their parent is told. `how` names the template: `results` for
+        one that waited, `unread` for one that would have ended, `blocked` for one at something else."""
         reports = [
             Report(
                 result.run, self.known(result.run).agent, result.status, writeback.told(result),
@@ -398,8 +393,8 @@ class Books:
         return render(reports, self.agent(reader.agent), self.secret, self.templates)
 
     def seen(self, runs: Iterable[str], entries: Sequence[str]) -> list[str]:
-        """Return those of the entries that were in front of one of these runs: in its prompt, as news, or in an
-        answer of the memory's tools. An agent with a shell looks for itself: of its, all that it may see."""
+        """Return those of the entries that stood before one of these runs. An agent with a shell looks
+        for itself: of its, all that it may see."""
         shown: set[str] = set()
         for run in map(self.known, runs):
             recorded = steps.read(self.folder(run).lines(STEPS))
@@ -421,17 +416,18 @@ class Books:
         return standing[0] if standing else None
 
     def blocked_below(self, run: Run) -> list[tuple[str, str | None]]:
-        """Return the children of a run that ended blocked, each with the entry that says so, where
-        that still stands. It does not once somebody has resolved or superseded it, or another child
-        has done the same work."""
+        """Return the children of a run that ended blocked, each with the entry that says so, where that
+        stands: nobody resolved or replaced it, nor has another child done the same work."""
         children = self.runs.children(run.id)
         done = {child.fields.get("intent") for child in children if child.status == "done"}
         blocked = [child for child in children if child.status == "blocked"]
         unsettled = [run for run in blocked if (run.fields.get("intent") or run.id) not in done]
         entries = [(run.id, run.fields.get("entry")) for run in unsettled]
-        return [(id, entry) for id, entry in entries if entry is None or self._stands(entry)]
+        return [(id, entry) for id, entry in entries if entry is None or self.stands(entry)]
 
-    def _stands(self, id: str) -> bool:
+    def stands(self, id: str) -> bool:
+        """Return whether an entry is neither resolved nor replaced."""
+        self.store.index.catch_up()
         now = self.now()
         entry = self.store.index.entry(id, now)
         return entry is not None and self.store.index.query.fate(entry, now) is None
@@ -474,6 +470,7 @@ class Books:
         if session is not None:
             more["past"] = list(budget.past(lines, steps.capsules(session.conversation, session.first["tools"]))[:4])
             more["uses"] = self._uses(session)
+            more |= {"shares": shares} if (shares := session.conversation.shares) else {}
         try:
             entry, untold = self.told(run, notes)
             entry, more["why"] = outcome.blocker or entry, "; ".join(filter(None, (outcome.why, untold)))
@@ -493,8 +490,7 @@ class Books:
         return budget.uses(shown, session.run.task.text, session.conversation.turns)
 
     def told(self, run: Run, notes: list[writeback.Note]) -> tuple[str | None, str]:
-        """Write the entries, each once: the id of the last, and what kept one out. A memory that will not take an entry
-        keeps no run from ending, which else would be begun again for ever."""
+        """Write the entries, each once: the id of the last, and what kept one out."""
         id, seat = None, self.seat(run)
         for note in notes:
             once = f"{run.id}/{note.key}"

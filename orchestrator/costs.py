@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from orchestrator import limits, prices
+from orchestrator import acts, limits, prices
 from orchestrator.counting import Counter, Ratios
 from orchestrator.engine import Turn, Usage, declared
 from orchestrator.holder import Holder
@@ -190,6 +190,7 @@ def refuse_misread(store: Store) -> None:
         engines = {}
     checks: list[Callable[[], object]] = [lambda: limits.policy(settings), lambda: prices.declared(settings)]
     checks += [partial(declared, engines, name) for name in engines]
+    checks += [lambda: acts.declared(settings)]
     for check in checks:
         try:
             check()

@@ -10,11 +10,13 @@ from orchestrator.engine import Call, Place, Tool
 
 
 class Said(NamedTuple):
-    """What a tool gave: the text for the model, and what the run has to remember of it."""
+    """What a tool gave: the text for the model, and what the run has to remember of it. `label` is
+    what its tokens are for, where the tool alone does not say it."""
 
     text: str
     about: Mapping[str, Any] = {}
     failed: bool = False
+    label: str | None = None
 
 
 class Handler(NamedTuple):

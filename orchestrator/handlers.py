@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from orchestrator import schema
+from orchestrator import needs, schema
+from orchestrator.acts import declared
+from orchestrator.bill import COORDINATORS
 from orchestrator.engine import Call, Tool
 from orchestrator.handler import Handler, Said
 from orchestrator.limits import LimitReached, for_a_model
 from orchestrator.runs import Run, name
 from orchestrator.session import Session
+from orchestrator.sharing import Sharing, looks
 from orchestrator.task import Result, Task
 from orchestrator.tools import SPAWN, WAIT, ToolFailed, UserTool, carry_out
 from synapse import tools as memory_tools
@@ -36,6 +39,40 @@ class Boss(Protocol):
     async def stranger(self, giver: Run, agent: str) -> str | None: ...
 
 
+class Ground(NamedTuple):
+    """What the handlers of a session stand on. The session is made after them."""
+
+    boss: Boss
+    sharing: Sharing
+    seat: Seat
+    session: Callable[[], Session]
+
+
+def of_session(
+    ground: Ground, run: Run, tools: Iterable[UserTool], memory: Iterable[memory_tools.Tool]
+) -> dict[str, Handler]:
+    """Return all that a session's calls are carried out by."""
+    desk, seat = ground.sharing.desk, ground.seat
+    handlers = _held(of_user(_begun_with(run, tools, seat), ground), ground)
+    handlers |= of_memory(memory, seat, desk)
+    for tool, handler in of_memory([BLOCKER], seat, desk).items():
+        handlers.setdefault(tool, handler._replace(offered=False))
+    if run.fields["role"] in COORDINATORS:
+        handlers |= _held(of_coordination(ground.boss, ground.session), ground)
+    return handlers
+
+
+def _begun_with(run: Run, tools: Iterable[UserTool], seat: Seat) -> list[UserTool]:
+    """Return the user's tools that a run was begun with; all, where that was not recorded. What
+    synapse.yaml says of what they share comes before what they say themselves."""
+    shares = declared(dict(seat.store.settings.other))
+    tools = [tool._replace(shares=shares.get(tool.tool.name, tool.shares)) for tool in tools]
+    if run.needs is None:
+        return tools
+    names = {needs.tool_name(each) for each in run.needs.get("tools", ())}
+    return [tool for tool in tools if tool.tool.name in names]
+
+
 def of_memory(tools: Iterable[memory_tools.Tool], seat: Seat, desk: OnDesk) -> dict[str, Handler]:
     """The memory's own tools, as this agent has them. Asked twice with one key, they write once."""
 
@@ -51,16 +88,35 @@ def of_memory(tools: Iterable[memory_tools.Tool], seat: Seat, desk: OnDesk) -> d
     return {tool.name: made(tool) for tool in tools}
 
 
-def of_user(tools: Iterable[UserTool]) -> dict[str, Handler]:
-    """The user's tools: each call has a key of its own; one in flight at a crash is repeated only if that is safe."""
+def of_user(tools: Iterable[UserTool], ground: Ground) -> dict[str, Handler]:
+    """Return the handlers of the user's tools: each call has a key of its own; one in flight at a
+    crash is repeated only if that is safe, as it is where the same call gives the same result."""
 
     def made(tool: UserTool) -> Handler:
         async def call(call: Call, once: str) -> Said:
-            return Said(await carry_out(tool, call.arguments, key=once))
+            session = ground.session()
+            if tool.shares is None or not looks(session):
+                return Said(await carry_out(tool, call.arguments, key=once))
+            return await ground.sharing.call(session, ground.seat, tool, call, once)
 
-        return Handler(tool.tool, call, tool.idempotent)
+        return Handler(tool.tool, call, tool.idempotent or tool.shares is not None)
 
     return {tool.tool.name: made(tool) for tool in tools}
+
+
+def _held(handlers: dict[str, Handler], ground: Ground) -> dict[str, Handler]:
+    """Return the handlers, before whose calls the entries are given that are for them."""
+
+    def made(handler: Handler) -> Handler:
+        async def call(call: Call, once: str) -> Said:
+            text, ids = await ground.sharing.held(ground.session(), ground.seat, call)
+            if not ids:
+                return await handler.call(call, once)
+            return Said(text, {"ids": ids, "held": ids}, label="wake")
+
+        return handler._replace(call=call)
+
+    return {name: made(handler) for name, handler in handlers.items()}
 
 
 def of_coordination(boss: Boss, session: Callable[[], Session]) -> dict[str, Handler]:

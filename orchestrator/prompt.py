@@ -122,6 +122,12 @@ def wake(blocks: Iterable[Block], agent: Agent, secret: bytes, templates: Templa
     return fenced("wake", fence(secret, agent.id, news), news, templates, "news")
 
 
+def held(blocks: Iterable[Block], agent: Agent, secret: bytes, templates: Templates) -> str:
+    """Return what is said to an agent before a call that entries are for."""
+    entries = "".join(block.text for block in blocks)
+    return fenced("held", fence(secret, agent.id, entries), entries, templates, "entries")
+
+
 def unread(reports: Sequence[Report], agent: Agent, secret: bytes, templates: Templates) -> str:
     """What is said to an agent that would end without having read what others did for it."""
     return _results("unread", reports, agent, secret, templates)

@@ -160,7 +160,8 @@ def fit(
 def draft(seat: Seat, order: Order, secret: bytes, templates: Templates, counter: Counter) -> View:
     """Return the view that fits; an empty one, as of the same moment, where none is wanted or nothing pays."""
     if order.budget <= 0:
-        return _without(seat.briefing(encoding=counter.encoding, only=CRITICAL), "there was no budget for a view")
+        nothing = seat.briefing(encoding=counter.encoding, only=CRITICAL, moments=order.reach.shell)
+        return _without(nothing, "there was no budget for a view")
     framed = sum(counter.measure(frame(order.agent, secret, templates))[0])
     asked = _asked(order.task, order.about, order.worth, order.reach, counter, framed, order.budget)
     try:
@@ -186,6 +187,7 @@ def _asked(
         "budget": max(counter.ours(budget) - framed, 0),
         "encoding": counter.encoding,
         "commands": reach.follows_commands,
+        "moments": reach.shell,
         "about": task.text if about else "",
         "worth": worth._replace(most=worth.most - framed) if worth else None,
     }

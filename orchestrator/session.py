@@ -467,8 +467,10 @@ class Session:
                 await self.ground.desk(self._record, "call", {"call": call.id}, True)
                 await self.ground.hear()  # who took over before that is heard of now; who does from now on reads it
             said = await self._carried_out(handler, call)
-        fields = steps.result(call, said.text, bill.tool_label(call.name), said.failed, **said.about)
+        label = said.label or bill.tool_label(call.name)
+        fields = steps.result(call, said.text, label, said.failed, **said.about)
         await self.ground.desk(self._record, "result", fields, True)
+        self.seen.update(said.about.get("ids", ()))
 
     async def _carried_out(self, handler: Handler, call: Call) -> Said:
         key = f"{self.run.id}/{len(self.conversation.turns)}/{call.id}"

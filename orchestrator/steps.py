@@ -51,6 +51,9 @@ class Conversation(NamedTuple):
     reported: tuple[str, ...] = ()  # entries in which the supervisor said what blocked it, and it went on
     read: frozenset[str] = frozenset()  # child runs whose results it was given
     blockers: tuple[str, ...] = ()  # entries in which it said what keeps it
+    acts: Mapping[str, str] = {}  # what it was last told of each act: an entry, or that others are at it
+    held: frozenset[str] = frozenset()  # entries for a moment that it was given at a call
+    shares: Mapping[str, int] = {}  # how often a shared tool's result was given, waited for, stale, got
 
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode  # made once
@@ -97,7 +100,9 @@ def turn(reply: Turn, label: str, ledger: str) -> dict[str, Any]:
 
 
 def result(call: Call, text: str, label: str, failed: bool = False, **about: Any) -> dict[str, Any]:
-    """`about`: `read` names the child runs whose results these are, `blocker` the entry that was written."""
+    """`about`: `read` names the child runs whose results these are, `blocker` the entry that was
+    written, `ids` the entries whose text this is, `held` those of them that were for this moment,
+    `act` what it was of a shared tool (`key`, `told`, `counts`)."""
     return {"call": call.id, "text": text, "label": label, "failed": failed, **about}
 
 
@@ -130,6 +135,9 @@ class Adding:
         self.reported: list[str] = []
         self.read: set[str] = set()
         self.blockers: list[str] = []
+        self.acts: dict[str, str] = {}
+        self.held: set[str] = set()
+        self.shares: Counter[str] = Counter()
 
     def take(self, step: Step) -> None:
         fields = step.fields
@@ -165,6 +173,9 @@ class Adding:
             reported=tuple(self.reported),
             read=frozenset(self.read),
             blockers=tuple(self.blockers),
+            acts=dict(self.acts),
+            held=frozenset(self.held),
+            shares=dict(self.shares),
         )
 
     def _prompt(self, fields: Mapping[str, Any]) -> None:
@@ -185,6 +196,11 @@ class Adding:
         self.pending.pop(fields["call"], None)
         if fields.get("blocker"):
             self.blockers.append(fields["blocker"])
+        self.heard.update(fields.get("ids", ()))
+        self.held.update(fields.get("held", ()))
+        if act := fields.get("act"):
+            self.acts[act["key"]] = act["told"]
+            self.shares.update(act["counts"])
         said = Message("tool", fields["text"], fields["label"], answers=fields["call"], failed=fields["failed"])
         self.messages.append(said)
 

@@ -15,17 +15,16 @@ from typing import Any, TypeVar
 
 from orchestrator import engine as engines
 from orchestrator import needs
-from orchestrator.bill import COORDINATORS
 from orchestrator.books import Books, Usual
 from orchestrator.desk import Desk
 from orchestrator.engine import Engine, EngineError, check_name
-from orchestrator.handler import Handler
-from orchestrator.handlers import BLOCKER, of_coordination, of_memory, of_user
+from orchestrator.handlers import Ground, of_session
 from orchestrator.holder import BEAT, LEASE
 from orchestrator.limits import LimitReached, Limits
 from orchestrator.opening import Policy, by_default
 from orchestrator.runs import ATTEMPTS, Run, name
 from orchestrator.session import Session
+from orchestrator.sharing import Sharing
 from orchestrator.takeover import Takeover, take_over
 from orchestrator.task import Outcome, Result, Task, check, check_mode
 from orchestrator.telemetry import run_span
@@ -129,6 +128,7 @@ class Supervisor:
         except BaseException:
             self.desk.close(self._close_memory)
             raise
+        self.sharing = Sharing(self.desk, self.books, self.sessions)
 
     # -- for people --------------------------------------------------------------------------------
 
@@ -328,6 +328,7 @@ class Supervisor:
                 await asyncio.sleep(LOOK_EVERY)
         finally:
             self.sessions.pop(run.id, None)
+            self.sharing.ended(run.id)
             for other in self.sessions.values():
                 other.ended.set()
 
@@ -359,15 +360,10 @@ class Supervisor:
 
     async def _session(self, run: Run) -> Session:
         engine = self._engine(str(run.fields["engine"]))
-        tools = self._tools_of(run)
+        tools = [*self.user_tools, *self.server_tools]
         found = await self.desk(self.books.furnish, run, engine, not self.sessions)
-        handlers: dict[str, Handler] = {}
-        if engine.takes_tools:
-            handlers = of_user(tools) | of_memory(found.tools, found.seat, self.desk)
-            for name, handler in of_memory([BLOCKER], found.seat, self.desk).items():
-                handlers.setdefault(name, handler._replace(offered=False))
-            if run.fields["role"] in COORDINATORS:
-                handlers |= of_coordination(self, lambda: session)
+        ground = Ground(self, self.sharing, found.seat, lambda: session)
+        handlers = of_session(ground, run, tools, found.tools) if engine.takes_tools else {}
         session = Session(self, self.books, run, engine, handlers, found.folder, found.terms, found.recorded)
         return session
 
@@ -415,14 +411,6 @@ class Supervisor:
                 self._engine(each)
             except (EngineError, InvalidEntry) as error:
                 yield f"engine {each} ({error})"
-
-    def _tools_of(self, run: Run) -> list[UserTool]:
-        """Return the user's tools that a run was begun with; all, where that was not recorded."""
-        tools = [*self.user_tools, *self.server_tools]
-        if run.needs is None:
-            return tools
-        names = {needs.tool_name(each) for each in run.needs.get("tools", ())}
-        return [tool for tool in tools if tool.tool.name in names]
 
     def _named(self, agent: str, parent: Run | None) -> str:
         if self.seed is None:

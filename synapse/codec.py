@@ -299,8 +299,9 @@ def _text(fields: Fields, name: str, problems: list[str]) -> str | None:
 def _when(fields: Fields, problems: list[str]) -> str | None:
     """Return the moments that an entry is for, as one text; a list is taken too."""
     value = fields.get("when")
-    if isinstance(value, list) and all(isinstance(each, str) for each in value):
-        fields = {"when": ", ".join(value)}
+    if isinstance(value, list):
+        parts: list[str] = [each for each in value if isinstance(each, str)]
+        fields = {"when": ", ".join(parts) if len(parts) == len(value) else value}
     return _text(fields, "when", problems)
 
 

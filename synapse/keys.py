@@ -13,7 +13,7 @@ from synapse.spelling import closest
 from synapse.typed import Any, NamedTuple
 
 EXTENSION = "x-"
-RUN_BLOCKS = ("limits", "prices", "engines", "schedule", "backup", "consolidation")
+RUN_BLOCKS = ("limits", "prices", "engines", "tools", "schedule", "backup", "consolidation")
 
 _BOUNDS = {
     "depth": "how far below its root a run may be",
@@ -70,6 +70,9 @@ SETTINGS: Mapping[str, str] = {
     "prices.*.call": "dollars for each call",
     "engines.*.kind": "which engine this name of yours stands for",
     "engines.*.*": "an option of that engine",
+    "tools.*.shares": "true, false or whole: the same call of this tool gives the same result to anyone",
+    "tools.*.lifetime": "how long a result holds: 30m, 1h, 7d; else 1h",
+    "tools.*.files": "a list of the arguments that name files which it reads",
     "schedule.zone": "where the time of `schedule.defrag` is; else UTC",
     "schedule.defrag": 'when the nightly job runs, such as "02:30"; or off',
     "backup.dir": "where a snapshot goes after the nightly job; a whole path",
@@ -219,8 +222,8 @@ may be left out, and its keys then stand flat.
 * **A file in `agents/` that has a mistake is not taken** until it is corrected: what was declared before holds, and
   who was never declared is not registered.
 * **No run begins by settings that are not understood.** The orchestrator refuses while a key at the top of
-  `synapse.yaml` is not known, or anything in `limits`, `prices`, `engines`, `schedule`, `backup` or `consolidation` is
-  wrong: a misspelt limit is none.
+  `synapse.yaml` is not known, or anything in `limits`, `prices`, `engines`, `tools`, `schedule`, `backup` or
+  `consolidation` is wrong: a misspelt limit is none.
 """
 
 if __name__ == "__main__":

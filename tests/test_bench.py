@@ -13,7 +13,7 @@ from bench.reading import check
 from bench.workload import NAMESPACES, PLANTED, items
 from synapse import clock
 
-QUICK = ("page", "search", "view", "open", "naive", "unread", "mail", "prompt", "change", "rebuild")
+QUICK = ("page", "search", "view", "open", "naive", "unread", "mail", "prompt", "change", "act", "rebuild")
 END = clock.micros("2026-02-01T12:00:00Z")
 
 

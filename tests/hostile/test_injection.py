@@ -6,7 +6,7 @@ import unicodedata
 
 import pytest
 
-from orchestrator.prompt import Assignment, Reach, Report, blocked, fence, render, resumed, unread, wake
+from orchestrator.prompt import Assignment, Reach, Report, blocked, fence, held, render, resumed, unread, wake
 from orchestrator.templates import Templates
 from synapse.block import whole
 from synapse.entry import Entry
@@ -259,6 +259,7 @@ def test_none_escapes_in_what_is_said_later():
         report = Report("r1", "eng-a", "done", body)
         texts = {
             "This arrived": wake([whole(entry(1, body, 0))], READER, KEY, TEMPLATES),
+            "Not called yet": held([whole(entry(1, body, 0))], READER, KEY, TEMPLATES),
             "You have not": unread([report], READER, KEY, TEMPLATES),
             "Work that you": blocked([report], READER, KEY, TEMPLATES),
             "Your session": resumed(READER, KEY, TEMPLATES, in_flight=[body], earlier=body),

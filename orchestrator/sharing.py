@@ -1,0 +1,182 @@
+"""The calls of shared tools, on the event loop: given what another agent got, waited for, or made.
+
+Takes no turn of the agent's. What there is, and who is at it, `findings` knows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Protocol
+from weakref import WeakValueDictionary
+
+from orchestrator import prompt, schema
+from orchestrator.acts import Act, act_of, closes_circle
+from orchestrator.desk import Desk
+from orchestrator.engine import Call
+from orchestrator.findings import BUSY, Findings, Look
+from orchestrator.handler import Said
+from orchestrator.session import Session
+from orchestrator.templates import Templates
+from orchestrator.tools import Partial, ToolFailed, UserTool, carry_out
+from orchestrator.wake import LOOK_EVERY
+from synapse.block import whole
+from synapse.entry import Entry
+from synapse.errors import SynapseError
+from synapse.seat import Seat
+from synapse.workspace import Agent
+
+WAIT = 120.0  # seconds that a call waits for who is at the same work
+LABEL = "capsule"  # what a given result is for, in the ledger
+
+
+class Books(Protocol):
+    """What it asks of the supervisor's books."""
+
+    findings: Findings
+    secret: bytes
+    templates: Templates
+
+    def agent(self, id: str) -> Agent: ...
+
+    def delivered(self, session: Session, ids: list[str], state: str, offered: Mapping[str, int]) -> None: ...
+
+
+class Sharing:
+    """What one supervisor's sessions do for each other. `sessions` are those that live here."""
+
+    def __init__(self, desk: Desk, books: Books, sessions: Mapping[str, Session]) -> None:
+        self.desk, self.books, self.findings, self.sessions = desk, books, books.findings, sessions
+        self._waits: dict[str, str] = {}  # which run waits for which
+        self._at: dict[str, set[str]] = defaultdict(set)  # the acts that a run is at
+        self._bells: WeakValueDictionary[str, asyncio.Event] = WeakValueDictionary()
+
+    async def call(self, session: Session, seat: Seat, tool: UserTool, call: Call, once: str) -> Said:
+        """Return what a shared tool's call gives: another agent's result, or its own."""
+        if problems := schema.problems(tool.tool.schema, call.arguments):
+            raise ToolFailed("; ".join(problems))
+        assert tool.shares is not None
+        act = act_of(tool.tool.name, call.arguments, tool.shares, tool.tool.schema)
+        look, waited = await self._looked(session, seat, act, once, tool.seconds)
+        if look.text is None:
+            return await self._made(session, seat, tool, call, once, act, look, waited)
+        assert look.entry is not None
+        if act.key in self._at[session.run.id]:  # somebody else was faster
+            await self.desk(self.findings.release, seat, act)
+            self._over(session.run.id, act.key)
+        how = "made" if look.own else "given"
+        about = _about(act, look.entry.id, how, waited) | {"ids": [look.entry.id]}
+        return Said(look.text, about, label=None if look.own else LABEL)
+
+    async def _made(
+        self,
+        session: Session,
+        seat: Seat,
+        tool: UserTool,
+        call: Call,
+        once: str,
+        act: Act,
+        look: Look,
+        waited: bool,
+    ) -> Said:
+        """Make the call, and share what came of it; or say who is at it."""
+        if look.holder is not None:
+            text = self.findings.busy(look.holder, WAIT)
+            return Said(text, _about(act, BUSY, "busy", waited), label=LABEL)
+        run = session.run.id
+        if look.claimed:
+            self._at[run].add(act.key)
+        try:
+            text = await carry_out(tool, call.arguments, key=once)
+        except ToolFailed:
+            if look.claimed:
+                await self.desk(self.findings.release, seat, act)
+            self._over(run, act.key)
+            raise
+        stale = ("stale",) if look.stale else ()
+        if isinstance(text, Partial):
+            return Said(text)
+        entry = await self.desk(self.findings.keep, seat, act, once, text, look)
+        self._over(run, act.key)
+        return Said(text, _about(act, entry.id if entry else "", "made", waited, *stale))
+
+    async def _looked(self, session: Session, seat: Seat, act: Act, once: str, longest: float) -> tuple[Look, bool]:
+        """Return what there is of an act once nobody else is at it, or the time is up; and whether
+        it was waited for."""
+        loop, run, waited = asyncio.get_running_loop(), session.run.id, False
+        end = loop.time() + WAIT
+        told = session.conversation.acts.get(act.key)
+        while True:
+            bell = self._bells.setdefault(act.key, asyncio.Event())
+            try:
+                look: Look = await self.desk(self.findings.begin, seat, act, once, told, longest)
+            except SynapseError:
+                return Look(), waited  # the memory is not to be had: the tool is
+            if look.holder is None or look.holder.run is None:
+                return look._replace(holder=None), waited
+            holder, parents = look.holder.run, self._parents(look)
+            if closes_circle(run, holder, self._waits, parents):
+                return look._replace(holder=None), waited
+            left = end - loop.time()
+            if left <= 0:
+                return look, waited
+            waited, self._waits[run] = True, holder
+            try:
+                with suppress(TimeoutError):
+                    here = holder in self.sessions
+                    await asyncio.wait_for(bell.wait(), left if here else min(left, LOOK_EVERY))
+            finally:
+                del self._waits[run]
+
+    async def held(self, session: Session, seat: Seat, call: Call) -> tuple[str, list[str]]:
+        """Return what an agent is told before a call that entries are for, and their ids; nothing
+        where there are none that it was not given."""
+        if not looks(session):
+            return "", []
+        given = session.conversation.held
+        try:
+            entries = await self.desk(self.findings.moments, seat, call.name, call.arguments, given)
+            if not entries:
+                return "", []
+            ids = [entry.id for entry in entries]
+            text: str = await self.desk(self._held_text, session, entries)
+            await self.desk(self.books.delivered, session, ids, "rendered", {})
+        except SynapseError:
+            return "", []  # the memory is not to be had
+        return text, ids
+
+    def _held_text(self, session: Session, entries: list[Entry]) -> str:
+        books, run = self.books, session.run
+        reader = books.agent(run.agent).joined(run.project)
+        blocks = [whole(entry, commands=False) for entry in entries]
+        return prompt.held(blocks, reader, books.secret, books.templates)
+
+    def _parents(self, look: Look) -> dict[str, str | None]:
+        return {**look.parents, **{id: each.run.parent for id, each in self.sessions.items()}}
+
+    def ended(self, run: str) -> None:
+        """Have those look again who wait for what a run was at: it has ended here."""
+        for key in self._at.pop(run, ()):
+            self._ring(key)
+
+    def _over(self, run: str, key: str) -> None:
+        self._at[run].discard(key)
+        self._ring(key)
+
+    def _ring(self, key: str) -> None:
+        bell = self._bells.pop(key, None)
+        if bell is not None:
+            bell.set()
+
+
+def looks(session: Session) -> bool:
+    """Return whether the memory is looked into before a run's calls, as its policy said."""
+    return bool(session.first.get("acts", True))
+
+
+def _about(act: Act, told: str, *counts: str | bool) -> dict[str, object]:
+    """Return what a run remembers of an act: what it was told of it, and how it came to that."""
+    names = [name if isinstance(name, str) else "waited" for name in counts if name]
+    return {"act": {"key": act.key, "told": told, "counts": names}}
