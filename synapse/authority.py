@@ -65,6 +65,14 @@ def check_form(draft: Draft) -> Draft:
     return draft._replace(body=body, addressees=addressees(draft.addressees), more=_own(draft))
 
 
+def check_when(draft: Draft) -> None:
+    """Refuse a draft that is for a moment which is none: it would be told to nobody."""
+    if draft.when is not None:
+        from synapse.conditions import check
+
+        check(draft)
+
+
 def _own(draft: Draft) -> kinds.More:
     """The fields that its kind has of its own."""
     if draft.kind == kinds.MESSAGE and draft.topic:

@@ -7,7 +7,7 @@ from functools import partial
 
 from synapse import heirs
 from synapse.arguments import checked, fields_fit
-from synapse.authority import admit, is_merged, may_close, may_replace, may_rule, visible
+from synapse.authority import admit, check_when, is_merged, may_close, may_replace, may_rule, visible
 from synapse.dates import DAY, When
 from synapse.dates import since as parse_since
 from synapse.entry import NEVER, TRUST, Draft, Entry, addressees, check_priority, parse_ttl, words
@@ -85,10 +85,7 @@ class Seat:
     def _write(self, draft: Draft, *, once: str | None = None, unless: Guard | None = None) -> Entry:
         agent = self._writer()
         draft = draft._replace(author=self.id)
-        if draft.when is not None:
-            from synapse.conditions import check
-
-            check(draft)
+        check_when(draft)
         if draft.ttl is not None and parse_ttl(draft.ttl) == 0:
             raise InvalidEntry(
                 f"ttl {draft.ttl!r} is over at once: write a longer one, such as 30m or 7d", ttl=draft.ttl

@@ -9,7 +9,7 @@ import time
 from _thread import allocate_lock
 from collections.abc import Callable, Iterable, Mapping
 
-from synapse.authority import admit, may_replace
+from synapse.authority import admit, check_when, may_replace
 from synapse.dates import When
 from synapse.dates import since as parse_since
 from synapse.digest import sha256
@@ -362,10 +362,7 @@ class Store:
     def admit_drop(self, draft: Draft, channel: Channel) -> Entry:
         """Who a dropped file is from is decided by how it came, never by what it says."""
         self.index.catch_up()  # a process that just began has yet to hear who is declared
-        if draft.when is not None:
-            from synapse.conditions import check
-
-            check(draft)
+        check_when(draft)
         if channel.inbox is not None:
             return self._from_inbox(draft, channel, channel.inbox)
         mapped = self._mapped(channel.uid)
