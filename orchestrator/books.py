@@ -449,8 +449,7 @@ class Books:
         return Outcome("failed", "", why, operational=True)
 
     def close_run(self, run: Run, outcome: Outcome, session: Session | None) -> Result:
-        """Store what came of it, write it into the memory, then say that it has ended. Without a session, it came to
-        none."""
+        """Store what came of it, write it into the memory, then say that it has ended."""
         folder = self.folder(run).make()
         if self.known(run.id).epoch == run.epoch:
             folder.write(OUTPUT, outcome.text)
