@@ -54,13 +54,19 @@ class Setting(NamedTuple):
     tools: tuple[UserTool, ...] = ()
 
 
+KINDS = ("product", "rival", "control", "ablation")  # in the order in which a report shows them
+
+
 class Arm(NamedTuple):
-    """`what` it is in a line; `made` for a run; `missing` says what it needs and does not find."""
+    """`what` it is in a line; `made` for a run; `missing` says what it needs and does not find. Its
+    `kind`: the `product` as it ships; a `rival`, another way of sharing what is known; a `control`,
+    which shares nothing or knows everything; or an `ablation`, the product with a part changed."""
 
     name: str
     what: str
     made: Callable[[Ground], Setting]
     missing: Callable[[], str | None] = lambda: None
+    kind: str = "ablation"
 
 
 def nothing(seat: Seat) -> View:
@@ -232,17 +238,17 @@ def _live(ground: Ground) -> list[Entry]:
 ARMS: Mapping[str, Arm] = {
     arm.name: arm
     for arm in (
-        Arm("isolated", "the task alone", _isolated),
-        Arm("placebo", "as many tokens as the view, about nothing", _placebo),
-        Arm("broadcast", "everything, to everybody, at once", _broadcast),
-        Arm("manager", "a manager reads everything and briefs each agent", _manager),
-        Arm("shared_file", "one file of notes that all read and add to", _shared_file),
-        Arm("native_store", "LangGraph's store: put and search", _native_store, _langgraph),
+        Arm("isolated", "the task alone", _isolated, kind="control"),
+        Arm("placebo", "as many tokens as the view, about nothing", _placebo, kind="control"),
+        Arm("broadcast", "everything, to everybody, at once", _broadcast, kind="rival"),
+        Arm("manager", "a manager reads everything and briefs each agent", _manager, kind="rival"),
+        Arm("shared_file", "one file of notes that all read and add to", _shared_file, kind="rival"),
+        Arm("native_store", "LangGraph's store: put and search", _native_store, _langgraph, "rival"),
         Arm("view", "the view in the prompt, no tools", _view),
         Arm("capsule", "the memory's tools, no view", _capsule),
         Arm("view_capsule", "the view and the tools, always", _view_capsule),
-        Arm("shipped", "the view and the tools, where they pay: what ships", _shipped),
-        Arm("oracle", "exactly what is needed", _oracle),
+        Arm("shipped", "the view and the tools, where they pay: what ships", _shipped, kind="product"),
+        Arm("oracle", "exactly what is needed", _oracle, kind="control"),
         Arm("off", "a memory that is never consolidated", _shipped),
         Arm("weekly", "a memory that is consolidated every week", _shipped),
         Arm("nightly", "a memory that is consolidated every night", _shipped),

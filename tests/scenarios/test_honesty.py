@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from scenarios import cast, harness, metrics, reading, schema
-from scenarios.arms import ARMS
+from scenarios.arms import ARMS, KINDS
 from scenarios.cast import Player, Policy
 from scenarios.harness import Counts, Play, play
 from scenarios.world import Leak
@@ -222,3 +222,11 @@ def test_what_is_deleted_from_the_product_is_missed(copied, scenario, played, wh
     gates = scenario(name).gates
     assert missed(figures(played(name, arm, 21), None), gates, arm) == []
     assert missed(copied(*DELETED[what]), gates, arm) != []
+
+
+def test_one_arm_is_the_product_and_every_arm_says_of_what_kind_it_is():
+    assert {arm.kind for arm in ARMS.values()} == set(KINDS)
+    assert [arm.name for arm in ARMS.values() if arm.kind == "product"] == ["shipped"]
+    rivals = {arm.name for arm in ARMS.values() if arm.kind == "rival"}
+    assert rivals >= {"broadcast", "manager", "shared_file", "native_store"}
+    assert {ARMS[name].kind for name in ("isolated", "placebo", "oracle")} == {"control"}
