@@ -42,8 +42,9 @@ def tool_label(name: str) -> str:
 class Sheet:
     """What each prompt of a conversation is billed as. Messages only come to it, and each is counted once."""
 
-    def __init__(self, count: Count) -> None:
-        self._count = count
+    def __init__(self, count: Count, guide: int = 0) -> None:
+        """`guide`: how many tokens of the system text speak of the memory and of the team."""
+        self._count, self._guide = count, guide
         self._tools: tuple[tuple[Tool, ...], list[Segment]] = ((), [])
         self._messages: list[Message] = []
         self._segments: list[list[Segment]] = []  # of each message, as new
@@ -54,7 +55,9 @@ class Sheet:
         before. Without any known, everything is new."""
         self._take_in(request.messages)
         known = min(max(known, 0), len(request.messages))
-        head = [Segment("system", self._count(request.system)), *self._schemas(request.tools)]
+        system = self._count(request.system)
+        guide = min(self._guide, system)
+        head = [Segment("system", system - guide), Segment("guide", guide), *self._schemas(request.tools)]
         new = chain.from_iterable(self._segments[known:])
         if not known:
             return tuple(_merged([*head, *new]))

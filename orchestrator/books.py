@@ -253,6 +253,7 @@ class Books:
         made, receipt = opened(run, self.agent(run.agent), given_by, seat, means, not engine.takes_tools)
         shown = receipt.shown()
         about = {"tools": list(receipt.tools), "ids": shown["ids"], "cursor": receipt.cursor}
+        about["guide"] = receipt.tokens["guide"]
         return steps.prompt(*made) | about | {"shown": shown, "receipt": receipt.dump()}
 
     def note_shown(self, run: Run, first: Mapping[str, Any]) -> None:

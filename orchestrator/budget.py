@@ -179,5 +179,6 @@ def _counted(count: int, noun: str) -> str:
 def past(lines: Sequence[Line], capsules: int | None = None) -> Past:
     """A run as history, from its ledger."""
     billed = by_label(lines)
-    other = sum(billed.get(label, 0) for label in COORDINATION if label not in ("view", "tool_schema", "capsule"))
+    planned = ("guide", "view", "tool_schema", "capsule")
+    other = sum(billed.get(label, 0) for label in COORDINATION if label not in planned)
     return Past(overhead(lines).work, len(lines), other, capsules)
