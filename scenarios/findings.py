@@ -21,6 +21,10 @@ from scenarios.statistics import Interval
 ISOLATED, BROADCAST = "isolated", "broadcast"
 MARGIN = 0.02  # by how much success may fall, and memory still count as no worse
 DIGITS = 9
+# Figures that compare with another arm: against which, and what of a run.
+SAVINGS = (
+    ("net_saving", ISOLATED, "tokens"), ("usd_saving", ISOLATED, "usd"), ("saving_vs_broadcast", BROADCAST, "tokens"),
+)  # fmt: skip
 Key = tuple[str, str, str]  # scenario, cell, arm
 Table = dict[str, Any]
 HOLDS: Mapping[str, Callable[[float, float], bool]] = {
@@ -136,9 +140,9 @@ class Study:
         for name, what in (("tokens_per_success", "tokens"), ("usd_per_success", "usd")):
             if name in found and "usd" in values:
                 found[name] = statistics.ratio(values[what], done)
-        for name, other in (("net_saving", ISOLATED), ("saving_vs_broadcast", BROADCAST)):
+        for name, other, what in SAVINGS:
             if name in found:
-                found[name] = self.saving(scenario, arm, other, cell)
+                found[name] = self.saving(scenario, arm, other, cell, what)
         return {name: each for name, each in found.items() if math.isfinite(each.value)}
 
     def rows(self, scenario: str, arm: str, cell: str | None = None) -> list[dict[str, float]]:
@@ -150,10 +154,10 @@ class Study:
             for each in self.of(scenario, arm, cell)
         ]
 
-    def saving(self, scenario: str, arm: str, other: str, cell: str | None = None) -> Interval:
-        """1 - T ÷ T of the other arm, by the geometric mean over pairs."""
+    def saving(self, scenario: str, arm: str, other: str, cell: str | None = None, what: str = "tokens") -> Interval:
+        """Return 1 - T ÷ T of the other arm, or $ ÷ $ (`what`: usd), by the geometric mean over pairs."""
         pairs = self.pairs(scenario, arm, other, cell)
-        own, theirs = zip(*((one.tally["tokens"], two.tally["tokens"]) for one, two in pairs), strict=True)
+        own, theirs = zip(*((one.tally[what], two.tally[what]) for one, two in pairs), strict=True)
         return statistics.saving(own, theirs)
 
 

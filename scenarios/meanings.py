@@ -7,7 +7,9 @@ from collections.abc import Mapping
 COUNTED = {"_unique": ", each token once", "_discounted": ", with a cache's discount"}
 MEANINGS: Mapping[str, str] = {
     "tokens": "all tokens, billed",
-    "usd": "dollars, at the list price in the ledger, with cache",
+    "usd": "dollars, at the list price in the ledger, with a cache that has to be written to",
+    "usd_automatic": "the same, with a cache that fills by itself for nothing",
+    "usd_saving": "1 - $ ÷ $ of the isolated arm, by seeds",
     "turns": "calls of a model",
     "seconds": "virtual seconds from the beginning to the end",
     "co_memory": "C ÷ W, billed: what the memory costs, beside the work",

@@ -17,7 +17,7 @@ from orchestrator.books import Books
 from orchestrator.budget import Plan
 from orchestrator.engine import Call, Message, Request, Turn
 from orchestrator.testing.virtual import VirtualTime
-from scenarios import ledger
+from scenarios import dollars, ledger
 from scenarios.cast import read_task
 from scenarios.schema import Member, Scenario
 from scenarios.world import Truth
@@ -31,7 +31,7 @@ from synapse.records import Record, entry_of
 from synapse.seat import Seat
 from synapse.workspace import OPERATOR, Agent, settled
 
-PRICES = {"input": 3.0, "cached": 0.3, "output": 15.0}  # dollars per million tokens: a list price, for comparison
+PRICES = dollars.in_ledger()
 MEMORY = ("view", "wake", "capsule")  # labels of what the memory says
 _DISPUTE = "disputed with "
 _BLOCKS = re.compile(r"(?m)^(?=- )")
@@ -228,7 +228,7 @@ class Recorder:
 
     def bill(self, billed: Mapping[str, Mapping[int, token_ledger.Line]]) -> None:
         """Put the supervisor's own account of each call to the prompt and the reply that were seen."""
-        before, first = dict[str, int](), dict[str, int]()
+        first = dict[str, int]()
         for event in self.events:
             if event["kind"] not in ("prompt", "completion"):
                 continue
@@ -240,9 +240,7 @@ class Recorder:
                 event["segments"] = [[part.label, part.tokens, int(part.first)] for part in line.sent]
             else:
                 event["segments"] = [[part.label, part.tokens] for part in line.got]
-                event["cached"] = cached = min(before.get(event["run"], 0), line.counted)
-                event["cost"] = cost(line.counted, cached, sum(part.tokens for part in line.got))
-                before[event["run"]] = line.counted
+        dollars.book(self.events)
         for event in self.events:
             if event["kind"] == "spawn":
                 event["view_tokens"] = first.get(event["run"], 0)
@@ -273,12 +271,6 @@ def _look_for(value: str, lie: dict[str, Any], message: Message) -> None:
     if lines and message.label != "work_obs":
         lie["shown"] = True
         lie["quoted"] = lie["quoted"] and all(line.lstrip().startswith(">") or " > " in line for line in lines)
-
-
-def cost(sent: int, cached: int, said: int) -> float:
-    """Dollars for a call."""
-    billed = (sent - cached) * PRICES["input"] + cached * PRICES["cached"] + said * PRICES["output"]
-    return round(billed / 1e6, 9)
 
 
 def declared(member: Member, hears: tuple[str, ...] | None = None) -> Agent:

@@ -12,7 +12,8 @@ from scenarios.schema import PARAMETERS
 MARKS = {True: "met", False: "**missed**", None: "not played"}
 # Figures that are no shares: how they are written.
 _PLAIN = {
-    "usd": "${:.3f}", "usd_per_success": "${:.3f}", "seconds": "{:,.0f} s", "exposure": "{:.1f} s",
+    "usd": "${:.3f}", "usd_automatic": "${:.3f}", "usd_per_success": "${:.3f}",
+    "seconds": "{:,.0f} s", "exposure": "{:.1f} s",
     "wake_latency": "{:.1f} s", "wake_latency_max": "{:.1f} s",
     "turns": "{:,.1f}", "growth": "{:+,.0f}", "wake_turns": "{:.2f}",
 }  # fmt: skip

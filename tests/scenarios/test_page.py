@@ -41,6 +41,7 @@ def sample(
 ):
     tally = {f"{part}{how}": float(tokens) for part in ("work", "memory", "planning", "tokens")
              for how in ("", "_unique", "_discounted")}  # fmt: skip
+    tally["usd"] = tokens / 1e6
     figures = {"tokens": float(tokens), "tokens.system": tokens / 2, "tokens.view": tokens / 2, "task_success": 1.0,
                "usd": tokens / 1e6, "success": 1.0, "wake_delivery": 1.0, **more}  # fmt: skip
     return Sample(
