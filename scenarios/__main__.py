@@ -11,10 +11,23 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn, TextIO
 
-from scenarios import compare, completion, harness, ledger, recorded, replay, report, retrieval, running, verify
+from scenarios import (
+    compare,
+    completion,
+    harness,
+    ledger,
+    recorded,
+    replay,
+    report,
+    rerun,
+    retrieval,
+    running,
+    texts,
+    verify,
+)
 from scenarios.cassette import MODES as CASSETTES
 from scenarios.cassette import BrokenCassette, Cassette
 from scenarios.lint import example, problems
@@ -104,7 +117,8 @@ def _run(args: argparse.Namespace) -> int:
     names = list(library()) if "all" in args.scenario else list(dict.fromkeys(args.scenario))
     arms = args.arms.split(",") if args.arms else None
     cell = dict(_pair(text) for text in args.set)
-    wanted = Wanted(names, arms, args.runs, args.seed, cell, args.grid, args.full, Where(args.traces, args.retrieval))
+    where = Where(args.traces, args.retrieval)
+    wanted = Wanted(names, arms, args.runs, args.seed, cell, args.grid, args.full, where, args.prompts)
     if args.live and (why := _not_live(args)):
         print(f"brain-suite: skipped: {why}", file=sys.stderr)
         return SKIPPED
@@ -151,18 +165,36 @@ def _report(args: argparse.Namespace) -> int:
 def _verify(args: argparse.Namespace) -> int:
     where = Where(args.traces, args.retrieval)
     found = verify.differences(args.report, args.jobs) + verify.of_recorded(args.report, where)
+    beside = report.ledger_beside(args.report)
+    recount = texts.recount(beside)
+    found += recount.differences if recount else ()
+    replayed = rerun.rerun(beside, args.scenario, args.jobs) if args.replay else None
+    found += replayed.differences if replayed else ()
     for line in (*found, *verify.unchecked(args.report, where)):
         print(line)
+    for line in _not_checked(recount, replayed):
+        print(f"not checked: {line}")
     if found:
         print(f"brain-suite: {len(found)} differences: the report is not what its data say", file=sys.stderr)
         return MISSED
     table = report.read(args.report)
     figures = sum(map(len, table["metrics"].values()))
     print(f"ok: {figures} figures of {table['run']['runs']} runs follow from the ledger {table['run']['ledger'][:16]}")
+    if recount and not recount.missing:
+        print(f"ok: {recount.segments} counts of tokens follow from {recount.texts} texts")
+    if replayed and replayed.runs:
+        print(f"ok: {replayed.runs} runs were played again, and are the same to the byte")
     told = table.get("recorded", {})
     for part in (each for each in told if each not in recorded.missing(told, where)):
         print(f"ok: {part} follows from the data {told[part]['data']['sha256'][:16]}")
     return GOOD
+
+
+def _not_checked(recount: texts.Recount | None, replayed: rerun.Rerun | None) -> Iterator[str]:
+    if recount and recount.missing:
+        yield f"tokens, by the texts of their prompts: {recount.missing}"
+    for line in replayed.skipped if replayed else ():
+        yield f"the same once more: {line}"
 
 
 def _compare(args: argparse.Namespace) -> int:
@@ -214,6 +246,10 @@ def _arguments() -> argparse.ArgumentParser:
     _jobs(jobs)
     jobs = verb("verify", _verify, "make every number of a report again from the ledger beside it")
     jobs.add_argument("report", metavar="REPORT", help="report.json, or the folder that it lies in")
+    about = "play every run again as well, and compare: the same seed has to give the same ledger"
+    jobs.add_argument("--replay", action="store_true", help=about)
+    about = "with --replay: a scenario that is not in the library; may be given several times"
+    jobs.add_argument("--scenario", action="append", default=[], metavar="FILE", help=about)
     _recorded(jobs, "where the recorded %s lie now; else where the report says")
     _jobs(jobs)
     both = verb("compare", _compare, "what became worse from one report to another; exit code 1 where anything did")
@@ -251,6 +287,8 @@ def _running(verb: argparse.ArgumentParser) -> None:
     about = "replay: ask nobody; new: ask for what is not there; once: there must be none yet; all: ask anew"
     verb.add_argument("--cassette-mode", choices=CASSETTES, default="new", help=about)
     _recorded(verb, "recorded %s to be measured as well, for the report (L1)")
+    about = "keep the texts of all prompts beside the ledger, so that tokens can be counted again"
+    verb.add_argument("--prompts", action="store_true", help=about)
     verb.add_argument("--quiet", action="store_true", help="do not tell how far it has got")
     verb.add_argument("--out", default="brain-suite", metavar="DIR", help="where to; default: %(default)s")
     _jobs(verb)

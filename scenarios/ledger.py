@@ -26,12 +26,14 @@ spawn    run, agent, role, parent (a run or null), task (of the scenario, or nul
          needs [fact], available [needed facts whose value of now stands in a live entry that the agent may see]
 prompt   run, agent, step, segments; ids [entries told of for the first time], shows {label: [version]} (what of the
          facts stands in the part of the prompt that is new, by the label of that part); disputed [version], where
-         there are any: those of them that an entry says of which it is said to be in dispute. A call that came to
+         there are any: those of them that an entry says of which it is said to be in dispute; texts
+         [[label, first, sha256]], where they are kept: see `texts`. A call that came to
          nothing has no line; else each prompt is followed by its completion, of the same run and step
 completion  run, agent, step, segments [[label, tokens]], stop, calls [{call, tool}], interrupted (the prompt's work
          was thrown away, because news came: all of its tokens count as spent on waking), cost in dollars by the
          first of `prices`, cached and written (the tokens of the prompt that were read from the cache, and written to
-         it); of a real model: cost and usage as its provider reports them, and model
+         it); of a real model: cost and usage as its provider reports them, and model;
+         texts [[label, sha256]], where they are kept
 tool_call    run, agent, call, tool
 tool_result  run, agent, call, tool, label, tokens, failed
 write    id, agent, run (or null), namespace, priority, topic, supersedes [id], tokens (of its natural form),
