@@ -14,13 +14,13 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TextIO
 
-from scenarios import compare, completion, harness, ledger, recorded, replay, report, retrieval, running, verify
+from scenarios import compare, completion, harness, ledger, recorded, report, retrieval, running, verify
 from scenarios.cassette import MODES as CASSETTES
 from scenarios.cassette import BrokenCassette, Cassette
 from scenarios.lint import example, problems
 from scenarios.live import MODELS, Broken, Live, Offer, missing
 from scenarios.reading import BrokenScenario, library, load
-from scenarios.recorded import BrokenData, Where
+from scenarios.recorded import RETRIEVAL, BrokenData
 from scenarios.report import Report
 from scenarios.running import BROKEN, GOOD, MISSED, SKIPPED, Wanted
 from synapse.cli.options import Usage
@@ -48,7 +48,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         ledger.BrokenLedger,
         report.BrokenReport,
         BrokenData,
-        replay.BrokenTraces,
         OSError,
     ) as error:
         _complain(error, "--json" in words)
@@ -104,7 +103,7 @@ def _run(args: argparse.Namespace) -> int:
     names = list(library()) if "all" in args.scenario else list(dict.fromkeys(args.scenario))
     arms = args.arms.split(",") if args.arms else None
     cell = dict(_pair(text) for text in args.set)
-    wanted = Wanted(names, arms, args.runs, args.seed, cell, args.grid, args.full, Where(args.traces, args.retrieval))
+    wanted = Wanted(names, arms, args.runs, args.seed, cell, args.grid, args.full, args.retrieval)
     if args.live and (why := _not_live(args)):
         print(f"brain-suite: skipped: {why}", file=sys.stderr)
         return SKIPPED
@@ -149,19 +148,19 @@ def _report(args: argparse.Namespace) -> int:
 
 
 def _verify(args: argparse.Namespace) -> int:
-    where = Where(args.traces, args.retrieval)
-    found = verify.differences(args.report, args.jobs) + verify.of_recorded(args.report, where)
-    for line in (*found, *verify.unchecked(args.report, where)):
-        print(line)
+    found = verify.differences(args.report, args.jobs) + verify.of_recorded(args.report, args.retrieval)
+    print(*found, sep="\n", end="\n" * bool(found))
     if found:
         print(f"brain-suite: {len(found)} differences: the report is not what its data say", file=sys.stderr)
         return MISSED
     table = report.read(args.report)
     figures = sum(map(len, table["metrics"].values()))
     print(f"ok: {figures} figures of {table['run']['runs']} runs follow from the ledger {table['run']['ledger'][:16]}")
-    told = table.get("recorded", {})
-    for part in (each for each in told if each not in recorded.missing(told, where)):
-        print(f"ok: {part} follows from the data {told[part]['data']['sha256'][:16]}")
+    part = table.get("recorded", {})
+    if away := recorded.missing(part, args.retrieval):
+        print(f"not checked: retrieval: nothing lies at {away}; say where it is: --retrieval FILE")
+    elif RETRIEVAL in part:
+        print(f"ok: retrieval follows from the data {part[RETRIEVAL]['data']['sha256'][:16]}")
     return GOOD
 
 
@@ -172,15 +171,6 @@ def _compare(args: argparse.Namespace) -> int:
     worse = sum(change.worse for change in found)
     print(f"{worse} worse, {len(found) - worse} better")
     return MISSED if worse else GOOD
-
-
-def _replay(args: argparse.Namespace) -> int:
-    found = replay.report(args.traces)
-    if args.json:
-        print(json.dumps(found, ensure_ascii=False, indent=1))
-    else:
-        print("\n".join(replay.table(found)))
-    return GOOD
 
 
 def _pair(text: str) -> tuple[str, Any]:
@@ -214,7 +204,7 @@ def _arguments() -> argparse.ArgumentParser:
     _jobs(jobs)
     jobs = verb("verify", _verify, "make every number of a report again from the ledger beside it")
     jobs.add_argument("report", metavar="REPORT", help="report.json, or the folder that it lies in")
-    _recorded(jobs, "where the recorded %s lie now; else where the report says")
+    _conversations(jobs, "where the conversations lie now; else where the report says")
     _jobs(jobs)
     both = verb("compare", _compare, "what became worse from one report to another; exit code 1 where anything did")
     both.add_argument("before", metavar="A")
@@ -223,9 +213,6 @@ def _arguments() -> argparse.ArgumentParser:
     record = verb("record", _run, "play a scenario with a real model, and keep every call on a cassette (L2)")
     _running(record)
     record.set_defaults(live="anthropic", cassette="cassette.jsonl")
-    traces = verb("replay", _replay, "what a context policy would have cost and shown in recorded runs (L1)")
-    traces.add_argument("traces", metavar="TRACES", help="a folder of recorded runs: JSON objects with a `history`")
-    traces.add_argument("--json", action="store_true", help="everything, as JSON")
     about = "how much of the evidence for questions memory finds in recorded conversations (L1)"
     retrieval.options(verb("retrieval", retrieval.run, about))
     shells = verb("completion", _completion, "print the completion script for bash or zsh")
@@ -250,15 +237,14 @@ def _running(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--cassette", metavar="FILE", help="keep every call there, and play what is there")
     about = "replay: ask nobody; new: ask for what is not there; once: there must be none yet; all: ask anew"
     verb.add_argument("--cassette-mode", choices=CASSETTES, default="new", help=about)
-    _recorded(verb, "recorded %s to be measured as well, for the report (L1)")
+    _conversations(verb, "conversations to be measured as well, as `retrieval` reads them, for the report (L1)")
     verb.add_argument("--quiet", action="store_true", help="do not tell how far it has got")
     verb.add_argument("--out", default="brain-suite", metavar="DIR", help="where to; default: %(default)s")
     _jobs(verb)
 
 
-def _recorded(verb: argparse.ArgumentParser, about: str) -> None:
-    verb.add_argument("--traces", metavar="DIR", help=about % "runs, as `replay` reads them,")
-    verb.add_argument("--retrieval", metavar="FILE", help=about % "conversations, as `retrieval` reads them,")
+def _conversations(verb: argparse.ArgumentParser, about: str) -> None:
+    verb.add_argument("--retrieval", metavar="FILE", help=about)
 
 
 def _jobs(verb: argparse.ArgumentParser) -> None:
