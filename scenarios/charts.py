@@ -149,40 +149,15 @@ def points(what: str, frame: Frame, series: Sequence[Series]) -> str:
     return _svg(what, [*plane.axes(), *_beside(plane, frame, series)])
 
 
-def curves(what: str, frame: Frame, series: Sequence[Series], named: Sequence[Series]) -> str:
-    """Lines without names, and single points on and beside them that have some."""
-    every = [point for each in (*series, *named) for point in each.points]
-    plane = _Plane(frame, [point.x for point in every], [point.y for point in every])
-    drawn = [*plane.axes()]
-    for each in sorted(series, key=lambda each: each.strong):
-        drawn += [*_line(plane, each, frame)]
-    along = [place for each in series for place in _along(plane, each)]
-    return _svg(what, [*drawn, *_beside(plane, frame, named, along)])
-
-
-def _along(plane: _Plane, series: Series) -> Iterator[tuple[float, float, float]]:
-    """Where a line runs, as places at which nothing is to be written."""
-    places = [(plane.x(point.x), plane.y(point.y)) for point in series.points]
-    for (x, y), (to_x, to_y) in pairwise(places):
-        steps = math.ceil(max(abs(to_x - x), abs(to_y - y)) / LETTER) or 1
-        for step in range(steps + 1):
-            part = step / steps
-            yield x + (to_x - x) * part, y + (to_y - y) * part + 3.5, 1.0
-
-
-def _beside(
-    plane: _Plane, frame: Frame, series: Sequence[Series], along: Sequence[tuple[float, float, float]] = ()
-) -> Iterator[str]:
-    """A point for each, with its name beside it, where nothing else stands."""
+def _beside(plane: _Plane, frame: Frame, series: Sequence[Series]) -> Iterator[str]:
+    """Yield a point for each, with its name beside it, where nothing else stands."""
     places = [(plane.x(each.points[0].x), plane.y(each.points[0].y)) for each in series]
     taken = [(x - 4, y + 3.5, 8.0) for x, y in places]
     for each in sorted(series, key=lambda each: not each.strong):
         x, y = plane.x(each.points[0].x), plane.y(each.points[0].y)
         yield _dot(x, y, each, _told(each.name, each.points[0], frame))
         wide = len(each.name) * LETTER
-        place = _free(x + 7, y + 3.5, wide, [*along, *taken])
-        if place is None:  # upon a line rather than upon another name
-            place = _free(x + 7, y + 3.5, wide, taken) or y + 3.5
+        place = _free(x + 7, y + 3.5, wide, taken) or y + 3.5
         taken.append((x + 7, place, wide))
         if abs(place - y - 3.5) > LINE:
             yield f'<path class="lead" d="M{x:.1f} {y:.1f}L{x + 6:.1f} {place - 3.5:.1f}"/>'

@@ -11,11 +11,12 @@ from importlib import resources
 
 from scenarios import pictures, sizes
 from scenarios.findings import Table
-from scenarios.markdown import COLUMNS, REPLAYED, RETRIEVED, retrieval_rows
+from scenarios.markdown import COLUMNS, RETRIEVED, UNIT_COLUMNS, UNITS_TOLD, retrieval_rows, unit_rows
 from scenarios.meanings import meaning
 from scenarios.pictures import Picture
 from scenarios.recorded import RETRIEVAL
 from scenarios.report import LEVELS, ONLY_CHANCE, Report
+from scenarios.retrieval import COMPARABLE
 from scenarios.words import amount, cells, figure, levels, others, parameters, pays, percent, together
 
 HEADS = {
@@ -197,18 +198,19 @@ def _pays(report: Report) -> Iterator[str]:
 
 
 def _recorded(report: Report) -> Iterator[str]:
-    """L1, apart from what was played."""
-    told, drawn = report.table.get("recorded", {}), list(pictures.replayed(report))
-    if drawn:
-        yield f"<h2>What recorded runs say (L1)</h2><p class='soft'>{escape(REPLAYED)}</p><div class='charts'>"
-        yield from map(_figure, drawn)
-        yield "</div>"
+    """Yield L1, apart from what was played."""
+    told = report.table.get("recorded", {})
     if RETRIEVAL in told:
         found = told[RETRIEVAL]
         yield f"<h2>What memory finds in recorded conversations (L1)</h2><p class='soft'>{escape(RETRIEVED)}</p>"
-        rows = (f"<th scope='row'>{escape(name)}</th>{''.join(f'<td>{escape(each)}</td>' for each in row)}"
-                for name, *row in retrieval_rows(found))  # fmt: skip
-        yield _table(("", "questions", *found["figures"]), (f"<tr>{row}</tr>" for row in rows))
+        yield _table(("", "questions", *found["figures"]), map(_row, retrieval_rows(found)))
+        yield f"<p class='soft'>{escape(UNITS_TOLD)} {escape(COMPARABLE)}</p>"
+        yield _table(UNIT_COLUMNS, map(_row, unit_rows(found)))
+
+
+def _row(cells: Sequence[str]) -> str:
+    name, *rest = cells
+    return f"<tr><th scope='row'>{escape(name)}</th>{''.join(f'<td>{escape(each)}</td>' for each in rest)}</tr>"
 
 
 # -- Scenarios ---------------------------------------------------------------------------------------------------------
@@ -345,5 +347,5 @@ def _foot(report: Report) -> Iterator[str]:
     yield f"<footer><p>Version {escape(run['version'])}, {commit}. Tokens in {escape(run['tokenizer'])}"
     yield f"({escape(run['counting'])}). Ledger <code>{run['ledger']}</code>, configuration"
     yield f"<code>{run['config']}</code>.</p><p>To check: <code>brain-suite verify DIR/report.json</code> makes every"
-    yield "number again from the ledger, and those of recorded runs from their data. The same seeds give the"
+    yield "number again from the ledger, and those of retrieval from the conversations. The same seeds give the"
     yield "same ledger, to the byte, on any machine.</p></footer>"

@@ -1,7 +1,7 @@
 """report.json: what a report holds, made from runs, written, read again. Judges nothing: `findings` does.
 
 `run` is what was run; `thresholds` what the figures had to be; `metrics`, `comparisons`, `verdicts` and `break_even`
-follow from the ledger beside it; `recorded` from recorded runs, where such were asked for. report.schema.json says what
+follow from the ledger beside it; `recorded` from recorded conversations, where asked for. report.schema.json says what
 may stand where.
 """
 
@@ -28,7 +28,7 @@ ONLY_CHANCE = (
 )
 LEVELS = {
     "L0": "scripted agents on the shipped product: what the mechanism costs and saves, nothing about models",
-    "L1": "replay of recorded runs of real teams: what a context policy would have cost and shown",
+    "L1": "search in recorded conversations: how much of the evidence for a question is found",
     "L2": "real models: measured, at the provider's own count",
 }
 FEW = 10  # runs, below which a report warns of its intervals
@@ -70,7 +70,7 @@ def made(
     recorded: Table | None = None,
 ) -> Report:
     """A report of these samples. `scenarios` as `told_of` has them, `digest` that of the ledger's lines, `run` what
-    does not follow from the ledger, `recorded` what recorded runs came to."""
+    does not follow from the ledger, `recorded` what recorded conversations came to."""
     study = Study(samples)
     parts = findings.found(study, thresholds)
     table = {

@@ -21,7 +21,7 @@ from scenarios.harness import Counts
 from scenarios.live import MODELS, Broken, Live, TooDear, missing
 from scenarios.progress import Progress
 from scenarios.reading import BrokenScenario, find, load
-from scenarios.recorded import Where, measured
+from scenarios.recorded import measured
 from scenarios.report import Report
 from scenarios.samples import Sample
 from scenarios.schema import Scenario
@@ -42,7 +42,7 @@ class Wanted(NamedTuple):
     cell: Mapping[str, Any] = {}
     grid: bool = True
     full: bool = False
-    recorded: Where = Where()
+    conversations: str | None = None  # a file of them, for retrieval (L1)
     prompts: bool = False  # whether the texts of all prompts are kept
 
 
@@ -82,8 +82,10 @@ def play_live(wanted: Wanted, live: Live, folder: str, out: TextIO) -> Report:
 
 
 def _recorded(wanted: Wanted, out: TextIO) -> Table:
-    """What recorded runs come to, before anything is played: what cannot be read is said at once."""
-    return measured(wanted.recorded, lambda what: print(what, file=out, flush=True))
+    """Return what recorded conversations come to, before anything is played: a broken file is reported at once."""
+    if wanted.conversations is not None:
+        print(f"retrieval of {wanted.conversations}", file=out, flush=True)
+    return measured(wanted.conversations)
 
 
 def not_live(env: Mapping[str, str]) -> str:

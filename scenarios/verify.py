@@ -12,7 +12,6 @@ from typing import Any
 from scenarios import recorded, report, samples
 from scenarios.findings import Table
 from scenarios.reading import library, load
-from scenarios.recorded import Where
 from scenarios.report import Report
 
 OWN = ("version", "git", "stopped", "cassette", "live")  # of `run`, what does not follow from the ledger
@@ -39,20 +38,10 @@ def differences(path: str, jobs: int = 1) -> list[str]:
     return found + list(_other_thresholds(table, made))
 
 
-def of_recorded(path: str, where: Where) -> list[str]:
-    """Where a report and the data of recorded runs disagree, as far as these are there."""
+def of_recorded(path: str, talks: str | None) -> list[str]:
+    """Return where a report and the recorded conversations disagree, as far as these are there."""
     told = report.read(path).get("recorded", {})
-    return list(different("recorded", told, recorded.again(told, where), "data"))
-
-
-def unchecked(path: str, where: Where) -> list[str]:
-    """What of a report could not be checked, for its data are not there."""
-    told = report.read(path).get("recorded", {})
-    return [
-        f"not checked: {part}: nothing lies at {where.of(part) or told[part]['data']['path']}; "
-        f"say where it is: {recorded.OPTIONS[part]}"
-        for part in recorded.missing(told, where)
-    ]
+    return list(different("recorded", told, recorded.again(told, talks), "data"))
 
 
 def different(where: str, told: Any, is_so: Any, by: str = "ledger") -> Iterator[str]:

@@ -235,21 +235,10 @@ def test_a_parameter_that_never_varies_with_the_team_is_no_grid_of_it():
     assert drawn.missing == "brain-suite run redundant_discovery"
 
 
-def test_names_are_not_written_on_the_curves():
-    curve = Series("line", [Point(x / 10, 0.9) for x in range(11)], 1)
-    mark = Series("shipped", [Point(0.3, 0.9)], 6, strong=True)
-    frame = Frame("cost", "there", charts.percent, charts.percent, 0.0, 1.0)
-    svg = charts.curves("it", frame, [curve], [mark])
-    (dot,) = {float(y) for y in re.findall(r'<circle cx="[\d.]+" cy="([\d.]+)"', svg)}
-    (name,) = (float(y) for y in re.findall(r'class="name strong" x="[\d.]+" y="([\d.]+)"', svg))
-    assert abs(name - 3.5 - dot) >= charts.LINE - 0.1
-
-
-def test_where_curves_are_everywhere_a_name_stands_upon_one_and_on_no_other_name():
-    wall = Series("line", [Point(1, 0.0), Point(1, 1.0), Point(1.1, 1.0), Point(1.1, 0.0)], 1)
+def test_a_name_stands_on_no_other_name():
     marks = [Series(name, [Point(0.95 + at / 100, 0.5)], 1) for at, name in enumerate(("one", "other", "third"))]
     frame = Frame("cost", "there", charts.percent, charts.percent, 0.0, 1.0, x_from=0.0)
-    svg = charts.curves("it", frame, [wall], marks)
+    svg = charts.points("it", frame, marks)
     places = sorted(float(y) for y in re.findall(r'class="name" x="[\d.]+" y="([\d.]+)"', svg))
     assert len(places) == 3
     assert min(b - a for a, b in pairwise(places)) >= charts.LINE - 0.2

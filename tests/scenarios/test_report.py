@@ -320,7 +320,7 @@ def test_a_line_that_cannot_be_read_is_no_failure_of_the_harness(capsys):
 
 
 def test_errors_under_json_are_json(tmp_path, capsys):
-    lines = ((["replay", "--json"], 64), (["replay", str(tmp_path), "--json"], 2))
+    lines = ((["retrieval", "--json"], 64), (["retrieval", str(tmp_path), "--json"], 2))
     for line, code in (*lines, (["retrieval", str(tmp_path / "none.json"), "--json"], 2)):
         assert shell.main(line) == code
         assert json.loads(capsys.readouterr().err)["error"]["message"]
