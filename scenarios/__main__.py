@@ -19,6 +19,7 @@ from scenarios import (
     completion,
     harness,
     ledger,
+    markdown,
     recorded,
     report,
     rerun,
@@ -152,6 +153,9 @@ def _two(text: str) -> tuple[float, float]:
 
 
 def _report(args: argparse.Namespace) -> int:
+    if args.table:
+        print("\n".join(markdown.rivals(report.read(args.report))).rstrip())
+        return GOOD
     _, made = verify.again(args.report, args.jobs)
     folder = os.path.dirname(report.ledger_beside(args.report)) or "."
     running.leave(made, folder)
@@ -232,6 +236,8 @@ def _arguments() -> argparse.ArgumentParser:
     _running(verb("run", _run, "play a scenario and report on it"))
     jobs = verb("report", _report, "write a report again, from its ledger")
     jobs.add_argument("report", metavar="REPORT", help="report.json, or the folder that it lies in")
+    about = "print the product beside the best rival of each scenario, as Markdown; write nothing"
+    jobs.add_argument("--table", action="store_true", help=about)
     _jobs(jobs)
     jobs = verb("verify", _verify, "make every number of a report again from the ledger beside it")
     jobs.add_argument("report", metavar="REPORT", help="report.json, or the folder that it lies in")

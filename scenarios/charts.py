@@ -201,6 +201,38 @@ def stacked(what: str, bars: Sequence[Bar], colours: Mapping[str, int], text: Ca
     return _svg(what, drawn, top * 2 + len(bars) * step)
 
 
+class Measure(NamedTuple):
+    """A bar with the ends of its interval, and what stands behind it."""
+
+    name: str
+    value: float
+    lo: float
+    hi: float
+    note: str
+    colour: int
+    strong: bool = False
+
+
+def measures(what: str, bars: Sequence[Measure], text: Callable[[float], str]) -> str:
+    """Return bars beside each other's names, with their intervals, from the top down."""
+    step, left, right, top = 24.0, 92.0, 128.0, 6.0
+    most = max(bar.hi for bar in bars) or 1.0
+    wide, drawn = WIDTH - left - right, []
+    for number, bar in enumerate(bars):
+        y = top + number * step
+        size, lo, hi = (max(value / most * wide, 0.0) for value in (bar.value, bar.lo, bar.hi))
+        told = escape(f"{bar.name}: {text(bar.value)} [{text(bar.lo)}, {text(bar.hi)}], {bar.note}")
+        drawn.append(_text(left - 7, y + 14, bar.name, "name strong" if bar.strong else "name", "end"))
+        drawn.append(f'<rect class="{"strong" if bar.strong else "other"}" x="{left:.1f}" y="{y + 3:.1f}"'
+                     f' width="{size:.1f}" height="{step - 7}" style="fill:var(--c{bar.colour})">'
+                     f"<title>{told}</title></rect>")  # fmt: skip
+        if hi > lo:
+            drawn.append(f'<line class="ends" x1="{left + lo:.1f}" x2="{left + hi:.1f}" y1="{y + 11.5:.1f}"'
+                         f' y2="{y + 11.5:.1f}"/>')  # fmt: skip
+        drawn.append(_text(left + max(size, hi) + 6, y + 15, f"{text(bar.value)} · {bar.note}", "tick", "start"))
+    return _svg(what, drawn, top * 2 + len(bars) * step)
+
+
 # -- Pieces ------------------------------------------------------------------------------------------------------------
 
 

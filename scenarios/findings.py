@@ -175,7 +175,7 @@ def rounded(value: float) -> float:
     return float(f"{value:.{DIGITS}g}")
 
 
-def _told(value: Interval) -> Table:
+def told(value: Interval) -> Table:
     return {name: rounded(each) for name, each in value._asdict().items()}
 
 
@@ -184,7 +184,7 @@ def _metrics(study: Study) -> Table:
     for scenario, cell, arm in study.cells:
         rows = study.rows(scenario, arm, cell)
         table[study.key(scenario, cell, arm)] = {
-            name: {**_told(value), "n": sum(name in row for row in rows)}
+            name: {**told(value), "n": sum(name in row for row in rows)}
             for name, value in study.figures(scenario, arm, cell).items()
         }
     return table
@@ -208,7 +208,7 @@ def _compared(study: Study, scenario: str, arm: str) -> Table:
     success = statistics.non_inferior(ours, theirs, MARGIN)
     flips = _flips(study, scenario, arm, "net_saving", lambda there: (there.value > 0) != (saving.value > 0))
     return {
-        "scenario": scenario, "arm": arm, "against": ISOLATED, "n": len(pairs), "saving": _told(saving),
+        "scenario": scenario, "arm": arm, "against": ISOLATED, "n": len(pairs), "saving": told(saving),
         "p": rounded(statistics.p_value(ratios)), "success_difference": rounded(success.difference),
         "success_lo": rounded(success.lo), "no_worse": success.holds, "fragile": bool(flips), "flips": flips,
     }  # fmt: skip
@@ -233,7 +233,7 @@ def _verdict(study: Study, threshold: Threshold) -> Table:
     met = threshold.met(value.value)
     rows = [row[metric] for row in study.rows(scenario, arm) if metric in row]
     flips = _flips(study, scenario, arm, metric, lambda there: threshold.met(there.value) != met)
-    return table | _told(value) | {
+    return table | told(value) | {
         "n": len(rows), "runs_met": sum(map(threshold.met, rows)), "met": met, "fragile": bool(flips), "flips": flips,
         "cells": dict(_in_cells(study, threshold)),
     }  # fmt: skip
@@ -247,7 +247,7 @@ def _in_cells(study: Study, threshold: Threshold) -> Iterator[tuple[str, Table]]
         value = study.figures(scenario, arm, cell).get(metric) if played else None
         if value is not None:
             n = sum(metric in row for row in study.rows(scenario, arm, cell))
-            yield cell, {**_told(value), "n": n, "met": threshold.met(value.value)}
+            yield cell, {**told(value), "n": n, "met": threshold.met(value.value)}
 
 
 def sensitivity(study: Study, scenario: str) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from scenarios import summary
 from scenarios.findings import Table
 from scenarios.meanings import meaning
 from scenarios.recorded import RETRIEVAL
@@ -23,15 +24,18 @@ UNIT_COLUMNS = ("", "questions", "k", *UNITS)
 
 # What stands in the table of arms, in this order, where any arm has it.
 COLUMNS = (
-    "tokens", "net_saving", "task_success", "co_memory", "co_plan", "co_task", "co_total", "co_ref", "co_memory_unique",
-    "usd", "tokens_per_success", "redundancy", "needed_recall", "view_recall", "context_reduction", "fidelity",
-    "stale_after_delivery", "wake_latency", "fact_retention",
+    "tokens", "net_saving", "usd", "usd_automatic", "usd_saving", "task_success", "co_task", "co_memory", "co_plan",
+    "co_total", "co_ref", "co_memory_unique", "tokens_per_success", "redundancy", "needed_recall", "view_recall",
+    "context_reduction", "fidelity", "stale_after_delivery", "wake_latency", "fact_retention",
 )  # fmt: skip
 
 
 def lines(report: Report) -> Iterator[str]:
     run = report.table["run"]
-    yield from ("# Brain Suite", "", f"**{run['level']}**: {LEVELS[run['level']]}.", "")
+    yield from ("# Brain Suite", "", f"**{summary.sentence(report.table)}**", "")
+    yield from _compared(report.table)
+    yield from ("## On the same seeds", "", *rivals(report.table))
+    yield from (f"**{run['level']}**: {LEVELS[run['level']]}.", "")
     if run["level"] == "L0":
         yield from (ONLY_CHANCE, "")
     yield from ("## Three levels of evidence", "")
@@ -40,11 +44,28 @@ def lines(report: Report) -> Iterator[str]:
         yield from _scenario(report, scenario)
     yield from _recorded(report.table.get("recorded", {}))
     yield from _warnings(report.table["warnings"])
+    yield from ("## Dollars", "", *(f"* {line}" for line in summary.price_list()), "")
     yield from ("## What was run", "")
     yield f"{run['runs']} runs, counted in {run['tokenizer']} ({run['counting']}), version {run['version']}"
     yield f"(commit {run.get('git') or 'unknown'}). Ledger sha256 `{run['ledger']}`; configuration `{run['config']}`."
     yield "`brain-suite verify` makes every number again from the ledger, and those of retrieval from"
     yield "the conversations."
+
+
+def _compared(table: Table) -> Iterator[str]:
+    """What was compared with what."""
+    for about, arms in summary.arms(table):
+        yield from (f"**{about[0].upper()}{about[1:]}**", "")
+        yield from (*(f"* `{arm}`: {what}" for arm, what in arms), "")
+    yield from (f"* {line}" for line in summary.equals(table))
+    yield ""
+
+
+def rivals(table: Table) -> Iterator[str]:
+    """Return the product beside the best rival of each scenario, as a table."""
+    yield from grid(summary.HEAD, map(summary.cells, table["rivals"]))
+    if table["rivals"]:
+        yield from (summary.MEANT, "")
 
 
 def _scenario(report: Report, scenario: str) -> Iterator[str]:
@@ -53,11 +74,12 @@ def _scenario(report: Report, scenario: str) -> Iterator[str]:
     if told["headline"]:
         yield from (f"Judged at {parameters(told['params'])}. {told['headline']}", "")
     yield from grid(("gate", "arm", "value [95 %]", "runs that meet it", "verdict"), _gates(report, scenario))
-    arms = report.study.arms(scenario)
+    groups = summary.order(told, report.study.arms(scenario))
+    kinds = {arm: kind for kind, arms in groups for arm in arms}
     base = report.study.base(scenario)
-    rows = {arm: report.table["metrics"][report.study.key(scenario, base, arm)] for arm in arms}
+    rows = {arm: report.table["metrics"][report.study.key(scenario, base, arm)] for arm in kinds}
     columns = [name for name in COLUMNS if any(name in row for row in rows.values())]
-    yield from grid(("arm", "n", *columns), ((arm, str(len(report.study.of(scenario, arm))),
+    yield from grid(("arm", "kind", "n", *columns), ((arm, kinds[arm], str(len(report.study.of(scenario, arm))),
                     *(figure(name, row.get(name)) for name in columns)) for arm, row in rows.items()))  # fmt: skip
     yield from (f"* {name}: {meaning(name)}" for name in columns)
     yield ""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from scenarios import charts, findings, words
-from scenarios.charts import Bar, Frame, Point, Series
-from scenarios.findings import ISOLATED, Study
+from scenarios import charts, findings, summary, words
+from scenarios.charts import Bar, Frame, Measure, Point, Series
+from scenarios.findings import ISOLATED, Study, Table
 from scenarios.report import Report
 from scenarios.statistics import Interval
 
@@ -19,6 +19,7 @@ COLOURS = {
 # What tokens were for, as a stack of bars has them: work in greys, what the memory put there in colour.
 STACK = (
     ("instructions and task", ("system", "task"), 20),
+    ("what is said of memory and team", ("guide",), 7),
     ("own words before", ("history",), 21),
     ("observations", ("work_obs",), 22),
     ("replies", ("work_out",), 23),
@@ -30,6 +31,7 @@ STACK = (
     ("write-back and nights", ("writeback", "consolidation"), 3),
 )
 MAIN = "landing_pages"
+RIVALS = 21  # the colour of their bars
 CURVE = ("isolated", "broadcast", "manager", "view", "view_capsule", "shipped")
 
 
@@ -41,6 +43,26 @@ class Picture(NamedTuple):
     drawing: str = ""
     missing: str = ""
     legend: Sequence[tuple[str, int]] = ()
+
+
+def headlines(report: Report) -> Iterator[Picture]:
+    """The product and every rival of each scenario, on the same seeds; the most degraded agents first."""
+    for row in report.table["rivals"]:
+        product, bars = row["product"], row["bars"]
+        names = sorted(bars, key=lambda arm: (arm != product, bars[arm]["tokens"]["value"]))
+        drawn = [_measure(arm, bars[arm], arm == product) for arm in names]
+        seeds = f"{row['n']} seed{'s' * (row['n'] != 1)}, the same for all"
+        title = f"{row['scenario']}, {row['agents']} agents"
+        told = f"Tokens, dollars and tasks done right of a run, {summary.agents(row)}; {seeds}."
+        best = f" Lines are 95 % intervals. Best rival: {row['best']}"
+        best += "." if row["best"] == row["best_usd"] else f"; by dollars {row['best_usd']}."
+        yield Picture(title, told + best, charts.measures(title, drawn, charts.thousands))
+
+
+def _measure(arm: str, bar: Table, product: bool) -> Measure:
+    tokens, note = bar["tokens"], f"${bar['usd']['value']:.2f} · {bar['success']:.0%}"
+    colour = COLOURS["shipped"] if product else RIVALS
+    return Measure(arm, tokens["value"], tokens["lo"], tokens["hi"], note, colour, product)
 
 
 def of(report: Report) -> Iterator[Picture]:

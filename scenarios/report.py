@@ -1,8 +1,8 @@
 """report.json: what a report holds, made from runs, written, read again. Judges nothing: `findings` does.
 
-`run` is what was run; `thresholds` what the figures had to be; `metrics`, `comparisons`, `verdicts` and `break_even`
-follow from the ledger beside it; `recorded` from recorded conversations, where asked for. report.schema.json says what
-may stand where.
+`run` is what was run; `thresholds` what the figures had to be; `metrics`, `comparisons`, `verdicts`,
+`break_even`, `rivals` and `equal` follow from the ledger beside it; `recorded` from recorded
+conversations, where asked for. report.schema.json says what may stand where.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hashlib import sha256
 from importlib import resources
 from typing import Any, NamedTuple
 
-from scenarios import course, findings, ledger
+from scenarios import course, findings, ledger, rivals
 from scenarios.arms import ARMS
 from scenarios.findings import Findings, Study, Table, Threshold
 from scenarios.samples import Sample
@@ -57,7 +57,8 @@ def told_of(scenario: Scenario, arms: Sequence[str]) -> Table:
     return {
         "title": scenario.title, "shows": scenario.shows, "headline": scenario.headline, "digest": scenario.digest,
         "gated": scenario.gated, "params": dict(scenario.params),
-        "arms": {arm: ARMS[arm].what for arm in arms if arm in ARMS}, "missing": course.missing(arms),
+        "arms": {arm: ARMS[arm].what for arm in arms if arm in ARMS},
+        "kinds": {arm: ARMS[arm].kind for arm in arms if arm in ARMS}, "missing": course.missing(arms),
     }  # fmt: skip
 
 
@@ -79,6 +80,8 @@ def made(
         "scenarios": dict(scenarios),
         "thresholds": [each._asdict() for each in thresholds],
         **parts._asdict(),
+        "rivals": rivals.table(study, scenarios),
+        "equal": rivals.equal(study),
         "warnings": [*([run["stopped"]] if "stopped" in run else []), *warnings(study, scenarios, parts)],
         **({"recorded": recorded} if recorded else {}),
     }

@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from scenarios import recorded, report, samples
+from scenarios.arms import ARMS
 from scenarios.findings import Table
 from scenarios.reading import library, load
 from scenarios.report import Report
 
 OWN = ("version", "git", "stopped", "cassette", "live")  # of `run`, what does not follow from the ledger
-PARTS = ("metrics", "comparisons", "verdicts", "break_even", "warnings")
+PARTS = ("metrics", "comparisons", "verdicts", "break_even", "rivals", "equal", "warnings")
 
 
 def again(path: str, jobs: int = 1) -> tuple[Table, Report]:
@@ -35,7 +36,7 @@ def differences(path: str, jobs: int = 1) -> list[str]:
     found = [] if set(table) == set(made.table) else [f"parts: {', '.join(sorted(set(table) ^ set(made.table)))}"]
     for part in ("run", *PARTS):
         found += different(part, table.get(part), made.table[part])
-    return found + list(_other_thresholds(table, made))
+    return found + list(_other_thresholds(table, made)) + list(_other_kinds(table))
 
 
 def of_recorded(path: str, talks: str | None) -> list[str]:
@@ -57,6 +58,14 @@ def different(where: str, told: Any, is_so: Any, by: str = "ledger") -> Iterator
             yield from different(f"{where}[{number}]", one, other, by)
     elif type(told) is not type(is_so) or told != is_so:
         yield f"{where}: {told!r} in the report, {is_so!r} by the {by}"
+
+
+def _other_kinds(table: Table) -> Iterator[str]:
+    """Return arms that a report takes for something else than they are."""
+    for scenario, played in table["scenarios"].items():
+        for arm, kind in played.get("kinds", {}).items():
+            if arm in ARMS and ARMS[arm].kind != kind:
+                yield f"scenarios.{scenario}.kinds.{arm}: {kind!r} in the report, {ARMS[arm].kind!r} by the arm itself"
 
 
 def _other_thresholds(table: Table, made: Report) -> Iterator[str]:

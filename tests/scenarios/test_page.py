@@ -253,12 +253,19 @@ def test_tokens_in_the_table_have_three_digits(tokens, told):
     assert table.thousands(tokens) == told
 
 
+@pytest.mark.parametrize(
+    ("value", "told"), [(0.0674, "$0.067"), (9.99, "$9.99"), (40.5, "$40.5"), (999.4, "$999"), (12_345, "$12k")]
+)
+def test_dollars_in_the_table_have_six_signs(value, told):
+    assert table.dollars(value) == told
+
+
 def test_columns_of_the_table_never_touch():
     wild = {"co_memory": 31.877, "co_plan": 0.9996, "co_task": 250.0, "redundancy": 1.0, "needed_recall": 1.0}
     samples = [sample("isolated", seed, 1e7) for seed in (1, 2)]
     samples += [sample("view_capsule", seed, 3.9e7 + seed * 1e6, gated=True, **wild) for seed in (1, 2)]
     (row,) = [line for line in table.lines(reported(samples)) if "view_capsule  " in line and "%" in line]
-    assert row.split() == ["view_capsule", "2", "40.5M", "-305%", "[-310,", "-300]", "100%", "3188%", "100%", "250x",
+    assert row.split() == ["view_capsule", "2", "40.5M", "$40.5", "-305%", "[-310,", "-300]", "100%", "250x", "3188%",
                            "100%", "100%"]  # fmt: skip
     assert len(row) <= 80
 

@@ -1,0 +1,169 @@
+"""The product beside its rivals: on the same seeds, by the fewest tokens of those that do their tasks."""
+
+import re
+
+import pytest
+
+from scenarios import markdown, page, pictures, report, rivals, summary, table, verify
+from scenarios.samples import Sample
+
+KINDS = {
+    "shipped": "product",
+    "file": "rival",
+    "cast": "rival",
+    "lossy": "rival",
+    "alone": "control",
+    "view": "ablation",
+}
+LINES = {"shipped": "what ships", "file": "a file", "cast": "all to all", "lossy": "a guess", "alone": "nothing",
+         "view": "a part"}  # fmt: skip
+WORSE = (("p_read", 0.9), ("tool_use", 0.6))
+
+
+def run(arm, seed, tokens, usd=None, cell=(), success=1.0, scenario="pages", **more):
+    tally = {f"{part}{how}": float(tokens) for part in ("work", "memory", "planning", "tokens")
+             for how in ("", "_unique", "_discounted")}  # fmt: skip
+    tally["usd"] = tokens / 1e6 if usd is None else usd
+    figures = {"tokens": float(tokens), "usd": tally["usd"], "task_success": success, "success": float(success == 1)}
+    return Sample(scenario, "d", arm, tuple(cell), seed, arm == "shipped", "o200k_base", "exact", 3, 3,
+                  {**figures, "co_task": 0.1 + seed / 100, "co_memory": 0.02, **more}, tally)  # fmt: skip
+
+
+def reported(samples, kinds=KINDS):
+    told = {"title": "Pages", "shows": "it", "headline": "", "digest": "d", "gated": "shipped",
+            "params": {"p_read": 1.0, "tool_use": 1.0, "beside": 1.0, "n": 4}, "kinds": dict(kinds),
+            "arms": {arm: LINES[arm] for arm in kinds}, "missing": {}}  # fmt: skip
+    names = dict.fromkeys(each.scenario for each in samples)
+    return report.made(samples, dict.fromkeys(names, told), (), "0" * 64, {"level": "L0", "version": "0", "git": None})
+
+
+def usual(cell=(), saved=0.8, scenario="pages"):
+    """Five seeds; `lossy` takes least and does a third of its tasks; `cast` is dearer, and cheaper in dollars."""
+    for seed in range(5):
+        yield run("shipped", seed, 1_000 * saved, 0.001, cell, scenario=scenario)
+        yield run("file", seed, 1_000, 0.003, cell, scenario=scenario)
+        yield run("cast", seed, 1_250, 0.002, cell, scenario=scenario)
+        yield run("lossy", seed, 100, 0.0001, cell, success=2 / 3, scenario=scenario)
+        yield run("alone", seed, 5_000, 0.01, cell, scenario=scenario)
+        yield run("view", seed, 1_000 * saved, 0.001, cell, scenario=scenario)
+
+
+def test_the_best_rival_is_the_cheapest_of_those_that_do_their_tasks():
+    (row,) = reported(list(usual())).table["rivals"]
+    assert (row["product"], row["best"], row["best_usd"]) == ("shipped", "file", "cast")
+    assert set(row["bars"]) == {"shipped", "file", "cast", "lossy"}, "every rival is shown, no control, no ablation"
+    assert row["beside"]["file"]["tokens"]["value"] == pytest.approx(0.2)
+    assert row["beside"]["cast"]["usd"]["value"] == pytest.approx(0.5)
+    assert row["runs"]["co_task"] == {"least": 0.1, "most": 0.14}
+    assert (row["agents"], row["lacks"]) == ("ideal", {})
+
+
+def test_only_seeds_that_all_of_them_played_count():
+    samples = [each for each in usual() if each.arm != "cast" or each.seed < 2]
+    samples += [run("file", seed, 9e9, 9e9) for seed in (7, 8)]
+    (row,) = reported(samples).table["rivals"]
+    assert row["n"] == 2
+    assert row["bars"]["file"]["tokens"]["value"] == 1_000
+
+
+def test_degraded_agents_come_first_and_are_said_to_be_degraded():
+    samples = [*usual(), *usual(WORSE, 1.5)]
+    made = reported(samples)
+    first, second = made.table["rivals"]
+    assert (first["agents"], first["lacks"]) == ("degraded", dict(WORSE))
+    assert second["agents"] == "ideal"
+    told = summary.sentence(made.table)
+    assert told == (
+        "shipped takes 50 % more tokens [50, 50] and 50 % fewer dollars [50, 50] than the best rivals (file; cast by"
+        " dollars), with agents as degraded as p_read 0.9, tool_use 0.6; tasks done right: 100% v 100%; 5 runs of each,"
+        " the same seeds."
+    )
+
+
+def test_a_cell_in_which_something_else_differs_is_no_other_agents():
+    made = reported([*usual(), *usual((("n", 9),))])
+    assert [row["cell"] for row in made.table["rivals"]] == [""]
+
+
+def test_several_scenarios_make_one_sentence():
+    made = reported([*usual(), *usual(saved=1.1, scenario="other")])
+    assert summary.sentence(made.table) == (
+        "shipped takes fewer tokens than the best rival in 1 of 2 scenarios, with agents that are perfect: from 20 %"
+        " fewer (pages, file) to 10 % more (other, file); dollars from 50 % fewer to 50 % fewer; tasks done right: no"
+        " fewer in any."
+    )
+
+
+def test_a_product_that_does_less_is_said_to():
+    samples = [each for each in usual() if each.arm != "shipped"] + [
+        run("shipped", seed, 500, 0.001, success=0.5) for seed in range(5)
+    ]
+    made = reported([*samples, *usual(scenario="other")])
+    assert "tasks done right: fewer in pages (50.0% v 100%)" in summary.sentence(made.table).replace("50%", "50.0%")
+
+
+def test_no_other_arm_stands_for_the_product():
+    without = [each for each in usual() if each.arm != "shipped"]
+    kinds = {arm: kind for arm, kind in KINDS.items() if kind != "product"}
+    made = reported(without, kinds)
+    assert made.table["rivals"] == []
+    assert summary.sentence(made.table) == "The product was not played: nothing here says what it saves."
+    alone = reported([each for each in usual() if each.arm in ("shipped", "alone")])
+    assert "held against no rival" in summary.sentence(alone.table)
+
+
+def test_arms_that_came_out_equal_are_said_to_be():
+    made = reported(list(usual()))
+    assert made.table["equal"] == [{"scenario": "pages", "arms": ["shipped", "view"], "n": 5}]
+    told = "shipped and view came out equal, to the token and the dollar, in pages (5 runs)."
+    assert list(summary.equals(made.table)) == [told]
+    once = [run("view", 3, 801, 0.001) if each.arm == "view" and each.seed == 3 else each for each in usual()]
+    assert reported(once).table["equal"] == []
+
+
+def test_every_form_begins_with_the_sentence_and_says_what_each_arm_is():
+    made = reported(list(usual()))
+    sentence = summary.sentence(made.table)
+    forms = {
+        "terminal": " ".join(" ".join(table.lines(made)).split()),
+        "markdown": "\n".join(markdown.lines(made)),
+        "page": re.sub(r"<[^>]+>", " ", page.html(made).partition("<body>")[2]),
+    }
+    for form, text in forms.items():
+        assert 0 <= text.index(sentence) < 150, form
+        plain = " ".join(text.split())
+        for about in summary.KINDS.values():
+            assert about[0].upper() + about.partition(":")[0][1:] in plain, form
+        assert all(line in plain for line in LINES.values()), form
+        assert "came out equal" in plain, form
+    assert max(map(len, table.lines(made))) <= 80
+
+
+def test_the_first_picture_is_of_the_product_and_every_rival():
+    made = reported([*usual(), *usual(WORSE)])
+    first, second = pictures.headlines(made)
+    assert first.title == "pages, degraded agents"
+    assert second.title == "pages, ideal agents"
+    names = re.findall(r'class="name(?: strong)?"[^>]*>(\w+)<', first.drawing)
+    assert names == ["shipped", "lossy", "file", "cast"]
+    assert "Best rival: file; by dollars cast." in first.told
+
+
+def test_rows_of_the_table_have_a_cell_for_each_head():
+    made = reported([*usual(), *usual(WORSE)])
+    lines = list(markdown.rivals(made.table))
+    assert lines[0] == f"| {' | '.join(summary.HEAD)} |"
+    cells = ["pages", "p_read 0.9, tool_use 0.6 (n 5)", "+20 % [20, 20] v file", "+50 % [50, 50] v cast"]
+    assert lines[2] == f"| {' | '.join([*cells, '100% v 100%', '–', '–', '12.0%', '2.0%'])} |"
+
+
+def test_an_arm_that_poses_as_another_kind_is_found():
+    told = {"scenarios": {"pages": {"kinds": {"isolated": "rival", "shipped": "product"}}}}
+    assert list(verify._other_kinds(told)) == [
+        "scenarios.pages.kinds.isolated: 'rival' in the report, 'control' by the arm itself"
+    ]
+
+
+def test_perfect_agents_lack_nothing():
+    assert rivals.imperfect(rivals.PERFECT) == {}
+    assert rivals.imperfect({"claims": False, "beside": 0.0, "price": 0.5}) == {"beside": 0.0, "claims": False}
