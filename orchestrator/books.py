@@ -438,6 +438,7 @@ class Books:
             "usage": usage._asdict(),
             "cost": cost,
             "overhead": list(over),
+            "guide": ledger.by_label(lines).get("guide", 0),
             "turns": len(session.conversation.turns) if session else 0,
         }
         if session is not None:

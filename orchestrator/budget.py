@@ -181,4 +181,5 @@ def past(lines: Sequence[Line], capsules: int | None = None) -> Past:
     billed = by_label(lines)
     planned = ("guide", "view", "tool_schema", "capsule")
     other = sum(billed.get(label, 0) for label in COORDINATION if label not in planned)
-    return Past(overhead(lines).work, len(lines), other, capsules)
+    work = overhead(lines).work + billed.get("guide", 0)  # which no plan changes
+    return Past(work, len(lines), other, capsules)

@@ -5,8 +5,8 @@ On the memory's thread. What is decided here is recorded before any engine sees 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from orchestrator import roster
 from orchestrator.bill import COORDINATORS
@@ -150,8 +150,14 @@ def histories(runs: Runs) -> Histories:
 
 def left_over(runs: Runs, root: str) -> int:
     """What the runs of a tree that have ended left of the share that memory may cost."""
-    ended = [run.fields["overhead"] for run in runs.all(root=root, state="ended") if run.fields.get("overhead")]
-    return spare((overhead[0], overhead[2]) for overhead in ended)
+    ended = [run.fields for run in runs.all(root=root, state="ended") if run.fields.get("overhead")]
+    return spare(map(_planned, ended))
+
+
+def _planned(fields: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the coordination of a run that a plan decides on, and the rest, which no plan changes."""
+    coordination, work, guide = fields["overhead"][0], fields["overhead"][2], fields.get("guide", 0)
+    return coordination - guide, work + guide
 
 
 def assignment(task: Task, given_by: str | None) -> Assignment:
