@@ -63,8 +63,8 @@ def _compared(table: Table) -> Iterator[str]:
 
 def rivals(table: Table) -> Iterator[str]:
     """Return the product beside the best rival of each scenario, as a table."""
-    yield from grid(summary.HEAD, map(summary.cells, table["rivals"]))
-    if table["rivals"]:
+    yield from grid(summary.HEAD, map(summary.cells, table["against"]))
+    if table["against"]:
         yield from (summary.MEANT, "")
 
 

@@ -70,11 +70,11 @@ def _top(report: Report) -> Iterator[str]:
         yield "<h2>The product beside its rivals, on the same seeds</h2><div class='charts'>"
         yield from map(_figure, drawn)
         yield "</div>"
-    if report.table["rivals"]:
+    if report.table["against"]:
         rows = [
             f"<tr><th scope='row'>{escape(name)}</th><td class='words'>{escape(agents)}</td>"
             f"{''.join(f'<td>{_saving(each)}</td>' for each in row)}</tr>"
-            for name, agents, *row in map(summary.cells, report.table["rivals"])
+            for name, agents, *row in map(summary.cells, report.table["against"])
         ]
         scenario, agents, *heads = summary.HEAD
         yield _table((scenario, f"<{agents}", *heads), rows)

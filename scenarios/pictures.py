@@ -47,7 +47,7 @@ class Picture(NamedTuple):
 
 def headlines(report: Report) -> Iterator[Picture]:
     """The product and every rival of each scenario, on the same seeds; the most degraded agents first."""
-    for row in report.table["rivals"]:
+    for row in report.table["against"]:
         product, bars = row["product"], row["bars"]
         names = sorted(bars, key=lambda arm: (arm != product, bars[arm]["tokens"]["value"]))
         drawn = [_measure(arm, bars[arm], arm == product) for arm in names]

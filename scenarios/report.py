@@ -14,7 +14,7 @@ from hashlib import sha256
 from importlib import resources
 from typing import Any, NamedTuple
 
-from scenarios import course, findings, ledger, rivals
+from scenarios import against, course, findings, ledger
 from scenarios.arms import ARMS
 from scenarios.findings import Findings, Study, Table, Threshold
 from scenarios.samples import Sample
@@ -80,7 +80,7 @@ def made(
         "scenarios": dict(scenarios),
         "thresholds": [each._asdict() for each in thresholds],
         **parts._asdict(),
-        "rivals": rivals.table(study, scenarios),
+        "against": against.table(study, scenarios),
         "equal": rivals.equal(study),
         "warnings": [*([run["stopped"]] if "stopped" in run else []), *warnings(study, scenarios, parts)],
         **({"recorded": recorded} if recorded else {}),

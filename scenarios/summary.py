@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from scenarios import dollars
 from scenarios.findings import Table
-from scenarios.rivals import DEGRADED
+from scenarios.against import DEGRADED
 from scenarios.words import amount, percent
 
 KINDS: Mapping[str, str] = {
@@ -52,7 +52,7 @@ def order(scenario: Table, played: Sequence[str]) -> list[tuple[str, list[str]]]
 def headline(table: Table) -> list[Table]:
     """Return a row of each scenario, with the most degraded agents that it was played with."""
     rows: dict[str, Table] = {}
-    for row in table["rivals"]:
+    for row in table["against"]:
         rows.setdefault(row["scenario"], row)
     return list(rows.values())
 

@@ -50,9 +50,9 @@ def _first_screen(table: Table) -> Iterator[str]:
             yield from wrapped(f"  {arm:<13}{what}", " " * 15)
     for line in summary.equals(table):
         yield from ("", *wrapped(line))
-    if table["rivals"]:
+    if table["against"]:
         yield from ("", BEST)
-    for row in table["rivals"]:
+    for row in table["against"]:
         best, usd = row["beside"][row["best"]], row["beside"][row["best_usd"]]["usd"]["value"]
         success = "v".join(f"{row['bars'][arm]['success']:.0%}" for arm in (row["product"], row["best"]))
         yield (
@@ -84,7 +84,7 @@ def of_scenario(report: Report, scenario: str) -> Iterator[str]:
     if told["headline"]:
         yield from (*wrapped(f"  {told['headline']}", "  "), "")
     yield from _arms(report, scenario)
-    for row in report.table["rivals"]:
+    for row in report.table["against"]:
         if row["scenario"] == scenario:
             yield from _bars(row)
     verdicts = [each for each in report.table["verdicts"] if each["scenario"] == scenario]

@@ -16,7 +16,7 @@ from scenarios.reading import library, load
 from scenarios.report import Report
 
 OWN = ("version", "git", "stopped", "cassette", "live")  # of `run`, what does not follow from the ledger
-PARTS = ("metrics", "comparisons", "verdicts", "break_even", "rivals", "equal", "warnings")
+PARTS = ("metrics", "comparisons", "verdicts", "break_even", "against", "rivals", "equal", "warnings")
 
 
 def again(path: str, jobs: int = 1) -> tuple[Table, Report]:

@@ -1,10 +1,12 @@
 """The product beside its rivals: on the same seeds, by the fewest tokens of those that do their tasks."""
 
 import re
+from pathlib import Path
 
 import pytest
 
-from scenarios import markdown, page, pictures, report, rivals, summary, table, verify
+from scenarios import against, markdown, page, pictures, report, summary, table, verify
+from scenarios.reading import library
 from scenarios.samples import Sample
 
 KINDS = {
@@ -49,7 +51,7 @@ def usual(cell=(), saved=0.8, scenario="pages"):
 
 
 def test_the_best_rival_is_the_cheapest_of_those_that_do_their_tasks():
-    (row,) = reported(list(usual())).table["rivals"]
+    (row,) = reported(list(usual())).table["against"]
     assert (row["product"], row["best"], row["best_usd"]) == ("shipped", "file", "cast")
     assert set(row["bars"]) == {"shipped", "file", "cast", "lossy"}, "every rival is shown, no control, no ablation"
     assert row["beside"]["file"]["tokens"]["value"] == pytest.approx(0.2)
@@ -61,7 +63,7 @@ def test_the_best_rival_is_the_cheapest_of_those_that_do_their_tasks():
 def test_only_seeds_that_all_of_them_played_count():
     samples = [each for each in usual() if each.arm != "cast" or each.seed < 2]
     samples += [run("file", seed, 9e9, 9e9) for seed in (7, 8)]
-    (row,) = reported(samples).table["rivals"]
+    (row,) = reported(samples).table["against"]
     assert row["n"] == 2
     assert row["bars"]["file"]["tokens"]["value"] == 1_000
 
@@ -69,7 +71,7 @@ def test_only_seeds_that_all_of_them_played_count():
 def test_degraded_agents_come_first_and_are_said_to_be_degraded():
     samples = [*usual(), *usual(WORSE, 1.5)]
     made = reported(samples)
-    first, second = made.table["rivals"]
+    first, second = made.table["against"]
     assert (first["agents"], first["lacks"]) == ("degraded", dict(WORSE))
     assert second["agents"] == "ideal"
     told = summary.sentence(made.table)
@@ -82,7 +84,7 @@ def test_degraded_agents_come_first_and_are_said_to_be_degraded():
 
 def test_a_cell_in_which_something_else_differs_is_no_other_agents():
     made = reported([*usual(), *usual((("n", 9),))])
-    assert [row["cell"] for row in made.table["rivals"]] == [""]
+    assert [row["cell"] for row in made.table["against"]] == [""]
 
 
 def test_several_scenarios_make_one_sentence():
@@ -106,7 +108,7 @@ def test_no_other_arm_stands_for_the_product():
     without = [each for each in usual() if each.arm != "shipped"]
     kinds = {arm: kind for arm, kind in KINDS.items() if kind != "product"}
     made = reported(without, kinds)
-    assert made.table["rivals"] == []
+    assert made.table["against"] == []
     assert summary.sentence(made.table) == "The product was not played: nothing here says what it saves."
     alone = reported([each for each in usual() if each.arm in ("shipped", "alone")])
     assert "held against no rival" in summary.sentence(alone.table)
@@ -165,5 +167,17 @@ def test_an_arm_that_poses_as_another_kind_is_found():
 
 
 def test_perfect_agents_lack_nothing():
-    assert rivals.imperfect(rivals.PERFECT) == {}
-    assert rivals.imperfect({"claims": False, "beside": 0.0, "price": 0.5}) == {"beside": 0.0, "claims": False}
+    assert against.imperfect(against.PERFECT) == {}
+    assert against.imperfect({"claims": False, "beside": 0.0, "price": 0.5}) == {"beside": 0.0, "claims": False}
+
+
+def test_the_readme_has_the_rows_that_the_command_prints():
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    told = readme.partition("<!-- brain-suite report --table -->\n")[2].partition("<!-- end of the table -->")[0]
+    head, rule, *rows = told.splitlines()
+    printed = list(markdown.rivals(reported(list(usual())).table))
+    assert [head, rule] == printed[:2]
+    table = [row.strip("| ").split(" | ") for row in rows if row.startswith("|")]
+    assert {len(row) for row in table} == {len(summary.HEAD)}
+    assert {row[0] for row in table} <= set(library())
+    assert rows[-1] == summary.MEANT
