@@ -109,10 +109,20 @@ def _tokens(run: Run, own: Figures) -> Figures:
             found[f"co_task{suffix}"] = (memory + planning) / work
         found[f"co_total{suffix}"] = (memory + planning) / (work + memory + planning) if own["tokens"] else 0.0
     found |= {f"tokens.{label}": float(tokens) for label, tokens in sorted(by_label(run).items())}
-    found["usd"] = sum(event["cost"] for event in run.of("completion"))
+    found["usd"] = sum(event["cost"] for event in run.of("completion")) + _relay_usd(run)
     found["turns"] = float(len(run.of("completion")))
     found["seconds"] = run.events[-1]["elapsed"] / 1_000
     return found
+
+
+def _relay_usd(run: Run) -> float:
+    """Return the dollars of those who pass on what they know: what they had read before, a cache holds."""
+    relays, prices = run.of("relay"), run.begin.get("prices")
+    if not relays or not prices:
+        return 0.0
+    read, wrote = (sum(event[name] for event in relays) for name in ("read", "wrote"))
+    cached = sum(event.get("cached", 0) for event in relays)
+    return float((read - cached) * prices["input"] + cached * prices["cached"] + wrote * prices["output"]) / 1e6
 
 
 # -- Work --------------------------------------------------------------------------------------------------------------
@@ -126,7 +136,9 @@ def _success(run: Run, own: Figures) -> Figures:
         found |= {"task_success": fmean(verdicts), "success": float(all(verdicts))}
     if any(verdicts):
         found["tokens_per_success"] = own["tokens"] / sum(verdicts)
-        found["usd_per_success"] = sum(event["cost"] for event in run.of("completion")) / sum(verdicts)
+        found["usd_per_success"] = (sum(event["cost"] for event in run.of("completion")) + _relay_usd(run)) / sum(
+            verdicts
+        )
     return found
 
 
