@@ -250,10 +250,11 @@ class Books:
         past, left = self._past_of(run.fields["role"], run.fields["engine"]), left_over(self.runs, run.root)
         means = Means(self.context, self.memory_tools, self.secret, self.templates, counter, past, left)
         given_by = self.known(run.parent).agent if run.parent else None
-        made, receipt = opened(run, self.agent(run.agent), given_by, seat, means, not engine.takes_tools)
+        shell = not engine.takes_tools
+        made, receipt, news, acts = opened(run, self.agent(run.agent), given_by, seat, means, shell)
         shown = receipt.shown()
         about = {"tools": list(receipt.tools), "ids": shown["ids"], "cursor": receipt.cursor}
-        about["guide"] = receipt.tokens["guide"]
+        about |= {"guide": receipt.tokens["guide"], "news": news, "acts": acts}
         return steps.prompt(*made) | about | {"shown": shown, "receipt": receipt.dump()}
 
     def note_shown(self, run: Run, first: Mapping[str, Any]) -> None:

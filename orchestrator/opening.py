@@ -32,11 +32,23 @@ HISTORY = 200  # ended runs that are looked at for what a role takes
 
 
 class Context(NamedTuple):
-    """What an agent is given of the memory: tools to reach it, and a view for its prompt; None for the one that
-    the planned budget allows."""
+    """What an agent is given of the memory: tools to reach it, and a view for its prompt; None for
+    the one that the plan allows. `news`: it is told, turn by turn, what concerns it and came since;
+    `acts`: the supervisor looks before a shared tool's call whether the work is done or under way."""
 
     tools: Sequence[Tool] = ()
     view: View | None = None
+    news: bool = True
+    acts: bool = True
+
+
+class Opening(NamedTuple):
+    """The beginning of a run: its prompt, the receipt, and what the policy lets reach it later."""
+
+    prompt: Prompt
+    receipt: Receipt
+    news: bool = True
+    acts: bool = True
 
 
 # By role and engine: a script that was tried out says nothing of a model, nor a model of a client.
@@ -82,9 +94,14 @@ class Means(NamedTuple):
 
 
 def opened(
-    run: Run, agent: Agent, given_by: str | None, seat: Seat, means: Means, shell: bool
-) -> tuple[Prompt, Receipt]:
-    """The beginning of a run, as of now. An agent with a shell has no tools."""
+    run: Run,
+    agent: Agent,
+    given_by: str | None,
+    seat: Seat,
+    means: Means,
+    shell: bool,
+) -> Opening:
+    """Return the beginning of a run, as of now. An agent with a shell has no tools."""
     task, role, count = run.task, run.fields["role"], means.counter.count
     spawns = role in COORDINATORS and not shell
     fixed = schema_tokens((SPAWN, WAIT), count) if spawns else 0
@@ -111,10 +128,11 @@ def opened(
         planned.why,
     )
     try:
-        return fit(seat, order, means.secret, means.templates, means.counter, context.view)
+        made = fit(seat, order, means.secret, means.templates, means.counter, context.view)
     except OverBudget as error:
         without = order._replace(budget=0, why=f"no view: {error}")
-        return fit(seat, without, means.secret, means.templates, means.counter)
+        made = fit(seat, without, means.secret, means.templates, means.counter)
+    return Opening(*made, context.news, context.acts)
 
 
 def taught(tools: Iterable[Tool], templates: Templates) -> list[Tool]:

@@ -43,7 +43,7 @@ def preview(memory: Memory, task: Task, engine: str, takes_tools: bool, model: s
     counter, past = Counter(model, ratio=Ratios(root).of(model)), histories(Runs(store)).get((role, engine), [])
     means = Means(by_default, "auto", _secret(root), Templates(store.root), counter, past)
     run, seat = _run(task, role, store.clock()), memory.as_agent(agent.id)
-    prompt, receipt = opened(run, agent, None, seat, means, not takes_tools)
+    prompt, receipt, *_ = opened(run, agent, None, seat, means, not takes_tools)
     expected = budget.expected(role, past)
     turn, whole = 0.0, 0.0
     if engine != "scripted":

@@ -1,9 +1,9 @@
 """The product beside its rivals, on the same seeds: the figures that a report begins with. Pure.
 
-A *best* rival takes the fewest tokens (or dollars) of those that do their tasks: whose success is no
-more than a point margin below that of the rival which does most. Everything is paired by seed, and
-only seeds that the product and all of its rivals were played with count. A cell counts where nothing
-but how agents read, write and use tools differs from the scenario's own parameters.
+Which rival is the best, `Study.best` says: the one that takes least of those that do as many tasks
+right as the product. Everything is paired by seed, and only seeds that the product and all of its
+rivals were played with count. A cell counts where nothing but the kind of agents differs, ideal or
+degraded, from the scenario's own parameters.
 """
 
 from __future__ import annotations
@@ -15,15 +15,10 @@ from typing import Any
 from scenarios import findings, statistics
 from scenarios.findings import MARGIN, Study, Table, rounded
 from scenarios.samples import Sample
+from scenarios.schema import DEGRADED, IDEAL, PARAMETERS, agents_as
 from scenarios.statistics import Interval
 
 PRODUCT, RIVAL = "product", "rival"
-# How perfect agents read, write and use tools. Whoever differs in any of these is degraded.
-PERFECT: Mapping[str, Any] = {
-    "p_read": 1.0, "tool_use": 1.0, "beside": 1.0, "claims": True, "slip": 0.0, "claims_otherwise": 0.0,
-    "bare_queries": 0.0, "chatter": 0.0, "wrong_notes": 0.0,
-}  # fmt: skip
-IDEAL, DEGRADED = "ideal", "degraded"
 FIGURES = ("redundancy", "needed_recall", "co_task", "co_memory")  # that stand beside tokens, dollars and success
 
 
@@ -40,37 +35,16 @@ def table(study: Study, scenarios: Mapping[str, Table]) -> list[Table]:
 
 
 def imperfect(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return in what agents of these parameters are not perfect."""
-    return {name: params[name] for name in PERFECT if name in params and params[name] != PERFECT[name]}
-
-
-def equal(study: Study) -> list[Table]:
-    """Return which arms came out equal, in every token and dollar of every seed that they share; the
-    arms in a scenario's own order."""
-    rows = []
-    for scenario in study.scenarios:
-        groups: dict[Any, list[str]] = {}
-        for arm in study.arms(scenario):
-            runs = study.of(scenario, arm)[: _fewest(study, scenario)]
-            if any(run.tally["tokens"] for run in runs):
-                groups.setdefault(tuple(_print(run) for run in runs), []).append(arm)
-        rows += [{"scenario": scenario, "arms": arms, "n": len(runs)} for runs, arms in groups.items() if len(arms) > 1]
-    return rows
-
-
-def _fewest(study: Study, scenario: str) -> int:
-    return min(len(study.of(scenario, arm)) for arm in study.arms(scenario))
-
-
-def _print(run: Sample) -> tuple[Any, ...]:
-    return run.seed, tuple(sorted(run.tally.items())), run.figures.get("task_success"), run.figures.get("turns")
+    """Return in what agents of these parameters are not ideal."""
+    names = [name for name, one in PARAMETERS.items() if one.degraded is not None or name == "claims"]
+    return {name: params[name] for name in names if name in params and params[name] != PARAMETERS[name].value}
 
 
 def _cells(study: Study, scenario: str) -> list[str]:
     """Return the first cell, and those that differ from it in nothing but the agents."""
     base = study.base(scenario)
     others = [cell for cell in study.names(scenario) if cell != base]
-    return [base, *(cell for cell in others if study.varied(scenario, cell) <= PERFECT.keys())]
+    return [base, *(cell for cell in others if study.varied(scenario, cell) <= {"agents"})]
 
 
 def _row(study: Study, scenario: str, cell: str, kinds: Mapping[str, str], params: Mapping[str, Any]) -> Table | None:
@@ -82,17 +56,16 @@ def _row(study: Study, scenario: str, cell: str, kinds: Mapping[str, str], param
     runs = _same_seeds(study, scenario, cell, [product, *others])
     if not runs[product]:
         return None
-    lacks = imperfect({**params, **dict(runs[product][0].cell)})
+    chosen = dict(runs[product][0].cell)
+    agents = agents_as(str(chosen["agents"])) if "agents" in chosen else {}
+    lacks = imperfect({**params, **agents, **chosen})
     bars = {arm: _bar(group) for arm, group in runs.items()}
-    done = {arm: bars[arm]["success"] for arm in others}
-    able = [arm for arm in others if done[arm] >= max(done.values()) - MARGIN]
     beside = {arm: _beside(runs[product], runs[arm]) for arm in others}
     figures = study.figures(scenario, product, cell)
     return {
         "scenario": scenario, "cell": cell, "agents": DEGRADED if lacks else IDEAL, "lacks": lacks,
         "product": product, "n": len(runs[product]), "bars": bars, "beside": beside,
-        "best": min(able, key=lambda arm: bars[arm]["tokens"]["value"]),
-        "best_usd": min(able, key=lambda arm: bars[arm]["usd"]["value"]),
+        "best": study.best(scenario, "tokens", cell), "best_usd": study.best(scenario, "usd", cell),
         "figures": {name: _told(figures[name]) for name in FIGURES if name in figures},
         "runs": {name: _range(runs[product], name) for name in ("co_task", "co_memory") if name in figures},
     }  # fmt: skip

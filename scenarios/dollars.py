@@ -120,7 +120,8 @@ def spent(run: Run) -> dict[str, float]:
 def _all(run: Run, prices: Prices) -> float:
     total = sum(cost.dollars(prices) for _, cost in calls(run.of("prompt", "completion"), prices))
     for relay in run.of("relay"):
-        total += Cost(0, 0, relay["read"], relay["wrote"]).dollars(prices)
+        held = relay.get("cached", 0)
+        total += Cost(held, 0, relay["read"] - held, relay["wrote"]).dollars(prices)
     for night in run.of("consolidate"):
         total += Cost(0, 0, night["tokens"], 0).dollars(prices)
     return total

@@ -46,8 +46,8 @@ wake_enqueued  id, agent, run: put in the inbox of a live session
 wake_rendered  id, agent, run, via (`wake`: told while it ran; `view`: at the start of a session; `capsule`: found by
          its own search), the first time that the text of an entry with a `for` stands in a prompt of that agent
 duplicate_wake id, agent, run: the same entry once more in one conversation, by `wake` or `view`
-relay    agent (for whom), read (tokens), wrote (tokens), kept [version], lost [version], changed [version]: a manager
-         passed on what it knew
+relay    agent (for whom), read (tokens), wrote (tokens), cached (of those read, what it had read before),
+         kept [version], lost [version], changed [version]: a manager or lead passed on what it knew
 discovery  run, agent, fact, began, tokens (of its observations), turns, known (the value stood, before it began, in a
          live entry that the agent may see), concurrent (another agent was finding it out already, and had not
          written it), stale (the memory held an older value only); t is when it ended

@@ -65,7 +65,7 @@ def rivals(table: Table) -> Iterator[str]:
     """Return the product beside the best rival of each scenario, as a table."""
     yield from grid(summary.HEAD, map(summary.cells, table["against"]))
     if table["against"]:
-        yield from (summary.MEANT, "")
+        yield from (summary.meant(table), "")
 
 
 def _scenario(report: Report, scenario: str) -> Iterator[str]:

@@ -78,7 +78,7 @@ def _top(report: Report) -> Iterator[str]:
         ]
         scenario, agents, *heads = summary.HEAD
         yield _table((scenario, f"<{agents}", *heads), rows)
-        yield f"<p class='soft'>{escape(summary.MEANT)}</p>"
+        yield f"<p class='soft'>{escape(summary.meant(report.table))}</p>"
 
 
 def _saving(text: str) -> str:
@@ -107,7 +107,7 @@ def _short(text: str) -> str:
 
 def _tiles(report: Report) -> Iterator[tuple[str, str]]:
     rows = summary.headline(report.table)
-    for row in [each for each in rows if len(rows) == 1 or each["scenario"] == pictures.MAIN]:
+    for row in [each for each in rows if each["best"] and (len(rows) == 1 or each["scenario"] == pictures.MAIN)]:
         best, cheapest, figures = row["best"], row["best_usd"], row["figures"]
         where = f"{row['scenario']}, {row['agents']} agents"
         for what, rival in (("tokens", best), ("usd", cheapest)):

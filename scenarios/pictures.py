@@ -54,9 +54,10 @@ def headlines(report: Report) -> Iterator[Picture]:
         seeds = f"{row['n']} seed{'s' * (row['n'] != 1)}, the same for all"
         title = f"{row['scenario']}, {row['agents']} agents"
         told = f"Tokens, dollars and tasks done right of a run, {summary.agents(row)}; {seeds}."
-        best = f" Lines are 95 % intervals. Best rival: {row['best']}"
-        best += "." if row["best"] == row["best_usd"] else f"; by dollars {row['best_usd']}."
-        yield Picture(title, told + best, charts.measures(title, drawn, charts.thousands))
+        best = f"the best rival is {row['best']}" if row["best"] else summary.NO_RIVAL
+        best += "" if row["best"] == row["best_usd"] else f", by dollars {row['best_usd']}"
+        told += f" Lines are 95 % intervals; {best}."
+        yield Picture(title, told, charts.measures(title, drawn, charts.thousands))
 
 
 def _measure(arm: str, bar: Table, product: bool) -> Measure:

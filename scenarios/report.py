@@ -15,7 +15,7 @@ from importlib import resources
 from typing import Any, NamedTuple
 
 from scenarios import against, course, findings, ledger
-from scenarios.arms import ARMS
+from scenarios.arms import ARMS, RIVAL
 from scenarios.findings import Findings, Study, Table, Threshold
 from scenarios.samples import Sample
 from scenarios.schema import Scenario
@@ -31,6 +31,7 @@ LEVELS = {
     "L1": "search in recorded conversations: how much of the evidence for a question is found",
     "L2": "real models: measured, at the provider's own count",
 }
+RIVALS = frozenset(arm.name for arm in ARMS.values() if arm.kind == RIVAL)
 FEW = 10  # runs, below which a report warns of its intervals
 
 
@@ -47,7 +48,7 @@ class Report(NamedTuple):
 
 def thresholds_of(scenario: Scenario) -> list[Threshold]:
     return [
-        Threshold(scenario.id, gate.text, gate.metric, gate.arm or scenario.gated, gate.op, gate.value)
+        Threshold(scenario.id, gate.text, gate.metric, scenario.gated, gate.op, gate.value, gate.cell)
         for gate in scenario.gates
     ]
 
@@ -72,7 +73,7 @@ def made(
 ) -> Report:
     """A report of these samples. `scenarios` as `told_of` has them, `digest` that of the ledger's lines, `run` what
     does not follow from the ledger, `recorded` what recorded conversations came to."""
-    study = Study(samples)
+    study = Study(samples, RIVALS)
     parts = findings.found(study, thresholds)
     table = {
         "schema": SCHEMA,
@@ -81,7 +82,6 @@ def made(
         "thresholds": [each._asdict() for each in thresholds],
         **parts._asdict(),
         "against": against.table(study, scenarios),
-        "equal": rivals.equal(study),
         "warnings": [*([run["stopped"]] if "stopped" in run else []), *warnings(study, scenarios, parts)],
         **({"recorded": recorded} if recorded else {}),
     }
@@ -123,6 +123,9 @@ def warnings(study: Study, scenarios: Mapping[str, Table], parts: Findings) -> l
             found.append(f"{each['scenario']}: {each['arm']} saves tokens, and may lose success ({lost} on average)")
         if each["fragile"]:
             found.append(f"{each['scenario']}: whether {each['arm']} saves is fragile: {', '.join(each['flips'])}")
+    for each in parts.equal:
+        where = f" in {each['cell']}" if each["cell"] else ""
+        found.append(f"{each['scenario']}: {' and '.join(each['arms'])} came out equal in every run{where}")
     return found
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from scenarios import dollars
 from scenarios.findings import Table
-from scenarios.against import DEGRADED
+from scenarios.schema import DEGRADED
 from scenarios.words import amount, percent
 
 KINDS: Mapping[str, str] = {
@@ -21,6 +21,7 @@ HEAD = (
     "scenario", "agents", "tokens", "dollars", "done right", "found twice", "needed shown",
     "all ÷ task", "memory ÷ task",
 )  # fmt: skip
+NO_RIVAL = "no rival does as many tasks"
 MEANT = (
     "Tokens and dollars: how many fewer the product takes than the best rival, seed by seed, with the 95 %"
     " interval; the best is the rival that takes the fewest of those that do their tasks. Done right: tasks of"
@@ -71,18 +72,23 @@ def sentence(table: Table) -> str:
 
 
 def _of_several(rows: Sequence[Table]) -> str:
-    saved = [(float(row["beside"][row["best"]]["tokens"]["value"]), row) for row in rows]
-    usd = [float(row["beside"][row["best_usd"]]["usd"]["value"]) for row in rows]
+    held = [row for row in rows if row["best"]]
+    alone = [row["scenario"] for row in rows if not row["best"]]
+    none = f"in {', '.join(alone)} no rival does as many tasks right" if alone else ""
+    if not held:
+        return f"No rival does as many tasks right as {rows[0]['product']}, {_agents(rows)}: {', '.join(alone)}."
+    saved = [(float(row["beside"][row["best"]]["tokens"]["value"]), row) for row in held]
+    usd = [float(row["beside"][row["best_usd"]]["usd"]["value"]) for row in held]
     fewer = sum(value > 0 for value, _ in saved)
     (most, best), (least, worst) = (which(saved, key=_value) for which in (max, min))
-    lost = [row for row in rows if not row["beside"][row["best"]]["no_worse"]]
+    lost = [row for row in held if not row["beside"][row["best"]]["no_worse"]]
     named = ", ".join(f"{row['scenario']} ({_success(row, row['best'])})" for row in lost)
     return (
-        f"{best['product']} takes fewer tokens than the best rival in {fewer} of {len(rows)} scenarios,"
+        f"{best['product']} takes fewer tokens than the best rival in {fewer} of {len(held)} scenarios,"
         f" {_agents(rows)}: from {_more_or_less(most)} ({best['scenario']}, {best['best']}) to"
         f" {_more_or_less(least)} ({worst['scenario']}, {worst['best']}); dollars from"
         f" {_more_or_less(max(usd))} to {_more_or_less(min(usd))}; tasks done right: "
-        f"{f'fewer in {named}' if lost else 'no fewer in any'}."
+        f"{f'fewer in {named}' if lost else 'no fewer in any'}{f'; {none}' if none else ''}."
     )
 
 
@@ -92,24 +98,35 @@ def _value(pair: tuple[float, Table]) -> float:
 
 def _of_one(row: Table) -> str:
     best, cheapest = row["best"], row["best_usd"]
+    if best is None:
+        most = max(bar["success"] for arm, bar in row["bars"].items() if arm != row["product"])
+        ours = percent(row["bars"][row["product"]]["success"])
+        return (
+            f"No rival does as many tasks right as {row['product']}, {_agents([row])}: {ours} v {percent(most)} at"
+            f" most; {_runs(row)}."
+        )
     tokens, usd = row["beside"][best]["tokens"], row["beside"][cheapest]["usd"]
     by = f"the best rival ({best})" if best == cheapest else f"the best rivals ({best}; {cheapest} by dollars)"
     return (
         f"{row['product']} takes {_more_or_less(tokens['value'])} tokens {ends(tokens)} and"
         f" {_more_or_less(usd['value'])} dollars {ends(usd)} than {by}, {_agents([row])}; tasks done right:"
-        f" {_success(row, best)}; {row['n']} run{'s' * (row['n'] != 1)} of each, the same seeds."
+        f" {_success(row, best)}; {_runs(row)}."
     )
+
+
+def _runs(row: Table) -> str:
+    return f"{row['n']} run{'s' * (row['n'] != 1)} of each, the same seeds"
 
 
 def agents(row: Table) -> str:
     """Return what agents a row was played with, in words."""
-    return _agents([row])
+    return f"with {row['agents']} agents"
 
 
 def _agents(rows: Sequence[Table]) -> str:
     lacks = {tuple(row["lacks"].items()) for row in rows}
     if lacks == {()}:
-        return "with agents that are perfect"
+        return "with ideal agents"
     if len(lacks) == 1:
         return f"with agents as degraded as {_parameters(rows[0]['lacks'])}"
     return "with degraded agents where they were played"
@@ -146,12 +163,19 @@ def cells(row: Table) -> Sequence[str]:
         amount(name, row["figures"][name]["value"]) if name in row["figures"] else "–"
         for name in ("redundancy", "needed_recall", "co_task", "co_memory")
     ]
-    agents = _parameters(row["lacks"]) if row["agents"] == DEGRADED else "ideal"
-    agents = f"{agents} (n {row['n']})"
+    agents = f"{row['agents']} (n {row['n']})"
+    if best is None:
+        return row["scenario"], agents, NO_RIVAL, NO_RIVAL, "–", *figures
     return (
         row["scenario"], agents, f"{_saved(row['beside'][best]['tokens'])} v {best}",
         f"{_saved(row['beside'][cheapest]['usd'])} v {cheapest}", _success(row, best), *figures,
     )  # fmt: skip
+
+
+def meant(table: Table) -> str:
+    """Return what the columns of the table mean, and how degraded its agents were."""
+    lacks = {_parameters(row["lacks"]): None for row in table["against"] if row["agents"] == DEGRADED}
+    return f"{MEANT} Degraded agents: {'; '.join(lacks)}." if lacks else MEANT
 
 
 def _saved(told: Table) -> str:
@@ -160,12 +184,11 @@ def _saved(told: Table) -> str:
 
 def equals(table: Table) -> Iterator[str]:
     """Return which arms came out equal, and where, in words."""
-    where: dict[tuple[str, ...], list[str]] = {}
+    where: dict[tuple[str, ...], dict[str, None]] = {}
     for each in table["equal"]:
-        runs = f"{each['n']} run{'s' * (each['n'] != 1)}"
-        where.setdefault(tuple(each["arms"]), []).append(f"{each['scenario']} ({runs})")
+        where.setdefault(tuple(each["arms"]), {})[each["scenario"]] = None
     for arms, places in where.items():
-        yield f"{_listed(arms)} came out equal, to the token and the dollar, in {', '.join(places)}."
+        yield f"{_listed(arms)} came out equal, run by run, in {', '.join(places)}."
 
 
 def _listed(names: Sequence[str]) -> str:

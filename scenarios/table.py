@@ -13,11 +13,11 @@ from scenarios.words import amount, cells, figure, levels, pays, together
 WIDTH = 80
 ABREAST, CELL = 3, 26  # gates beside each other in the table of cells, and how long a cell's name may be
 HEADS = (
-    f"{'beside isolated':>49}{'coord. ÷ task':>18}{'found':>6}{'needed':>7}",
-    f" {'arm':<12}{'n':>3}{'tokens':>7}{'dollars':>8}{'saved [95 %]':>18}{'done':>5}"
-    f"{'all':>6}{'memory':>7}{'twice':>6}{'shown':>7}",
+    f"{'beside isolated':>50}{'coord. ÷ task':>18}{'found':>6}{'need':>6}",
+    f" {'arm':<13}{'n':>3}{'tokens':>7}{'dollars':>8}{'saved [95 %]':>18}{'done':>5}"
+    f"{'all':>6}{'memory':>7}{'twice':>6}{'shown':>6}",
 )
-BEST = f" {'scenario':<22}{'agents':<9}{'best rival':<13}{'fewer tokens':>15}{'dollars':>9}{'done':>11}"
+BEST = f" {'scenario':<22}{'agents':<9}{'best rival':<14}{'fewer tokens':>15}{'dollars':>8}{'done':>11}"
 BAR = 20  # signs of the longest bar
 MEMORY = ("fact_retention", "growth")
 MEMORY_HEADS = (f" {'arm':<12}{'n':>3} {'still found':>24}{'tokens a day':>24}",)
@@ -47,25 +47,30 @@ def _first_screen(table: Table) -> Iterator[str]:
     for about, arms in summary.arms(table):
         yield from ("", *wrapped(f"{about[0].upper()}{about[1:]}"))
         for arm, what in arms:
-            yield from wrapped(f"  {arm:<13}{what}", " " * 15)
+            yield from wrapped(f"  {arm:<14}{what}", " " * 16)
     for line in summary.equals(table):
         yield from ("", *wrapped(line))
     if table["against"]:
         yield from ("", BEST)
     for row in table["against"]:
-        best, usd = row["beside"][row["best"]], row["beside"][row["best_usd"]]["usd"]["value"]
-        success = "v".join(f"{row['bars'][arm]['success']:.0%}" for arm in (row["product"], row["best"]))
-        yield (
-            f" {row['scenario'][:21]:<22}{row['agents']:<9}{row['best'][:12]:<13}{_saved(best['tokens']):>15}"
-            f"{usd:>9.0%}{success:>11}"
-        )
+        yield _best(row)
+
+
+def _best(row: Table) -> str:
+    best, cheapest = row["best"], row["best_usd"]
+    told = f" {row['scenario'][:21]:<22}{row['agents']:<9}"
+    if best is None:
+        return f"{told}{summary.NO_RIVAL}"
+    usd = row["beside"][cheapest]["usd"]["value"]
+    success = "v".join(f"{row['bars'][arm]['success']:.0%}" for arm in (row["product"], best))
+    return f"{told}{best:<14}{_saved(row['beside'][best]['tokens']):>15}{usd:>8.0%}{success:>11}"
 
 
 def _bars(row: Table) -> Iterator[str]:
     """The product and each rival, on the same seeds; how many fewer the product takes than each."""
     seeds = f"{row['n']} seed{'s' * (row['n'] != 1)} of each"
     yield from ("", *wrapped(f"  Tokens of a run, {seeds}, {summary.agents(row)}:", "    "))
-    yield f"  {'':<13}{'':<{BAR}}{'':>6}{'dollars':>8}{'done':>5} {row['product'] + ' takes fewer':>23}"
+    yield f"  {'':<14}{'':<{BAR}}{'':>6}{'dollars':>8}{'done':>5} {row['product'] + ' takes fewer':>22}"
     bars = row["bars"]
     most = max(each["tokens"]["value"] for each in bars.values()) or 1
     for arm, each in sorted(bars.items(), key=lambda pair: (pair[0] != row["product"], pair[1]["tokens"]["value"])):
@@ -73,7 +78,7 @@ def _bars(row: Table) -> Iterator[str]:
         beside = row["beside"].get(arm)
         saved = _saved(beside["tokens"]) if beside else ""
         tokens, usd = thousands(each["tokens"]["value"]), dollars(each["usd"]["value"])
-        yield f"  {arm:<13}{bar:<{BAR}}{tokens:>6}{usd:>8}{each['success']:>5.0%} {saved:>23}".rstrip()
+        yield f"  {arm:<14}{bar:<{BAR}}{tokens:>6}{usd:>8}{each['success']:>5.0%} {saved:>22}".rstrip()
     if told := summary.overhead(row):
         yield from wrapped(f"  {told}", "    ")
 
@@ -110,7 +115,7 @@ def _arms(report: Report, scenario: str) -> Iterator[str]:
         for arm in arms:
             yield (_row if spent else _memory_row)(report, scenario, arm, "*" if arm == told["gated"] else " ")
     for arm, why in told["missing"].items():
-        yield f" {arm:<12}  –  {why}"
+        yield f" {arm:<13}  –  {why}"
 
 
 def _row(report: Report, scenario: str, arm: str, mark: str) -> str:
@@ -123,9 +128,9 @@ def _row(report: Report, scenario: str, arm: str, mark: str) -> str:
     tokens = thousands(figures["tokens"]["value"]) if "tokens" in figures else "–"
     usd = dollars(figures["usd"]["value"]) if "usd" in figures else "–"
     return (
-        f"{mark}{arm:<12}{len(report.study.of(scenario, arm)):>3}{tokens:>7}{usd:>7}{told:>19}"
+        f"{mark}{arm:<13}{len(report.study.of(scenario, arm)):>3}{tokens:>7}{usd:>7}{told:>19}"
         f"{_whole(figures, 'task_success'):>5}{share('co_task'):>6}{share('co_memory'):>7}"
-        f"{_whole(figures, 'redundancy'):>6}{_whole(figures, 'needed_recall'):>7}"
+        f"{_whole(figures, 'redundancy'):>6}{_whole(figures, 'needed_recall'):>6}"
     )
 
 

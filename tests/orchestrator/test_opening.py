@@ -3,11 +3,12 @@
 import pytest
 
 import synapse
+from orchestrator import steps
 from orchestrator.budget import Plan
 from orchestrator.counting import schema_text
 from orchestrator.engines.scripted import Move, Scripted
 from orchestrator.ledger import by_label, read
-from orchestrator.opening import by_default, taught, view_capsule
+from orchestrator.opening import Context, by_default, taught, view_capsule
 from orchestrator.task import Task
 from orchestrator.templates import Templates
 from orchestrator.tools import SPAWN, WAIT
@@ -93,3 +94,13 @@ def test_what_is_taught_is_billed_as_schema(world):
     told = taught(tools.offered("engineer"), Templates())
     assert billed == len(lines) * sum(COUNT(schema_text(tool)) for tool in told)
     assert by_label(lines)["capsule"] > 0
+
+
+@pytest.mark.parametrize("flags", [{}, {"news": False}, {"acts": False}])
+def test_a_policy_says_what_is_pushed_and_the_prompt_step_has_it(world, flags):
+    ground = world(lambda seen: "Done.", context=lambda agent, task, seat, plan: Context(**flags))
+    result = ground.spawn("Build it", "eng-a")
+    first = steps.read(ground.folder(result.run).lines("steps.jsonl"))[0]
+    assert first.kind == "prompt"
+    wanted = {"news": True, "acts": True} | flags
+    assert {name: first.fields[name] for name in wanted} == wanted

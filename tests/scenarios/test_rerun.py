@@ -16,7 +16,6 @@ seed: 3
 runs: 2
 project: web
 arms: [isolated, shipped]
-gated: shipped
 facts:
   - {id: width, subject: the width of the page, namespace: projects/web, known: a}
 agents: [{id: a}, {id: b}]
