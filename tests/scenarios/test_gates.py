@@ -50,6 +50,9 @@ KNOWN: dict[str, set[str]] = {
     "equal_conflict": {
         "saving_vs_best[agents=ideal] >= -0.03",
     },
+    "landing_pages": {
+        "co_memory <= 0.05",  # with what the system text says of the memory, which is most of it
+    },
     "plausible_noise": {
         "net_saving >= -0.03",
         "net_saving[agents=ideal] >= -0.03",
