@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from operator import is_
+from typing import NamedTuple
 
 from orchestrator.counting import schema_text
 from orchestrator.engine import Call, Message, Request, Tool, Turn
@@ -39,11 +40,21 @@ def tool_label(name: str) -> str:
     return TOOL_LABELS.get(name, "work_obs")
 
 
+class Piece(NamedTuple):
+    """A text of a call, what it is for, and whether it can be new in a prompt: what the model said
+    was counted as new when it was said."""
+
+    label: str
+    text: str
+    first: bool = True
+
+
 class Sheet:
     """What each prompt of a conversation is billed as. Messages only come to it, and each is counted once."""
 
-    def __init__(self, count: Count) -> None:
-        self._count = count
+    def __init__(self, count: Count, guide: int = 0) -> None:
+        """`guide`: how many tokens of the system text speak of the memory and of the team."""
+        self._count, self._guide = count, guide
         self._tools: tuple[tuple[Tool, ...], list[Segment]] = ((), [])
         self._messages: list[Message] = []
         self._segments: list[list[Segment]] = []  # of each message, as new
@@ -54,7 +65,9 @@ class Sheet:
         before. Without any known, everything is new."""
         self._take_in(request.messages)
         known = min(max(known, 0), len(request.messages))
-        head = [Segment("system", self._count(request.system)), *self._schemas(request.tools)]
+        system = self._count(request.system)
+        guide = min(self._guide, system)
+        head = [Segment("system", system - guide), Segment("guide", guide), *self._schemas(request.tools)]
         new = chain.from_iterable(self._segments[known:])
         if not known:
             return tuple(_merged([*head, *new]))
@@ -68,7 +81,7 @@ class Sheet:
             same = next((place for place, (old, new) in pairs if old is not new), len(messages))
             self._again = 0, []
         self._messages[same:] = messages[same:]
-        self._segments[same:] = [_merged(_message(message, self._count)) for message in messages[same:]]
+        self._segments[same:] = [_merged(map(self._segment, pieces(message))) for message in messages[same:]]
 
     def _sent_again(self, known: int) -> list[Segment]:
         counted, segments = self._again if self._again[0] <= known else (0, [])
@@ -78,9 +91,11 @@ class Sheet:
 
     def _schemas(self, tools: tuple[Tool, ...]) -> list[Segment]:
         if self._tools[0] != tools:
-            told = [Segment(_schema_label(tool.name), self._count(schema_text(tool))) for tool in tools]
-            self._tools = tools, _merged(told)
+            self._tools = tools, _merged(map(self._segment, schemas(tools)))
         return self._tools[1]
+
+    def _segment(self, piece: Piece) -> Segment:
+        return Segment(piece.label, self._count(piece.text), piece.first)
 
 
 def sent(request: Request, known: int, count: Count) -> tuple[Segment, ...]:
@@ -95,30 +110,39 @@ def begun_again(segments: Iterable[Segment]) -> tuple[Segment, ...]:
 
 def got(turn: Turn, label: str, count: Count) -> tuple[Segment, ...]:
     """The segments of a reply."""
-    segments = [Segment(label, count(turn.text))]
-    return tuple(_merged([*segments, *(_call(call, True, count) for call in turn.calls)]))
+    return tuple(_merged(Segment(piece.label, count(piece.text)) for piece in said(turn, label)))
+
+
+def schemas(tools: Iterable[Tool]) -> Iterator[Piece]:
+    """Return what a prompt says of its tools. The memory's are coordination, the user's own part of
+    the task."""
+    for tool in tools:
+        yield Piece("tool_schema" if tool.name in TOOL_LABELS else "task", schema_text(tool))
+
+
+def pieces(message: Message) -> Iterator[Piece]:
+    """Return the texts of a message of a prompt. An earlier reply is history, but for what planned."""
+    if message.role != "assistant":
+        yield Piece(message.label, message.text)
+        return
+    yield Piece(message.label if message.label == "plan" else "history", message.text, False)
+    for call in message.calls:
+        yield Piece(TOOL_LABELS.get(call.name, "history"), _call_text(call), False)
+
+
+def said(turn: Turn, label: str) -> Iterator[Piece]:
+    """Return the texts of a reply."""
+    yield Piece(label, turn.text)
+    for call in turn.calls:
+        yield Piece(TOOL_LABELS.get(call.name, "work_out"), _call_text(call))
 
 
 def _later(segment: Segment) -> Segment:
     return segment._replace(first=False)
 
 
-def _schema_label(name: str) -> str:
-    """Being told of the memory's tools is coordination; of the user's own, part of the task."""
-    return "tool_schema" if name in TOOL_LABELS else "task"
-
-
-def _message(message: Message, count: Count) -> list[Segment]:
-    """An earlier reply is history, but for what planned; it was counted as new when it was given."""
-    if message.role != "assistant":
-        return [Segment(message.label, count(message.text))]
-    label = message.label if message.label == "plan" else "history"
-    return [Segment(label, count(message.text), False), *(_call(call, False, count) for call in message.calls)]
-
-
-def _call(call: Call, first: bool, count: Count) -> Segment:
-    label = TOOL_LABELS.get(call.name, "work_out" if first else "history")
-    return Segment(label, count(f"{call.name} {json.dumps(dict(call.arguments), ensure_ascii=False)}"), first)
+def _call_text(call: Call) -> str:
+    return f"{call.name} {json.dumps(dict(call.arguments), ensure_ascii=False)}"
 
 
 def _merged(segments: Iterable[Segment]) -> list[Segment]:

@@ -258,7 +258,7 @@ class Books:
         made, receipt, news, acts = opened(run, self.agent(run.agent), given_by, seat, means, shell)
         shown = receipt.shown()
         about = {"tools": list(receipt.tools), "ids": shown["ids"], "cursor": receipt.cursor}
-        about |= {"news": news, "acts": acts}
+        about |= {"guide": receipt.tokens["guide"], "news": news, "acts": acts}
         return steps.prompt(*made) | about | {"shown": shown, "receipt": receipt.dump()}
 
     def note_shown(self, run: Run, first: Mapping[str, Any]) -> None:
@@ -464,6 +464,7 @@ class Books:
             "usage": usage._asdict(),
             "cost": cost,
             "overhead": list(over),
+            "guide": ledger.by_label(lines).get("guide", 0),
             "turns": len(session.conversation.turns) if session else 0,
         }
         if session is not None:

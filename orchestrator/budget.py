@@ -25,6 +25,7 @@ LEAST = 600  # tokens of what a clause of the task names, that are there whateve
 FIND_TURNS, FIND_TOKENS = 3, 4_500  # what finding one thing out alone takes: turns, and tokens that they give back
 NEWEST = 20  # runs of the role that are looked at
 STAND_IN = 3  # with fewer runs than this, the stated expectation stands in for those that are missing
+PLANNED = ("guide", "view", "tool_schema", "capsule")  # what of coordination is not counted as other
 DOUBT = 10  # entries that a stated chance counts for, beside those that runs were shown
 
 # The chance that an entry is used, before there is a history: the best that a clause of the task finds, the next ones,
@@ -193,8 +194,9 @@ def _counted(count: int, noun: str) -> str:
 def past(lines: Sequence[Line], capsules: int | None = None) -> Past:
     """Return a run as history, from its ledger."""
     billed = by_label(lines)
-    other = sum(billed.get(label, 0) for label in COORDINATION if label not in ("view", "tool_schema", "capsule"))
-    return Past(overhead(lines).work, len(lines), other, capsules)
+    other = sum(billed.get(label, 0) for label in COORDINATION if label not in PLANNED)
+    work = overhead(lines).work + billed.get("guide", 0)  # which no plan changes
+    return Past(work, len(lines), other, capsules)
 
 
 def uses(shown: Iterable[tuple[str, str]], task: str, turns: Iterable[Turn]) -> dict[str, list[int]]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 # What every token of a prompt is for. The ledger sums them; the overhead is what coordination costs.
 LABELS = (
     "system",
+    "guide",
     "task",
     "view",
     "tool_schema",

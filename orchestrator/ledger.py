@@ -6,7 +6,8 @@ about a run is a function of its lines; anyone can compute it again.
 {"run", "step", "agent", "model", "encoding", "counting", "in": [[label, tokens, first], ...],
  "out": [[label, tokens], ...], "usage": {...} | null, "cost": dollars | null, "stop"}
 
-`first` is 1 where these tokens are sent for the first time in the run. `counting` says how the tokens were
+`first` is 1 where these tokens are sent for the first time in the run. The label `guide` is what
+the system text says of the memory and of the team; `system` is the rest of it. `counting` says how the tokens were
 counted: `exact` in the encoding, `bound` or `estimate`. `usage` is the provider's own report.
 """
 
@@ -20,7 +21,7 @@ from typing import NamedTuple
 from orchestrator.engine import LABELS, Usage
 
 # What memory and coordination put into a run, and what is left without them.
-COORDINATION = ("view", "tool_schema", "capsule", "wake", "writeback", "consolidation")
+COORDINATION = ("guide", "view", "tool_schema", "capsule", "wake", "writeback", "consolidation")
 PLANNING = ("plan",)
 WORK = tuple(label for label in LABELS if label not in (*COORDINATION, *PLANNING))
 

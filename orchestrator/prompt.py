@@ -17,6 +17,8 @@ from synapse.namespace import is_component
 from synapse.workspace import Agent
 
 OTHERWISE = "engineer"  # the template of a role that has none of its own
+# The parts of system texts that speak of the memory and of the team. Their tokens are coordination.
+GUIDES = ("_memory", "_done", "_given", "_rules", "_tools", "_finish", "_roster")
 
 
 class Assignment(NamedTuple):
@@ -88,10 +90,18 @@ def render(
     so that the task does not contain it either; so no text of it passes for memory.
     """
     drawn = fence(secret, agent.id, f"{view}\n{task.text}")
-    values = {"agent": agent, "tools": reach.tools, "shell": reach.shell, "roster": reach.roster}
-    system = templates.render(template_of(agent, task, templates), values)
+    system = templates.render(template_of(agent, task, templates), _values(agent, reach))
     memory = fenced("memory", drawn, view, templates, "view") if view else ""
     return Prompt(system, memory, assigned(task, templates)), drawn
+
+
+def bare(agent: Agent, task: Assignment, templates: Templates, reach: Reach = NOTHING) -> str:
+    """Return the system text of a spawn without what it says of the memory and of the team."""
+    return templates.render(template_of(agent, task, templates), _values(agent, reach), without=GUIDES)
+
+
+def _values(agent: Agent, reach: Reach) -> dict[str, object]:
+    return {"agent": agent, "tools": reach.tools, "shell": reach.shell, "roster": reach.roster}
 
 
 def template_of(agent: Agent, task: Assignment, templates: Templates) -> str:

@@ -14,7 +14,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from orchestrator.counting import Counter
-from orchestrator.prompt import NOTHING, Assignment, Prompt, Reach, frame, render, template_of
+from orchestrator.prompt import NOTHING, Assignment, Prompt, Reach, bare, frame, render, template_of
 from orchestrator.templates import Templates
 from synapse.block import POINTER
 from synapse.clock import seconds
@@ -139,8 +139,11 @@ def fit(
     if view is None:
         view = draft(seat, order, secret, templates, counter)
     prompt, fence = render(order.agent, order.task, view.text, secret, templates, order.reach)
+    system = counter.count(prompt.system)
+    own = min(counter.count(bare(order.agent, order.task, templates, order.reach)), system)
     tokens = {
-        "system": counter.count(prompt.system),
+        "system": own,
+        "guide": system - own,
         "tool_schema": order.schema,
         "view": view.tokens + framed if view.text else 0,
         "task": counter.count(prompt.task),

@@ -108,7 +108,7 @@ class Session:
         self._blocked: list[Result] = []  # what its children left that ended blocked, until it is told
         self.first = recorded[0].fields  # what its prompt was made of
         self._adding = steps.Adding()
-        self._bill = bill.Sheet(terms.counter.count)
+        self._bill = bill.Sheet(terms.counter.count, self.first.get("guide", 0))
         self._rendered: list[tuple[int, list[str]]] = []  # (turns so far, entries told of before the next)
         for step in recorded:
             self._adding.take(step)

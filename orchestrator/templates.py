@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -60,14 +60,22 @@ class Templates:
         """Where the template of this name lies."""
         return self._sources[name + SUFFIX][0]
 
-    def render(self, name: str, values: Mapping[str, object]) -> str:
-        """The text of the template of this name. What it asks for and is not given is an error."""
+    def render(self, name: str, values: Mapping[str, object], without: Collection[str] = ()) -> str:
+        """Return the text of the template of this name; the templates of `without` count as empty
+        where it includes them. What it asks for and is not given is an error."""
         self._look()
         assert self._environment is not None
+        used = self._emptied(without) if without else self._environment
         try:
-            return self._environment.get_template(name + SUFFIX).render(values)
+            return used.get_template(name + SUFFIX).render(values)
         except Exception as error:  # whatever a template does wrong, its author wants to know where
             raise self._broken(name + SUFFIX, error) from error
+
+    def _emptied(self, names: Collection[str]) -> Environment:
+        sources = self._sources | {
+            name + SUFFIX: (self._sources[name + SUFFIX][0], "") for name in names if name + SUFFIX in self._sources
+        }
+        return _environment(tuple(sources.items()))
 
     def _look(self) -> None:
         """Read the workspace's templates again where one has changed."""

@@ -11,16 +11,29 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn, TextIO
 
-from scenarios import compare, completion, harness, ledger, recorded, replay, report, retrieval, running, verify
+from scenarios import (
+    compare,
+    completion,
+    harness,
+    ledger,
+    markdown,
+    recorded,
+    report,
+    rerun,
+    retrieval,
+    running,
+    texts,
+    verify,
+)
 from scenarios.cassette import MODES as CASSETTES
 from scenarios.cassette import BrokenCassette, Cassette
 from scenarios.lint import example, problems
 from scenarios.live import MODELS, Broken, Live, Offer, missing
 from scenarios.reading import BrokenScenario, library, load
-from scenarios.recorded import BrokenData, Where
+from scenarios.recorded import RETRIEVAL, BrokenData
 from scenarios.report import Report
 from scenarios.running import BROKEN, GOOD, MISSED, SKIPPED, Wanted
 from synapse.cli.options import Usage
@@ -48,7 +61,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         ledger.BrokenLedger,
         report.BrokenReport,
         BrokenData,
-        replay.BrokenTraces,
         OSError,
     ) as error:
         _complain(error, "--json" in words)
@@ -104,7 +116,8 @@ def _run(args: argparse.Namespace) -> int:
     names = list(library()) if "all" in args.scenario else list(dict.fromkeys(args.scenario))
     arms = args.arms.split(",") if args.arms else None
     cell = dict(_pair(text) for text in args.set)
-    wanted = Wanted(names, arms, args.runs, args.seed, cell, args.grid, args.full, Where(args.traces, args.retrieval))
+    grid, full = args.grid, args.full
+    wanted = Wanted(names, arms, args.runs, args.seed, cell, grid, full, args.retrieval, args.prompts)
     if args.live and (why := _not_live(args)):
         print(f"brain-suite: skipped: {why}", file=sys.stderr)
         return SKIPPED
@@ -140,6 +153,9 @@ def _two(text: str) -> tuple[float, float]:
 
 
 def _report(args: argparse.Namespace) -> int:
+    if args.table:
+        print("\n".join(markdown.rivals(report.read(args.report))).rstrip())
+        return GOOD
     _, made = verify.again(args.report, args.jobs)
     folder = os.path.dirname(report.ledger_beside(args.report)) or "."
     running.leave(made, folder)
@@ -149,20 +165,38 @@ def _report(args: argparse.Namespace) -> int:
 
 
 def _verify(args: argparse.Namespace) -> int:
-    where = Where(args.traces, args.retrieval)
-    found = verify.differences(args.report, args.jobs) + verify.of_recorded(args.report, where)
-    for line in (*found, *verify.unchecked(args.report, where)):
-        print(line)
+    found = verify.differences(args.report, args.jobs) + verify.of_recorded(args.report, args.retrieval)
+    beside = report.ledger_beside(args.report)
+    recount = texts.recount(beside)
+    found += recount.differences if recount else ()
+    replayed = rerun.rerun(beside, args.scenario, args.jobs) if args.replay else None
+    found += replayed.differences if replayed else ()
+    print(*found, sep="\n", end="\n" * bool(found))
+    for line in _not_checked(recount, replayed):
+        print(f"not checked: {line}")
     if found:
         print(f"brain-suite: {len(found)} differences: the report is not what its data say", file=sys.stderr)
         return MISSED
     table = report.read(args.report)
     figures = sum(map(len, table["metrics"].values()))
     print(f"ok: {figures} figures of {table['run']['runs']} runs follow from the ledger {table['run']['ledger'][:16]}")
-    told = table.get("recorded", {})
-    for part in (each for each in told if each not in recorded.missing(told, where)):
-        print(f"ok: {part} follows from the data {told[part]['data']['sha256'][:16]}")
+    if recount and not recount.missing:
+        print(f"ok: {recount.segments} counts of tokens follow from {recount.texts} texts")
+    if replayed and replayed.runs:
+        print(f"ok: {replayed.runs} runs were played again, and are the same to the byte")
+    part = table.get("recorded", {})
+    if away := recorded.missing(part, args.retrieval):
+        print(f"not checked: retrieval: nothing lies at {away}; say where it is: --retrieval FILE")
+    elif RETRIEVAL in part:
+        print(f"ok: retrieval follows from the data {part[RETRIEVAL]['data']['sha256'][:16]}")
     return GOOD
+
+
+def _not_checked(recount: texts.Recount | None, replayed: rerun.Rerun | None) -> Iterator[str]:
+    if recount and recount.missing:
+        yield f"tokens, by the texts of their prompts: {recount.missing}"
+    for line in replayed.skipped if replayed else ():
+        yield f"the same once more: {line}"
 
 
 def _compare(args: argparse.Namespace) -> int:
@@ -172,15 +206,6 @@ def _compare(args: argparse.Namespace) -> int:
     worse = sum(change.worse for change in found)
     print(f"{worse} worse, {len(found) - worse} better")
     return MISSED if worse else GOOD
-
-
-def _replay(args: argparse.Namespace) -> int:
-    found = replay.report(args.traces)
-    if args.json:
-        print(json.dumps(found, ensure_ascii=False, indent=1))
-    else:
-        print("\n".join(replay.table(found)))
-    return GOOD
 
 
 def _pair(text: str) -> tuple[str, Any]:
@@ -211,10 +236,16 @@ def _arguments() -> argparse.ArgumentParser:
     _running(verb("run", _run, "play a scenario and report on it"))
     jobs = verb("report", _report, "write a report again, from its ledger")
     jobs.add_argument("report", metavar="REPORT", help="report.json, or the folder that it lies in")
+    about = "print the product beside the best rival of each scenario, as Markdown; write nothing"
+    jobs.add_argument("--table", action="store_true", help=about)
     _jobs(jobs)
     jobs = verb("verify", _verify, "make every number of a report again from the ledger beside it")
     jobs.add_argument("report", metavar="REPORT", help="report.json, or the folder that it lies in")
-    _recorded(jobs, "where the recorded %s lie now; else where the report says")
+    about = "play every run again as well, and compare: the same seed has to give the same ledger"
+    jobs.add_argument("--replay", action="store_true", help=about)
+    about = "with --replay: a scenario that is not in the library; may be given several times"
+    jobs.add_argument("--scenario", action="append", default=[], metavar="FILE", help=about)
+    _conversations(jobs, "where the conversations lie now; else where the report says")
     _jobs(jobs)
     both = verb("compare", _compare, "what became worse from one report to another; exit code 1 where anything did")
     both.add_argument("before", metavar="A")
@@ -223,9 +254,6 @@ def _arguments() -> argparse.ArgumentParser:
     record = verb("record", _run, "play a scenario with a real model, and keep every call on a cassette (L2)")
     _running(record)
     record.set_defaults(live="anthropic", cassette="cassette.jsonl")
-    traces = verb("replay", _replay, "what a context policy would have cost and shown in recorded runs (L1)")
-    traces.add_argument("traces", metavar="TRACES", help="a folder of recorded runs: JSON objects with a `history`")
-    traces.add_argument("--json", action="store_true", help="everything, as JSON")
     about = "how much of the evidence for questions memory finds in recorded conversations (L1)"
     retrieval.options(verb("retrieval", retrieval.run, about))
     shells = verb("completion", _completion, "print the completion script for bash or zsh")
@@ -250,15 +278,16 @@ def _running(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--cassette", metavar="FILE", help="keep every call there, and play what is there")
     about = "replay: ask nobody; new: ask for what is not there; once: there must be none yet; all: ask anew"
     verb.add_argument("--cassette-mode", choices=CASSETTES, default="new", help=about)
-    _recorded(verb, "recorded %s to be measured as well, for the report (L1)")
+    _conversations(verb, "conversations to be measured as well, as `retrieval` reads them, for the report (L1)")
+    about = "keep the texts of all prompts beside the ledger, so that tokens can be counted again"
+    verb.add_argument("--prompts", action="store_true", help=about)
     verb.add_argument("--quiet", action="store_true", help="do not tell how far it has got")
     verb.add_argument("--out", default="brain-suite", metavar="DIR", help="where to; default: %(default)s")
     _jobs(verb)
 
 
-def _recorded(verb: argparse.ArgumentParser, about: str) -> None:
-    verb.add_argument("--traces", metavar="DIR", help=about % "runs, as `replay` reads them,")
-    verb.add_argument("--retrieval", metavar="FILE", help=about % "conversations, as `retrieval` reads them,")
+def _conversations(verb: argparse.ArgumentParser, about: str) -> None:
+    verb.add_argument("--retrieval", metavar="FILE", help=about)
 
 
 def _jobs(verb: argparse.ArgumentParser) -> None:

@@ -6,17 +6,18 @@ import gc
 import multiprocessing as mp
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import count
 from typing import Any, NamedTuple
 
 from scenarios import crashing, nights
-from scenarios.harness import Counts, play
+from scenarios.harness import Counts, Play
 from scenarios.ledger import Run, checked, told
 from scenarios.reading import find, load
 from scenarios.samples import Sample, sample
 from scenarios.schema import Scenario
+from scenarios.texts import Texts
 
 COLLECTED = 8  # runs, after which rubbish is collected
 _ENDED = count()
@@ -30,13 +31,15 @@ class Order(NamedTuple):
     arm: str
     seed: int
     cell: tuple[tuple[str, Any], ...] = ()
+    prompts: bool = False  # whether the texts of its prompts are kept
 
 
 class Played(NamedTuple):
-    """A run that was played: its figures, and its lines in one text."""
+    """A run that was played: its figures, its lines in one text, and what was kept of its prompts."""
 
     sample: Sample
     text: str
+    texts: Mapping[str, str] = {}
 
 
 def played(orders: Sequence[Order], jobs: int = 1) -> Iterator[Played]:
@@ -55,13 +58,13 @@ def _settle() -> None:
     gc.disable()
 
 
-def of_run(run: Run) -> Played:
-    return Played(sample(checked(run)), "".join(told(run)))
+def of_run(run: Run, texts: Texts | None = None) -> Played:
+    return Played(sample(checked(run)), "".join(told(run)), texts.by_digest if texts else {})
 
 
 def _play(order: Order) -> Played:
     try:
-        return of_run(_played(order, _scenario(order.scenario, order.cell)))
+        return _played(order, _scenario(order.scenario, order.cell))
     finally:
         if not next(_ENDED) % COLLECTED:
             gc.collect()
@@ -74,12 +77,14 @@ def _keep() -> None:
     gc.freeze()
 
 
-def _played(order: Order, scenario: Scenario) -> Run:
+def _played(order: Order, scenario: Scenario) -> Played:
     if scenario.kind == "memory":
-        return nights.play(scenario, order.arm, order.seed, _counts())
+        return of_run(nights.play(scenario, order.arm, order.seed, _counts()))
     if scenario.kind == "crash":
-        return crashing.play(scenario, order.scenario, order.arm, order.seed)
-    return play(scenario, order.arm, order.seed, _counts())
+        return of_run(crashing.play(scenario, order.scenario, order.arm, order.seed))
+    course = Play(scenario, order.arm, order.seed, _counts())
+    course.recorder.texts = Texts() if order.prompts else None
+    return of_run(course.run(), course.recorder.texts)
 
 
 @cache

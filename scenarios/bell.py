@@ -1,4 +1,6 @@
-"""A bell that is not to be relied on. In the product each write rings the supervisor, which looks at the log then, and
+"""Supervisors that are told of news in other ways than the shipped one: by an unreliable bell, or of everything.
+
+A bell that is not to be relied on. In the product each write rings the supervisor, which looks at the log then, and
 by itself every second; a ring may be lost, and what it tells be delivered twice. Under virtual time nothing rings by
 itself: here every act does that writes, through a line with these faults. What is told, and to whom, is the product's.
 """
@@ -13,6 +15,9 @@ from orchestrator import Supervisor
 from orchestrator.desk import Desk
 from orchestrator.wake import News
 from synapse.core import Memory
+from synapse.entry import Entry
+from synapse.records import entry_of
+from synapse.workspace import OPERATOR
 
 
 class Line(NamedTuple):
@@ -72,3 +77,35 @@ class Rung(Supervisor):
                     self._delivered.add((run, id))
                     if self._line.random.random() < self._line.twice:
                         self._again.append((run, news))
+
+
+class Telling(Supervisor):
+    """One that tells every session, between two of its turns, all that others have written since and that is more than
+    information: one message for all of it, and nothing is interrupted for it, so that no tokens are spent in vain."""
+
+    def __init__(self, memory: Memory, **options: Any) -> None:
+        super().__init__(memory, **options)
+        self._seat = memory.as_agent(OPERATOR)
+        self._cursor = 0
+        self._entries: list[Entry] = []
+        self._passed: dict[str, int] = {}  # of each run, entries that were looked at
+
+    async def hear(self) -> None:
+        """Put what is new into the inboxes of all sessions but its author's."""
+        await super().hear()
+        store = self.books.store
+        for record in store.log.since(self._cursor):
+            self._cursor = record.seq
+            if record.kind == "entry" and (entry := entry_of(record)).priority != "info":
+                self._entries.append(entry)
+        for id, session in self.sessions.items():
+            for entry in self._entries[self._passed.get(id, 0) :]:
+                if entry.author != session.run.agent and entry.id not in session.seen and self._stands(entry):
+                    session.seen.add(entry.id)
+                    session.inbox[entry.id] = News(entry, self.books.now())
+                    session.ended.set()
+            self._passed[id] = len(self._entries)
+
+    def _stands(self, entry: Entry) -> bool:
+        """Return whether nothing has taken its place."""
+        return self._seat.fate(entry.id) is None

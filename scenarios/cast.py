@@ -3,8 +3,11 @@ see: its prompt, the schemas of its tools, and their results. It knows no memory
 
 A worker reads its task, finds what the task needs in what it was shown, else searches if it has a tool for that, else
 finds out by itself, which is slow; then it works, and hands in what it knows. It believes what it reads: its own
-findings first, then who has most authority, then what reached it last, then the newest. How much of a text it takes
-in, and how often it thinks of its tools, are chances that the policy sets.
+findings first, then who has most authority, then what reached it last, then the newest. What only somebody with less
+authority than its own says, and what is marked as in dispute, it looks up before it uses it. How much of a text it
+takes in, how often it thinks of its tools, how it words and what it writes down are chances that the policy sets.
+
+What answers a call of a tool of the world it takes in as its own observation, whoever got it first.
 """
 
 from __future__ import annotations
@@ -19,12 +22,17 @@ from typing import NamedTuple
 from orchestrator.engine import Call, Message
 from orchestrator.engines.scripted import Move, Seen
 from scenarios.schema import Size
-from scenarios.statements import statements
-from scenarios.world import drawn, filler
+from scenarios.statements import UNNAMED, in_dispute, statements
+from scenarios.world import drawn, filler, noise
 
 OWN = 1_000  # what it found out itself weighs more than anybody's word
-LOOKS = 40  # times that it looks for a decision
+LOOKS = 6  # times that it looks for a decision
+ASKS = 3  # times that it asks for what another is finding out, before it does that itself
+TRIES = 2  # times that it tries to find out what fails
 PATIENCE = 60.0  # seconds until an agent looks again for what another is finding out
+WORLD = ("work", "investigate", "submit", "decide")  # tools that are no part of a memory
+CHATTER = 40  # words of a note on progress
+AUTHORITY = {"CTO": 100, "project": 80, "engineer": 60, "QA": 60, "specialist": 40}  # by the word for a role
 _QUESTION = re.compile(
     r"^- \[blockers/[^\]]+\] (syn-[0-9-]+) .*\n +> Blocked: \S+ needs a decision on ([^\n.]+)", re.MULTILINE
 )
@@ -43,6 +51,11 @@ class Policy(NamedTuple):
     output: Size = Size(236, 601)
     thinks: Size = Size(8, 25)
     beside: float = 1.0
+    claims_otherwise: float = 0.0
+    bare_queries: float = 0.0
+    chatter: float = 0.0
+    wrong_notes: float = 0.0
+    heeds: float = 1.0
 
 
 class Player:
@@ -82,12 +95,16 @@ class _Part:
 
     def __init__(self, policy: Policy, seed: int, seen: Seen) -> None:
         self.policy, self.seed, self.seen = policy, seed, seen
-        self.me = seen.system.split(None, 3)[2].strip(",.")
+        words = seen.system.split(None, 12)
+        self.me = words[2].strip(",.")
+        self.authority = next((AUTHORITY[word.strip(",.")] for word in words if word.strip(",.") in AUTHORITY), 60)
+        self.ignores = policy.p_read <= 0  # who reads nothing of a memory does not ask it either
         self.tools = {tool.name: tool.description for tool in seen.tools}
         self.done = list(_done(seen.messages))
         text = next(message.text for message in seen.messages if message.label == "task")
         self.task = read_task(text)
         self.length = sum(len(message.text) for message in seen.messages) // 4
+        self.own = {call.id for message in seen.messages for call in message.calls if call.name in WORLD}
 
     def random(self, *about: object) -> Random:
         return Random(f"{self.seed} {self.me} {self.task.name} {self.seen.turn} {about}")
@@ -115,27 +132,46 @@ class _Part:
             or self._hands_in(known)
             or self._ends(known)
         )
-        return self._sharing(self._notes(), move)
+        return self._chats(self._sharing(self._notes(), move))
 
     def reads(self, subject: str) -> str | None:
-        """The value of a subject, as this agent takes it from what it was shown."""
+        """Return the value of a subject, as this agent takes it from what it was shown; None where it knows none, or
+        has to look one up that only a lower authority gives, or that is in dispute."""
         best: tuple[int, int, str] | None = None
-        value = None
+        value, doubted = None, False
         place = 0
         for at, message in enumerate(self.seen.messages):
-            if message.label == "work_obs" and subject in _refused(message.text):
+            own = self._is_own(message)
+            if own and subject in _refused(message.text):
                 best = value = None  # what it used was not true any more
             if message.role != "assistant":
                 for rank, when, found in statements(message.text, subject):
-                    weight = OWN if message.label == "work_obs" else rank
+                    weight = OWN if own else rank
                     if (best is None or (weight, at, when) >= best) and self._takes_in(message, place, subject, found):
                         best, value = (weight, at, when), found
+                        doubted = not own and (UNNAMED < rank < self.authority or in_dispute(message.text, found))
             place += len(message.text) // 4
-        return value
+        return None if doubted and self._looks_up(subject) else value
+
+    def _is_own(self, message: Message) -> bool:
+        """Return whether this answers its own call of a tool of the world, whoever paid for the answer."""
+        return message.role == "tool" and message.answers in self.own
+
+    def _looks_up(self, subject: str) -> bool:
+        """Return whether it looks this up before it believes it: by chance, and only where that is possible."""
+        return self.chance(self.policy.heeds, "heeds", subject) and not self._gave_up(subject)
+
+    def _gave_up(self, need: str) -> bool:
+        """Return whether it has found that it cannot find this out."""
+        texts = [done.text for done in self.made("investigate") if done.arguments.get("subject") == need and done.text]
+        return len([text for text in texts if text.startswith("Error")]) >= TRIES or any(
+            "Only " in text for text in texts
+        )
 
     def _takes_in(self, message: Message, place: int, subject: str, value: str) -> bool:
-        """What it found out by itself it knows; of the rest, a share, and less of the middle of what is too long."""
-        if message.label == "work_obs":
+        """Return whether it takes this in: what its own calls gave always; of the rest a share, and less of the middle
+        of what is too long."""
+        if self._is_own(message):
             return True
         window, p = self.policy.window, self.policy.p_read
         if self.length > window and window // 2 < place < self.length - window // 2:
@@ -148,8 +184,23 @@ class _Part:
             return ()
         told = {str(done.arguments.get("body")) for done in self.made("append")}
         notes = [found for found in self._found() if found not in told and self.chance(self.policy.tool_use, "share")]
-        place, priority = self.task.places[0] if self.task.places else ("status/notes", "info")
+        place, priority = self._place()
         return tuple(("append", _note(place, note, priority)) for note in notes)
+
+    def _place(self) -> tuple[str, str]:
+        """Return where its notes go, and with what priority."""
+        return self.task.places[0] if self.task.places else ("status/notes", "info")
+
+    def _chats(self, move: Move) -> Move:
+        """Now and then a note on how far it is goes beside a call. It takes no turn of its own, also where findings
+        do: the least that it can cost those who offer a place to write to."""
+        if "append" not in self.tools or not move.calls or move.takes or self.policy.chatter <= 0:
+            return move
+        random = self.random("chatter")
+        if random.random() >= self.policy.chatter:
+            return move
+        note = _note(self._place()[0], noise(CHATTER, random), "info")
+        return move._replace(calls=(("append", note), *move.calls))
 
     def _sharing(self, notes: tuple[tuple[str, dict[str, object]], ...], move: Move) -> Move:
         """Write them down: beside the next call, where the tool asks for that and there is one that need not wait;
@@ -162,27 +213,44 @@ class _Part:
         return Move(self.says(), notes)
 
     def _found(self) -> list[str]:
-        """Statements that its own investigations gave."""
+        """Return the statements that its own investigations gave, as it writes them down: now and then wrongly."""
         texts = [done.text.rsplit("\n", 1)[-1] for done in self.made("investigate") if done.text]
-        return list(dict.fromkeys(text for text in texts if not text.startswith(("Not found", "Nothing", "Error"))))
+        found = [text for text in texts if not text.startswith(("Not found", "Nothing", "Error", "Only "))]
+        return [self._as_written(text) for text in dict.fromkeys(found)]
+
+    def _as_written(self, text: str) -> str:
+        """Return a statement, or by chance one with another value of the same form."""
+        if self.policy.wrong_notes <= 0 or not self.chance(self.policy.wrong_notes, "wrong note", text):
+            return text
+        for need in self.task.needs:
+            for _, _, value in statements(text, need):
+                return text.replace(value, _turned(value))
+        return text
 
     def _searches(self, unknown: list[str]) -> Move | None:
         """Ask the memory for what it does not know, each subject once."""
-        if "memory_search" not in self.tools:
+        if "memory_search" not in self.tools or self.ignores:
             return None
         asked = {str(done.arguments.get("query")) for done in self.made("memory_search")}
-        new = [need for need in unknown if need not in asked and not self._claims(need)
+        new = [need for need in unknown if self._query(need) not in asked and not self._claims(need)
                and self.chance(self.policy.tool_use, "search", need)]  # fmt: skip
         if not new:
             return None
-        return Move(self.says(), tuple(("memory_search", {"query": need}) for need in new))
+        queries = dict.fromkeys(map(self._query, new))
+        return Move(self.says(), tuple(("memory_search", {"query": query}) for query in queries))
+
+    def _query(self, need: str) -> str:
+        """Return what it searches for: the subject, or that without its last word, the one that tells it from
+        others."""
+        bare = self.policy.bare_queries > 0 and self.chance(self.policy.bare_queries, "bare", need)
+        return need.rsplit(" ", 1)[0] if bare else need
 
     def _finds_out(self, unknown: list[str]) -> Move | None:
-        """Find out by itself, one after another; what another has reserved is left to that one."""
+        """Find out by itself, one after another; what another has reserved is left to that one, for a time."""
         for need in unknown:
             if waits := self._blocked(need):
                 return waits
-            if self._reserved(need):
+            if self._gave_up(need) or self._reserved(need):
                 continue
             if self._has_to_reserve(need):
                 return Move(self.says(), self._reserving(need))
@@ -198,34 +266,48 @@ class _Part:
         known = any(question in message.text for message in self.seen.messages if message.label in ("view", "wake"))
         if not known and "report_blocker" in self.tools and not self.made("report_blocker"):
             return Move(self.says(), (("report_blocker", {"text": f"{self.task.name} {question}"}),))
-        if "memory_search" in self.tools and len(self.made("memory_search")) < LOOKS:
-            return self._works({}, []) or Move(self.says(), (("memory_search", {"query": need}),), takes=PATIENCE)
+        if "report_blocker" in self.tools:  # the answer may come while it works, or be found when it looks
+            if works := self._works({}, []):
+                return works
+            if "memory_search" in self.tools and not self.ignores and self._looked(need) < LOOKS:
+                return Move(self.says(), (("memory_search", {"query": self._query(need)}),), takes=PATIENCE)
         return Move(self.says(f"Blocked: {self.task.name} {question}."), blocked=f"{self.task.name} {question}")
+
+    def _looked(self, need: str) -> int:
+        """Return how often it has searched for this."""
+        query = self._query(need)
+        return len([done for done in self.made("memory_search") if done.arguments.get("query") == query])
 
     def _claims(self, need: str) -> bool:
         """Whether it reserves what it is about to find out."""
-        able = "claim" in self.tools and self.policy.claims
+        able = "claim" in self.tools and self.policy.claims and not self.ignores
         return able and self.chance(self.policy.tool_use, "claim", need)
 
     def _reserving(self, need: str) -> tuple[tuple[str, dict[str, object]], ...]:
         """Reserve it, then look whether it is known: in this order, so that nobody finds it out in between."""
-        claim: tuple[str, dict[str, object]] = ("claim", {"work": f"find out {need}"})
+        claim: tuple[str, dict[str, object]] = ("claim", {"work": self._work(need)})
         looks = "memory_search" in self.tools and self.chance(self.policy.tool_use, "search", need)
-        return (claim, ("memory_search", {"query": need})) if looks else (claim,)
+        return (claim, ("memory_search", {"query": self._query(need)})) if looks else (claim,)
 
-    def _tried(self, need: str) -> Done | None:
-        """Its last attempt to reserve this."""
-        tried = [done for done in self.made("claim") if done.arguments.get("work") == f"find out {need}"]
-        return tried[-1] if tried else None
+    def _work(self, need: str) -> str:
+        """Return how it calls the work of finding this out."""
+        otherwise = self.policy.claims_otherwise > 0 and self.chance(self.policy.claims_otherwise, "claim words", need)
+        return f"looking into {need}" if otherwise else f"find out {need}"
+
+    def _tried(self, need: str) -> list[Done]:
+        """Its attempts to reserve this."""
+        work = self._work(need)
+        return [done for done in self.made("claim") if done.arguments.get("work") == work]
 
     def _has_to_reserve(self, need: str) -> bool:
         tried = self._tried(need)
-        return self._claims(need) and not (tried and _is_mine(tried))
+        return self._claims(need) and len(tried) < ASKS and not (tried and _is_mine(tried[-1]))
 
     def _reserved(self, need: str) -> bool:
-        """Whether another was finding this out when it last asked."""
+        """Return whether another was finding this out when it last asked. It asks so often and no more: an answer that
+        is late, or that it did not take in, is not waited for."""
         tried = self._tried(need)
-        return tried is not None and not _is_mine(tried)
+        return bool(tried) and not _is_mine(tried[-1]) and len(tried) < ASKS
 
     def _works(self, known: dict[str, str | None], unknown: list[str]) -> Move | None:
         if len(self.made("work")) < self.task.steps and not (self.task.acts and unknown):
@@ -233,10 +315,11 @@ class _Part:
             if self.task.acts:
                 arguments["using"] = _using(known)
             return Move(self.says(), (("work", arguments),))
-        if not unknown:
+        waits = [need for need in unknown if self._reserved(need)]
+        if not waits:
             return None
         # Everything else is done, or waits for what others are finding out: ask again in a while.
-        return Move(self.says(), tuple(chain.from_iterable(map(self._reserving, unknown))), takes=PATIENCE)
+        return Move(self.says(), tuple(chain.from_iterable(map(self._reserving, waits))), takes=PATIENCE)
 
     def _hands_in(self, known: dict[str, str | None]) -> Move | None:
         if self.made("submit") or not (self.task.needs or self.task.steps):
@@ -367,6 +450,12 @@ def _note(place: str, body: str, priority: str) -> dict[str, object]:
 
 def _is_mine(claim: Done) -> bool:
     return bool(claim.text) and " is yours until " in str(claim.text)
+
+
+def _turned(value: str) -> str:
+    """Return another value of the same form."""
+    last = "0123456789".replace(value[-1], "") if value[-1].isdigit() else "abcdef".replace(value[-1], "")
+    return value[:-1] + last[len(value) % len(last)]
 
 
 def _using(known: dict[str, str | None]) -> str:

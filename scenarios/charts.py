@@ -149,40 +149,15 @@ def points(what: str, frame: Frame, series: Sequence[Series]) -> str:
     return _svg(what, [*plane.axes(), *_beside(plane, frame, series)])
 
 
-def curves(what: str, frame: Frame, series: Sequence[Series], named: Sequence[Series]) -> str:
-    """Lines without names, and single points on and beside them that have some."""
-    every = [point for each in (*series, *named) for point in each.points]
-    plane = _Plane(frame, [point.x for point in every], [point.y for point in every])
-    drawn = [*plane.axes()]
-    for each in sorted(series, key=lambda each: each.strong):
-        drawn += [*_line(plane, each, frame)]
-    along = [place for each in series for place in _along(plane, each)]
-    return _svg(what, [*drawn, *_beside(plane, frame, named, along)])
-
-
-def _along(plane: _Plane, series: Series) -> Iterator[tuple[float, float, float]]:
-    """Where a line runs, as places at which nothing is to be written."""
-    places = [(plane.x(point.x), plane.y(point.y)) for point in series.points]
-    for (x, y), (to_x, to_y) in pairwise(places):
-        steps = math.ceil(max(abs(to_x - x), abs(to_y - y)) / LETTER) or 1
-        for step in range(steps + 1):
-            part = step / steps
-            yield x + (to_x - x) * part, y + (to_y - y) * part + 3.5, 1.0
-
-
-def _beside(
-    plane: _Plane, frame: Frame, series: Sequence[Series], along: Sequence[tuple[float, float, float]] = ()
-) -> Iterator[str]:
-    """A point for each, with its name beside it, where nothing else stands."""
+def _beside(plane: _Plane, frame: Frame, series: Sequence[Series]) -> Iterator[str]:
+    """Yield a point for each, with its name beside it, where nothing else stands."""
     places = [(plane.x(each.points[0].x), plane.y(each.points[0].y)) for each in series]
     taken = [(x - 4, y + 3.5, 8.0) for x, y in places]
     for each in sorted(series, key=lambda each: not each.strong):
         x, y = plane.x(each.points[0].x), plane.y(each.points[0].y)
         yield _dot(x, y, each, _told(each.name, each.points[0], frame))
         wide = len(each.name) * LETTER
-        place = _free(x + 7, y + 3.5, wide, [*along, *taken])
-        if place is None:  # upon a line rather than upon another name
-            place = _free(x + 7, y + 3.5, wide, taken) or y + 3.5
+        place = _free(x + 7, y + 3.5, wide, taken) or y + 3.5
         taken.append((x + 7, place, wide))
         if abs(place - y - 3.5) > LINE:
             yield f'<path class="lead" d="M{x:.1f} {y:.1f}L{x + 6:.1f} {place - 3.5:.1f}"/>'
@@ -223,6 +198,38 @@ def stacked(what: str, bars: Sequence[Bar], colours: Mapping[str, int], text: Ca
                          f' style="fill:var(--c{colours[label]})"><title>{told}</title></rect>')  # fmt: skip
             x += size
         drawn.append(_text(x + 5, y + 14, text(sum(value for _, value in bar.parts)), "tick", "start"))
+    return _svg(what, drawn, top * 2 + len(bars) * step)
+
+
+class Measure(NamedTuple):
+    """A bar with the ends of its interval, and what stands behind it."""
+
+    name: str
+    value: float
+    lo: float
+    hi: float
+    note: str
+    colour: int
+    strong: bool = False
+
+
+def measures(what: str, bars: Sequence[Measure], text: Callable[[float], str]) -> str:
+    """Return bars beside each other's names, with their intervals, from the top down."""
+    step, left, right, top = 24.0, 92.0, 128.0, 6.0
+    most = max(bar.hi for bar in bars) or 1.0
+    wide, drawn = WIDTH - left - right, []
+    for number, bar in enumerate(bars):
+        y = top + number * step
+        size, lo, hi = (max(value / most * wide, 0.0) for value in (bar.value, bar.lo, bar.hi))
+        told = escape(f"{bar.name}: {text(bar.value)} [{text(bar.lo)}, {text(bar.hi)}], {bar.note}")
+        drawn.append(_text(left - 7, y + 14, bar.name, "name strong" if bar.strong else "name", "end"))
+        drawn.append(f'<rect class="{"strong" if bar.strong else "other"}" x="{left:.1f}" y="{y + 3:.1f}"'
+                     f' width="{size:.1f}" height="{step - 7}" style="fill:var(--c{bar.colour})">'
+                     f"<title>{told}</title></rect>")  # fmt: skip
+        if hi > lo:
+            drawn.append(f'<line class="ends" x1="{left + lo:.1f}" x2="{left + hi:.1f}" y1="{y + 11.5:.1f}"'
+                         f' y2="{y + 11.5:.1f}"/>')  # fmt: skip
+        drawn.append(_text(left + max(size, hi) + 6, y + 15, f"{text(bar.value)} · {bar.note}", "tick", "start"))
     return _svg(what, drawn, top * 2 + len(bars) * step)
 
 

@@ -1,41 +1,27 @@
 """What is played of a scenario: which arms, in which cells, under which seeds. Plays nothing.
 
-The scenario's own parameters are played by every arm; so often as the scenario says by the arm that is gated, the
-isolated one and those that a gate names, the others less often. Each cell of its grid is played by the
-gated, the isolated and the named ones, and where the team's size differs by broadcast and the manager too. Where
-nothing differs but what the memory is to an agent, isolated agents would do the very same once more: they are not
-played again, and the cell is held against the isolated runs of the scenario's own parameters, seed by seed.
+The scenario's own parameters are played by every arm, and so is the cell with the other kind of agents, ideal beside
+degraded: so often as the scenario says by what ships, the isolated one and the rivals, the others less often. Each
+other cell of its grid is played by what ships and the isolated ones, and where the team's size differs by the rivals
+that grow with it too. Where nothing differs but what the memory is to an agent, isolated agents would do the very same
+once more: they are not played again, and the cell is held against the isolated runs of the scenario's own parameters,
+seed by seed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import product
 from typing import Any
 
 from scenarios.arms import ARMS
 from scenarios.batch import Order
 from scenarios.reading import BrokenScenario, load
-from scenarios.schema import OF_MEMORY, Scenario
+from scenarios.schema import OF_MEMORY, Scenario, cells
 
-BASE, BROADCAST = "isolated", "broadcast"
-COMPARED = (BROADCAST, "manager")  # how these grow with a team is what the others are held against
-LESS = 10  # runs in a cell of the grid, and of the other arms, where there is no --full
-
-
-def cells(scenario: Scenario) -> list[dict[str, Any]]:
-    """The cells of its grid, in which something differs from the scenario's own parameters; each once."""
-    found: list[dict[str, Any]] = []
-    for axis in scenario.grid:
-        for values in product(*(_listed(each) for each in axis.values())):
-            cell = {name: value for name, value in zip(axis, values, strict=True) if scenario.params[name] != value}
-            if cell and cell not in found:
-                found.append(cell)
-    return found
-
-
-def _listed(values: Any) -> Sequence[Any]:
-    return values if isinstance(values, list) else [values]
+BASE = "isolated"
+COMPARED = ("broadcast", "manager", "file_tail", "tool_cache")  # what is drawn beside it as a team grows
+LESS = 4  # runs in a cell of the grid, where there is no --full
+FEWEST = 4  # runs of ablations and controls, where there is no --full
 
 
 def planned(
@@ -55,17 +41,24 @@ def planned(
     chosen = available(scenario, arms)
     first, most = scenario.seed if seed is None else seed, runs or (scenario.full if full else scenario.runs)
     for arm in chosen:
-        times = most if full or arm in _named(scenario) else min(most, LESS)
-        yield from (Order(name, arm, first + n, tuple(own.items())) for n in range(times))
+        yield from (Order(name, arm, first + n, tuple(own.items())) for n in range(_times(arm, most, full)))
     for each in cells(scenario) if grid else ():
         there = own | each
-        least = most if full else min(most, LESS)
+        least = most if full or "agents" in each else min(most, LESS)
         for arm in _in_cell(scenario, load(text, there), each, chosen):
-            yield from (Order(name, arm, first + n, tuple(there.items())) for n in range(least))
+            yield from (Order(name, arm, first + n, tuple(there.items())) for n in range(_times(arm, least, full)))
+
+
+def _times(arm: str, most: int, full: bool) -> int:
+    """Return how many runs of an arm there are, where what is judged has so many."""
+    judged = full or arm == BASE or ARMS[arm].kind in ("product", "rival")
+    return most if judged else min(most, FEWEST)
 
 
 def _in_cell(scenario: Scenario, changed: Scenario, cell: Mapping[str, Any], arms: Sequence[str]) -> list[str]:
-    named = _named(scenario)
+    if set(cell) == {"agents"}:
+        return list(arms)
+    named = {scenario.gated, BASE}
     if len(cell) == 1 and len(changed.agents) != len(scenario.agents):
         named |= set(COMPARED)
     if same_alone(scenario, changed, cell):
@@ -76,10 +69,6 @@ def _in_cell(scenario: Scenario, changed: Scenario, cell: Mapping[str, Any], arm
 def same_alone(scenario: Scenario, changed: Scenario, cell: Mapping[str, Any]) -> bool:
     """Whether isolated agents do the very same in this cell."""
     return cell.keys() <= OF_MEMORY and changed._replace(params=scenario.params, cell=scenario.cell) == scenario
-
-
-def _named(scenario: Scenario) -> set[str | None]:
-    return {gate.arm for gate in scenario.gates} | {scenario.gated, BASE}
 
 
 def available(scenario: Scenario, arms: Sequence[str] | None = None) -> list[str]:

@@ -26,11 +26,11 @@ from orchestrator.folder import LEDGER, STEPS, Folder
 from orchestrator.runs import Run, Runs
 from orchestrator.task import Task
 from orchestrator.tools import UserTool, tool_of
-from scenarios import ledger
+from scenarios import dollars, ledger
 from scenarios.cast import Player, Policy, read_task
 from scenarios.harness import Counts
 from scenarios.reading import find, load
-from scenarios.recorder import PRICES, cost, declared
+from scenarios.recorder import PRICES, declared
 from scenarios.schema import Scenario
 from scenarios.world import Truth, brief, filler, steps_of, using_of
 from synapse.tokens import DEFAULT
@@ -181,7 +181,9 @@ def _told(scenario: Scenario, arm: str, seed: int, root: str, truth: Truth, died
     lost = sum(run.status == "done" and not run.fields.get("entry") for run in runs)
     events.append({"kind": "finish", "elapsed": len(events), "tasks": len(verdicts), "lost_results": lost,
                    "ok": sum(bool(each["ok"]) for each in verdicts)})  # fmt: skip
-    return ledger.Run([{"kind": event.pop("kind"), "t": at} | event for at, event in enumerate(events)])
+    listed = [{"kind": event.pop("kind"), "t": at} | event for at, event in enumerate(events)]
+    dollars.book(listed)
+    return ledger.Run(listed)
 
 
 def _acknowledged(root: str, run: Run) -> list[str]:
@@ -208,11 +210,9 @@ def _billed(run: Run, lines: list[token_ledger.Line]) -> list[dict[str, Any]]:
         about = {"run": run.id, "agent": run.agent, "step": line.step}
         sent = [[part.label, part.tokens, int(part.first)] for part in line.sent]
         got = [[part.label, part.tokens] for part in line.got]
-        said = sum(part.tokens for part in line.got)
         found.append({"kind": "prompt", **about, "segments": sent, "ids": [], "shows": {}})
         found.append({"kind": "completion", **about, "segments": got, "stop": line.stop, "calls": [],
-                      "interrupted": line.stop == "interrupted", "cached": 0,
-                      "cost": cost(line.counted, 0, said)})  # fmt: skip
+                      "interrupted": line.stop == "interrupted"})  # fmt: skip
     return [*found, {"kind": "end", "run": run.id, "agent": run.agent, "status": run.status, "turns": len(lines)}]
 
 

@@ -27,7 +27,7 @@ from orchestrator.task import Task
 from orchestrator.testing.virtual import VirtualTime
 from scenarios import ledger
 from scenarios.arms import ARMS, Ground, Setting
-from scenarios.bell import Line, Rung
+from scenarios.bell import Line, Rung, Telling
 from scenarios.cast import Player, Policy, read_task
 from scenarios.live import Live
 from scenarios.recorder import PRICES, Recorder, declared
@@ -108,14 +108,14 @@ class Play:
         self.note = self.recorder.note
         witness = Witness(self.recorder.now, self.recorder.agent_of, self.recorder.readable, self.note, count)
         self.world = World(scenario, seed, self.truth, witness)
-        self.ground = Ground(scenario, seed, self.memory, self.truth, count, self.note)
+        self.ground = Ground(scenario, seed, self.memory, self.truth, count, self.note, self.recorder.agent_of)
 
     def run(self) -> ledger.Run:
         self.truth.lint(texts(self.scenario, self.steps, self.truth))
         try:
             self._begin()
             self._furnish()
-            with self._supervisor(ARMS[self.arm].made(self.ground)) as boss:
+            with self._supervisor(ARMS[self.arm].make(self.ground)) as boss:
                 self.recorder.books = boss.books
                 boss.books.costs.counters[MODEL] = self.count.counter
                 self.time.run(self._played(boss))
@@ -172,18 +172,22 @@ class Play:
             for member in self.scenario.agents:
                 self.memory.register(declared(member, setting.hears))
         return self._heard(
+            setting,
             engines={f"scripted:{plays}": self._engine(plays) for plays in PLAYS},
             model=MODEL,
             memory_tools=setting.memory_tools,
-            tools=(*self.world.tools(), *setting.tools),
+            tools=(*map(setting.wraps, self.world.tools()), *setting.tools),
             context=self._watched(setting),
             limits=LIMITS,
             seed=self.seed,
             inline=True,
         )
 
-    def _heard(self, **options: Any) -> Supervisor:
-        """The shipped supervisor; where there is a bell, at the end of its line."""
+    def _heard(self, setting: Setting, **options: Any) -> Supervisor:
+        """The shipped supervisor; where there is a bell, at the end of its line; where everybody is told everything,
+        one that does that."""
+        if setting.tells_all:
+            return Telling(self.memory, **options)
         lost, twice = (float(self.scenario.params[name]) for name in ("bell_lost", "told_twice"))
         if lost >= 1 and not twice:
             return Supervisor(self.memory, **options)
@@ -193,8 +197,8 @@ class Play:
         if self.live is not None:
             return Keeper(self.live, self.recorder)
         params, sizes = self.scenario.params, self.scenario.sizes
-        policy = Policy(plays, params["p_read"], params["tool_use"], params["claims"], params["window"],
-                        params["slip"], sizes.output, sizes.thinks, params["beside"])  # fmt: skip
+        chances = {name: params[name] for name in Policy._fields if name in params}
+        policy = Policy(plays, output=sizes.output, thinks=sizes.thinks, **chances)
         return Keeper(Scripted(Player(policy, self.seed), count=self.count), self.recorder)
 
     def _watched(self, setting: Setting) -> Any:

@@ -16,8 +16,9 @@ orchestrator.engine.LABELS); `first` is 1 where these tokens are sent for the fi
 begin    format, scenario, digest (of the scenario's file), arm, seed, cell (the parameters that were set: a mapping),
          encoding, counting (exact, bound, estimate), gated (whether this arm is the one that has to pass),
          roster [{id, role, plays}], tasks [{id, agent, needs: [fact], acts, makes, hop}],
-         facts [fact]; engine (of a real model's runs alone); prices {input, cached, output}: dollars per million
-         tokens. `hop` is a task's place in a chain
+         facts [fact]; engine (of a real model's runs alone); prices {model: {input, cached, written, output (dollars
+         per million tokens), lifetime (of a cache's entry, seconds), least (tokens that a cache takes), source}}, the
+         first of which is `usd`; `dollars` says how. `hop` is a task's place in a chain
 fact     fact, version, value, known: a value becomes true; `known`: the memory held it before the run began
 spawn    run, agent, role, parent (a run or null), task (of the scenario, or null), tools [name], budget (tokens that
          were planned for the view), view_tokens (of the view and its frame), ids [entries shown],
@@ -25,12 +26,14 @@ spawn    run, agent, role, parent (a run or null), task (of the scenario, or nul
          needs [fact], available [needed facts whose value of now stands in a live entry that the agent may see]
 prompt   run, agent, step, segments; ids [entries told of for the first time], shows {label: [version]} (what of the
          facts stands in the part of the prompt that is new, by the label of that part); disputed [version], where
-         there are any: those of them that an entry says of which it is said to be in dispute. A call that came to
+         there are any: those of them that an entry says of which it is said to be in dispute; texts
+         [[label, first, sha256]], where they are kept: see `texts`. A call that came to
          nothing has no line; else each prompt is followed by its completion, of the same run and step
 completion  run, agent, step, segments [[label, tokens]], stop, calls [{call, tool}], interrupted (the prompt's work
-         was thrown away, because news came: all of its tokens count as spent on waking), cost in dollars by `prices`
-         and cached (the tokens of the prompt that stood at the beginning of the run's prompt before); of a real
-         model: cost and usage as its provider reports them, and model
+         was thrown away, because news came: all of its tokens count as spent on waking), cost in dollars by the
+         first of `prices`, cached and written (the tokens of the prompt that were read from the cache, and written to
+         it); of a real model: cost and usage as its provider reports them, and model;
+         texts [[label, sha256]], where they are kept
 tool_call    run, agent, call, tool
 tool_result  run, agent, call, tool, label, tokens, failed
 write    id, agent, run (or null), namespace, priority, topic, supersedes [id], tokens (of its natural form),
@@ -43,8 +46,8 @@ wake_enqueued  id, agent, run: put in the inbox of a live session
 wake_rendered  id, agent, run, via (`wake`: told while it ran; `view`: at the start of a session; `capsule`: found by
          its own search), the first time that the text of an entry with a `for` stands in a prompt of that agent
 duplicate_wake id, agent, run: the same entry once more in one conversation, by `wake` or `view`
-relay    agent (for whom), read (tokens), wrote (tokens), kept [version], lost [version], changed [version]: a manager
-         passed on what it knew
+relay    agent (for whom), read (tokens), wrote (tokens), cached (of those read, what it had read before),
+         kept [version], lost [version], changed [version]: a manager or lead passed on what it knew
 discovery  run, agent, fact, began, tokens (of its observations), turns, known (the value stood, before it began, in a
          live entry that the agent may see), concurrent (another agent was finding it out already, and had not
          written it), stale (the memory held an older value only); t is when it ended

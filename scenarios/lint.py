@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from importlib import resources
 
 from scenarios.arms import ARMS
+from scenarios.ledger import cell_name
 from scenarios.meanings import meaning
 from scenarios.reading import find, load
-from scenarios.schema import Scenario, drawn_needs
+from scenarios.schema import Scenario, cells, drawn_needs
 from scenarios.world import Leak, Truth, steps_of, texts
 
 SEEDS = 20  # for which it is looked whether a value stands where nobody should find it
@@ -24,13 +25,14 @@ def problems(named: str) -> Iterator[str]:
     """What is wrong with a scenario that can be read. BrokenScenario where it cannot."""
     scenario = load(find(named))
     yield from (f"there is no arm {arm}" for arm in scenario.arms if arm not in ARMS)
+    names = [cell_name(cell) for cell in cells(scenario)]
     for gate in scenario.gates:
         try:
             meaning(gate.metric)
         except KeyError:
             yield f"gates: {gate.metric} is no figure"
-        if gate.arm is not None and gate.arm not in scenario.arms:
-            yield f"gates: {gate.text}: {gate.arm} is not among the arms"
+        if gate.cell and gate.cell not in names:
+            yield f"gates: {gate.text}: {gate.cell} is no cell of the grid"
     yield from _leaks(scenario)
 
 

@@ -4,33 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from scenarios import summary
 from scenarios.findings import Table
 from scenarios.meanings import meaning
-from scenarios.recorded import REPLAY, RETRIEVAL
+from scenarios.recorded import RETRIEVAL
 from scenarios.report import LEVELS, ONLY_CHANCE, Report
+from scenarios.retrieval import COMPARABLE, DEPTHS, UNITS
 from scenarios.words import cells, figure, gate, levels, others, parameters, pays, percent, together
 
-REPLAYED = (
-    "Real teams' runs, not played again: what each context policy would have sent, beside sending everything (cost),"
-    " and how much of the names, figures and addresses that a message used, and an earlier one held, would have stood"
-    " in it (availability, the mean over runs). Nothing is said about how a run would have ended."
-)
 RETRIEVED = (
     "Questions whose evidence is known turn by turn, put to search as an agent would: the share of the evidence among"
     " the first 5, 10 and 20 hits (R@), in the answer of the tool (capsule), and 1 ÷ the place of the first (mrr)."
 )
+UNITS_TOLD = (
+    "Among the first k hits: the mean share of the evidence turns, whether any or all of them are there, whether any or"
+    " all of their sessions are; and whether any is among the first k sessions."
+)
+UNIT_COLUMNS = ("", "questions", "k", *UNITS)
 
 # What stands in the table of arms, in this order, where any arm has it.
 COLUMNS = (
-    "tokens", "net_saving", "task_success", "co_memory", "co_plan", "co_task", "co_total", "co_ref", "co_memory_unique",
-    "usd", "tokens_per_success", "redundancy", "needed_recall", "view_recall", "context_reduction", "fidelity",
-    "stale_after_delivery", "wake_latency", "fact_retention",
+    "tokens", "net_saving", "usd", "usd_automatic", "usd_saving", "task_success", "co_task", "co_memory", "co_plan",
+    "co_total", "co_ref", "co_memory_unique", "tokens_per_success", "redundancy", "needed_recall", "view_recall",
+    "context_reduction", "fidelity", "stale_after_delivery", "wake_latency", "fact_retention",
 )  # fmt: skip
 
 
 def lines(report: Report) -> Iterator[str]:
     run = report.table["run"]
-    yield from ("# Brain Suite", "", f"**{run['level']}**: {LEVELS[run['level']]}.", "")
+    yield from ("# Brain Suite", "", f"**{summary.sentence(report.table)}**", "")
+    yield from _compared(report.table)
+    yield from ("## On the same seeds", "", *rivals(report.table))
+    yield from (f"**{run['level']}**: {LEVELS[run['level']]}.", "")
     if run["level"] == "L0":
         yield from (ONLY_CHANCE, "")
     yield from ("## Three levels of evidence", "")
@@ -39,10 +44,28 @@ def lines(report: Report) -> Iterator[str]:
         yield from _scenario(report, scenario)
     yield from _recorded(report.table.get("recorded", {}))
     yield from _warnings(report.table["warnings"])
+    yield from ("## Dollars", "", *(f"* {line}" for line in summary.price_list()), "")
     yield from ("## What was run", "")
     yield f"{run['runs']} runs, counted in {run['tokenizer']} ({run['counting']}), version {run['version']}"
     yield f"(commit {run.get('git') or 'unknown'}). Ledger sha256 `{run['ledger']}`; configuration `{run['config']}`."
-    yield "`brain-suite verify` makes every number again from the ledger, and those of recorded runs from their data."
+    yield "`brain-suite verify` makes every number again from the ledger, and those of retrieval from"
+    yield "the conversations."
+
+
+def _compared(table: Table) -> Iterator[str]:
+    """What was compared with what."""
+    for about, arms in summary.arms(table):
+        yield from (f"**{about[0].upper()}{about[1:]}**", "")
+        yield from (*(f"* `{arm}`: {what}" for arm, what in arms), "")
+    yield from (f"* {line}" for line in summary.equals(table))
+    yield ""
+
+
+def rivals(table: Table) -> Iterator[str]:
+    """Return the product beside the best rival of each scenario, as a table."""
+    yield from grid(summary.HEAD, map(summary.cells, table["against"]))
+    if table["against"]:
+        yield from (summary.meant(table), "")
 
 
 def _scenario(report: Report, scenario: str) -> Iterator[str]:
@@ -51,11 +74,12 @@ def _scenario(report: Report, scenario: str) -> Iterator[str]:
     if told["headline"]:
         yield from (f"Judged at {parameters(told['params'])}. {told['headline']}", "")
     yield from grid(("gate", "arm", "value [95 %]", "runs that meet it", "verdict"), _gates(report, scenario))
-    arms = report.study.arms(scenario)
+    groups = summary.order(told, report.study.arms(scenario))
+    kinds = {arm: kind for kind, arms in groups for arm in arms}
     base = report.study.base(scenario)
-    rows = {arm: report.table["metrics"][report.study.key(scenario, base, arm)] for arm in arms}
+    rows = {arm: report.table["metrics"][report.study.key(scenario, base, arm)] for arm in kinds}
     columns = [name for name in COLUMNS if any(name in row for row in rows.values())]
-    yield from grid(("arm", "n", *columns), ((arm, str(len(report.study.of(scenario, arm))),
+    yield from grid(("arm", "kind", "n", *columns), ((arm, kinds[arm], str(len(report.study.of(scenario, arm))),
                     *(figure(name, row.get(name)) for name in columns)) for arm, row in rows.items()))  # fmt: skip
     yield from (f"* {name}: {meaning(name)}" for name in columns)
     yield ""
@@ -107,24 +131,21 @@ def _comparison(each: Table) -> Sequence[str]:
 
 
 def _recorded(told: Table) -> Iterator[str]:
-    """L1: every policy that was replayed, and what was retrieved."""
-    if REPLAY in told:
-        yield from ("## What recorded runs say (L1)", "", f"{REPLAYED}", "")
-        for kind, found in told[REPLAY]["kinds"].items():
-            yield from (f"### {kind}, {found['runs']} runs", "")
-            yield from grid(("policy", "cost [95 %]", "availability [95 %]", "by the quarter of the run"),
-                            _policies(found, told[REPLAY]["shipped"]))  # fmt: skip
+    """Yield what was retrieved (L1), in our figures and in the units that others use."""
     if RETRIEVAL in told:
         found = told[RETRIEVAL]
         yield from ("## What memory finds in recorded conversations (L1)", "", RETRIEVED, "")
         yield from grid(("", "questions", *found["figures"]), retrieval_rows(found))
+        yield from (f"{UNITS_TOLD} {COMPARABLE}", "")
+        yield from grid(UNIT_COLUMNS, unit_rows(found))
 
 
-def _policies(found: Table, shipped: str) -> Iterator[Sequence[str]]:
-    for name, row in sorted(found["policies"].items(), key=lambda each: each[1]["cost"]["value"]):
-        quarters = ", ".join(map(percent, row["availability_by_quarter"]))
-        yield (f"**{name}**" if name == shipped else name, figure("cost", row["cost"]),
-               figure("availability", row["availability"]), quarters)  # fmt: skip
+def unit_rows(found: Table) -> Iterator[Sequence[str]]:
+    """Yield the figures of retrieval by each group of questions and depth, a cell for each unit."""
+    for name, row in found["units"].items():
+        for depth in DEPTHS:
+            cells = (percent(row[f"{unit}@{depth}"]) for unit in UNITS)
+            yield name, str(row["questions"]), str(depth), *cells
 
 
 def retrieval_rows(found: Table) -> Iterator[Sequence[str]]:

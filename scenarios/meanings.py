@@ -7,7 +7,9 @@ from collections.abc import Mapping
 COUNTED = {"_unique": ", each token once", "_discounted": ", with a cache's discount"}
 MEANINGS: Mapping[str, str] = {
     "tokens": "all tokens, billed",
-    "usd": "dollars, at the list price in the ledger, with cache",
+    "usd": "dollars, at the list price in the ledger, with a cache that has to be written to",
+    "usd_automatic": "the same, with a cache that fills by itself for nothing",
+    "usd_saving": "1 - $ ÷ $ of the isolated arm, by seeds",
     "turns": "calls of a model",
     "seconds": "virtual seconds from the beginning to the end",
     "co_memory": "C ÷ W, billed: what the memory costs, beside the work",
@@ -22,6 +24,10 @@ MEANINGS: Mapping[str, str] = {
     "usd_per_success": "dollars ÷ tasks done right",
     "net_saving": "1 - T ÷ T of the isolated arm, by seeds; where memory alone differs, its runs in the first cell",
     "saving_vs_broadcast": "1 - T ÷ T of the broadcast arm",
+    "saving_vs_best": "1 - T ÷ T of the best rival: the one that takes least, of those that do as many tasks right",
+    "usd_vs_best": "the same in dollars, beside the rival that costs least",
+    "success_vs_isolated": "task_success less that of the isolated arm, by seeds",
+    "success_vs_best": "task_success less that of the rival that does most tasks right, by seeds",
     "memory_participation": "share of the agents with an entry rendered or read, and an entry written",
     "discoveries": "facts that agents found out by themselves",
     "redundancy": "share of these that stood in a live entry, readable by the agent, before it began",

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from orchestrator.bill import COORDINATORS
 from orchestrator.ledger import COORDINATION, PLANNING
-from scenarios import answers
+from scenarios import answers, dollars
 from scenarios.ledger import Event, Run
 
 Figures = dict[str, float]
@@ -52,6 +52,8 @@ def beside(own: Figures, isolated: Figures | None, broadcast: Figures | None = N
     found: Figures = {}
     if isolated is not None and own["tokens"] and isolated["tokens"]:
         found["net_saving"] = 1 - own["tokens"] / isolated["tokens"]
+        if own.get("usd") and isolated.get("usd"):
+            found["usd_saving"] = 1 - own["usd"] / isolated["usd"]
         for suffix in ("", "_unique"):
             if isolated[f"work{suffix}"]:
                 spent = own[f"memory{suffix}"] + own[f"planning{suffix}"]
@@ -65,7 +67,8 @@ def beside(own: Figures, isolated: Figures | None, broadcast: Figures | None = N
 
 
 def tally(run: Run) -> Figures:
-    """Tokens by what they were for: `work`, `memory`, `planning`, `tokens`; billed, `_unique` and `_discounted`."""
+    """Return tokens by what they were for: `work`, `memory`, `planning`, `tokens`; billed, `_unique` and
+    `_discounted`; and dollars, as `dollars.spent` has them."""
     sums: Counter[str] = Counter()
     coordinates = {event["run"]: event["role"] in COORDINATORS for event in run.of("spawn")}
     cut = {(event["run"], event["step"]) for event in run.of("completion") if event["interrupted"]}
@@ -81,7 +84,8 @@ def tally(run: Run) -> Figures:
     for suffix in ("", *COUNTINGS):
         for part in ("work", "memory", "planning"):
             sums[f"tokens{suffix}"] += sums[f"{part}{suffix}"]
-    return {f"{part}{suffix}": float(sums[f"{part}{suffix}"]) for part in PARTS for suffix in ("", *COUNTINGS)}
+    found = {f"{part}{suffix}": float(sums[f"{part}{suffix}"]) for part in PARTS for suffix in ("", *COUNTINGS)}
+    return found | dollars.spent(run)
 
 
 def _add(sums: Counter[str], part: str, tokens: float, first: bool) -> None:
@@ -109,7 +113,7 @@ def _tokens(run: Run, own: Figures) -> Figures:
             found[f"co_task{suffix}"] = (memory + planning) / work
         found[f"co_total{suffix}"] = (memory + planning) / (work + memory + planning) if own["tokens"] else 0.0
     found |= {f"tokens.{label}": float(tokens) for label, tokens in sorted(by_label(run).items())}
-    found["usd"] = sum(event["cost"] for event in run.of("completion"))
+    found |= {name: own[name] for name in own if name.partition("_")[0] == "usd"}
     found["turns"] = float(len(run.of("completion")))
     found["seconds"] = run.events[-1]["elapsed"] / 1_000
     return found
@@ -126,7 +130,7 @@ def _success(run: Run, own: Figures) -> Figures:
         found |= {"task_success": fmean(verdicts), "success": float(all(verdicts))}
     if any(verdicts):
         found["tokens_per_success"] = own["tokens"] / sum(verdicts)
-        found["usd_per_success"] = sum(event["cost"] for event in run.of("completion")) / sum(verdicts)
+        found["usd_per_success"] = own["usd"] / sum(verdicts)
     return found
 
 

@@ -9,27 +9,30 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from importlib import resources
 
-from scenarios import pictures
+from scenarios import pictures, summary
 from scenarios.findings import Table
-from scenarios.markdown import COLUMNS, REPLAYED, RETRIEVED, retrieval_rows
+from scenarios.markdown import COLUMNS, RETRIEVED, UNIT_COLUMNS, UNITS_TOLD, retrieval_rows, unit_rows
 from scenarios.meanings import meaning
 from scenarios.pictures import Picture
 from scenarios.recorded import RETRIEVAL
 from scenarios.report import LEVELS, ONLY_CHANCE, Report
+from scenarios.retrieval import COMPARABLE
 from scenarios.words import amount, cells, figure, levels, others, parameters, pays, percent, together
 
 HEADS = {
     "tokens": "tokens", "net_saving": "saved", "task_success": "done right", "co_memory": "C ÷ W", "co_plan": "P ÷ W",
     "co_task": "(C+P) ÷ W", "co_total": "(C+P) ÷ T", "co_ref": "(C+P) ÷ W iso.", "co_memory_unique": "C ÷ W, unique",
-    "usd": "dollars", "tokens_per_success": "tokens per task", "redundancy": "found twice", "needed_recall": "recall",
+    "usd": "dollars", "usd_automatic": "dollars, automatic cache", "usd_saving": "dollars saved",
+    "tokens_per_success": "tokens per task", "redundancy": "found twice", "needed_recall": "recall",
     "view_recall": "recall, view", "context_reduction": "not sent", "stale_after_delivery": "stale",
     "wake_latency": "wake",
 }  # fmt: skip
 ABOUT = {"retrieval": "search in recorded conversations: how much of the evidence for a question is found"}
 # The columns of `COLUMNS`, as they stand together in a table.
 PARTS: Mapping[str, Sequence[str]] = {
-    "tokens and tasks": ("tokens", "net_saving", "task_success", "usd", "tokens_per_success"),
-    "overhead": ("co_memory", "co_plan", "co_task", "co_total", "co_ref", "co_memory_unique"),
+    "tokens and tasks": ("tokens", "net_saving", "usd", "usd_automatic", "usd_saving", "task_success",
+                         "tokens_per_success"),
+    "overhead": ("co_task", "co_memory", "co_plan", "co_total", "co_ref", "co_memory_unique"),
     "what was known": ("redundancy", "needed_recall", "view_recall", "context_reduction", "fidelity",
                        "stale_after_delivery", "wake_latency", "fact_retention"),
 }  # fmt: skip
@@ -57,13 +60,45 @@ def _top(report: Report) -> Iterator[str]:
     run = report.table["run"]
     yield f'<header><span class="level">{run["level"]} · {_short(LEVELS[run["level"]])}</span>'
     yield "<h1>What coordination costs, and what it saves</h1>"
-    yield (
-        '<p class="lede">Teams of agents at the same tasks, once without a shared memory and once with each way of'
-        " sharing what is known. Every number of what was played follows from the ledger that lies beside it.</p>"
-    )
+    yield f'<p class="lede">{escape(summary.sentence(report.table))}</p>'
+    yield f'<ul class="tiles">{"".join(_tile(*each) for each in _tiles(report))}</ul></header>'
+    yield from _compared(report.table)
     if run["level"] == "L0":
         yield f'<p class="note">{escape(ONLY_CHANCE)}</p>'
-    yield f'<ul class="tiles">{"".join(_tile(*each) for each in _tiles(report))}</ul></header>'
+    drawn = list(pictures.headlines(report))
+    if drawn:
+        yield "<h2>The product beside its rivals, on the same seeds</h2><div class='charts'>"
+        yield from map(_figure, drawn)
+        yield "</div>"
+    if report.table["against"]:
+        rows = [
+            f"<tr><th scope='row'>{escape(name)}</th><td class='words'>{escape(agents)}</td>"
+            f"{''.join(f'<td>{_saving(each)}</td>' for each in row)}</tr>"
+            for name, agents, *row in map(summary.cells, report.table["against"])
+        ]
+        scenario, agents, *heads = summary.HEAD
+        yield _table((scenario, f"<{agents}", *heads), rows)
+        yield f"<p class='soft'>{escape(summary.meant(report.table))}</p>"
+
+
+def _saving(text: str) -> str:
+    """A cell of the table, with the rival below what is saved beside it."""
+    value, _, rival = text.partition("] v ")
+    return f"{escape(value)}]<small>v {escape(rival)}</small>" if rival else escape(text)
+
+
+def _compared(table: Table) -> Iterator[str]:
+    """What was compared with what: every arm, by its kind."""
+    yield "<h2>What is compared with what</h2><div class='kinds'>"
+    for about, arms in summary.arms(table):
+        kind, _, rest = about.partition(": ")
+        small = f"<small>{escape(rest)}</small>" if rest else ""
+        rows = "".join(f"<dt><code>{escape(arm)}</code></dt><dd>{escape(what)}</dd>" for arm, what in arms)
+        yield f"<section><h3>{escape(kind[0].upper() + kind[1:])}{small}</h3><dl>{rows}</dl></section>"
+    yield "</div>"
+    told = list(summary.equals(table))
+    if told:
+        yield f"<ul class='plain soft'>{''.join(f'<li>{escape(each)}</li>' for each in told)}</ul>"
 
 
 def _short(text: str) -> str:
@@ -71,17 +106,19 @@ def _short(text: str) -> str:
 
 
 def _tiles(report: Report) -> Iterator[tuple[str, str]]:
+    rows = summary.headline(report.table)
+    for row in [each for each in rows if each["best"] and (len(rows) == 1 or each["scenario"] == pictures.MAIN)]:
+        best, cheapest, figures = row["best"], row["best_usd"], row["figures"]
+        where = f"{row['scenario']}, {row['agents']} agents"
+        for what, rival in (("tokens", best), ("usd", cheapest)):
+            told = row["beside"][rival][what]
+            about = f"{'dollars' if what == 'usd' else what} {'fewer' if told['value'] >= 0 else 'more'} than {rival}"
+            yield percent(abs(told["value"])), f"{about} {summary.ends(told)}; {where}"
+        if "co_task" in figures:
+            memory = percent(figures["co_memory"]["value"])
+            yield percent(figures["co_task"]["value"]), f"all coordination ÷ task, of which memory {memory}; {where}"
     judged = [each["met"] for each in report.table["verdicts"] if each["met"] is not None]
     yield f"{sum(judged)} of {len(judged)}", "thresholds met"
-    for each in report.table["comparisons"][:]:
-        if each["arm"] == report.table["scenarios"][each["scenario"]]["gated"] and each["scenario"] in (
-            pictures.MAIN, "redundant_discovery",
-        ):  # fmt: skip
-            ends = f"[{each['saving']['lo']:.0%}, {each['saving']['hi']:.0%}]"
-            yield (
-                percent(each["saving"]["value"]),
-                f"fewer tokens, {each['scenario']}, {each['arm']} {ends}, n {each['n']}",
-            )
     yield (
         f"{report.table['run']['runs']:,}",
         f"runs of {len(report.study.scenarios)} scenario{'s' * (len(report.study.scenarios) != 1)}",
@@ -197,18 +234,19 @@ def _pays(report: Report) -> Iterator[str]:
 
 
 def _recorded(report: Report) -> Iterator[str]:
-    """L1, apart from what was played."""
-    told, drawn = report.table.get("recorded", {}), list(pictures.replayed(report))
-    if drawn:
-        yield f"<h2>What recorded runs say (L1)</h2><p class='soft'>{escape(REPLAYED)}</p><div class='charts'>"
-        yield from map(_figure, drawn)
-        yield "</div>"
+    """Yield L1, apart from what was played."""
+    told = report.table.get("recorded", {})
     if RETRIEVAL in told:
         found = told[RETRIEVAL]
         yield f"<h2>What memory finds in recorded conversations (L1)</h2><p class='soft'>{escape(RETRIEVED)}</p>"
-        rows = (f"<th scope='row'>{escape(name)}</th>{''.join(f'<td>{escape(each)}</td>' for each in row)}"
-                for name, *row in retrieval_rows(found))  # fmt: skip
-        yield _table(("", "questions", *found["figures"]), (f"<tr>{row}</tr>" for row in rows))
+        yield _table(("", "questions", *found["figures"]), map(_row, retrieval_rows(found)))
+        yield f"<p class='soft'>{escape(UNITS_TOLD)} {escape(COMPARABLE)}</p>"
+        yield _table(UNIT_COLUMNS, map(_row, unit_rows(found)))
+
+
+def _row(cells: Sequence[str]) -> str:
+    name, *rest = cells
+    return f"<tr><th scope='row'>{escape(name)}</th>{''.join(f'<td>{escape(each)}</td>' for each in rest)}</tr>"
 
 
 # -- Scenarios ---------------------------------------------------------------------------------------------------------
@@ -233,19 +271,27 @@ def _arms(report: Report, scenario: str) -> Iterator[str]:
     """All arms, in tables that fit a screen, and what their columns mean."""
     arms, base = report.study.arms(scenario), report.study.base(scenario)
     rows = {arm: report.table["metrics"][report.study.key(scenario, base, arm)] for arm in arms}
-    gated, meant = report.table["scenarios"][scenario]["gated"], []
+    meant: list[str] = []
     for title, names in PARTS.items():
         columns = [name for name in names if any(name in row for row in rows.values())]
         if columns:
-            lines = [_arm(arm, len(report.study.of(scenario, arm)), rows[arm], columns, arm == gated) for arm in arms]
+            lines = list(_by_kind(report, scenario, rows, columns))
             yield _table((title, "n", *map(_head, columns)), lines)
         meant += [f"<dt>{escape(_head(name))}</dt><dd>{escape(meaning(name))}</dd>" for name in columns]
     yield f"<details class='meant'><summary>What the columns mean</summary><dl>{''.join(meant)}</dl></details>"
 
 
-def _arm(arm: str, n: int, row: Table, columns: Sequence[str], gated: bool) -> str:
+def _by_kind(report: Report, scenario: str, rows: Mapping[str, Table], columns: Sequence[str]) -> Iterator[str]:
+    told = report.table["scenarios"][scenario]
+    for kind, arms in summary.order(told, list(rows)):
+        yield f"<tr class='kind'><th colspan='{len(columns) + 2}'>{kind}{'s' * (kind != 'product')}</th></tr>"
+        for arm in arms:
+            yield _arm(arm, len(report.study.of(scenario, arm)), rows[arm], columns, kind == "product")
+
+
+def _arm(arm: str, n: int, row: Table, columns: Sequence[str], strong: bool) -> str:
     cells = "".join(f"<td>{_value(name, row)}</td>" for name in columns)
-    return f"<tr{' class=gated' * gated}><th scope='row'>{escape(arm)}</th><td>{n}</td>{cells}</tr>"
+    return f"<tr{' class=gated' * strong}><th scope='row'>{escape(arm)}</th><td>{n}</td>{cells}</tr>"
 
 
 def _head(name: str) -> str:
@@ -328,6 +374,7 @@ def _foot(report: Report) -> Iterator[str]:
     commit = f"commit <code>{escape(str(run.get('git') or 'unknown'))}</code>"
     yield f"<footer><p>Version {escape(run['version'])}, {commit}. Tokens in {escape(run['tokenizer'])}"
     yield f"({escape(run['counting'])}). Ledger <code>{run['ledger']}</code>, configuration"
-    yield f"<code>{run['config']}</code>.</p><p>To check: <code>brain-suite verify DIR/report.json</code> makes every"
-    yield "number again from the ledger, and those of recorded runs from their data. The same seeds give the"
+    yield f"<code>{run['config']}</code>.</p><p>Dollars: {escape(' '.join(summary.price_list()))}</p>"
+    yield "<p>To check: <code>brain-suite verify DIR/report.json</code> makes every"
+    yield "number again from the ledger, and those of retrieval from the conversations. The same seeds give the"
     yield "same ledger, to the byte, on any machine.</p></footer>"

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from scenarios import charts, findings, replay, words
-from scenarios.charts import Bar, Frame, Point, Series
+from scenarios import charts, findings, summary, words
+from scenarios.charts import Bar, Frame, Measure, Point, Series
 from scenarios.findings import ISOLATED, Study, Table
-from scenarios.recorded import REPLAY, windows_of
 from scenarios.report import Report
 from scenarios.statistics import Interval
 
@@ -20,6 +19,7 @@ COLOURS = {
 # What tokens were for, as a stack of bars has them: work in greys, what the memory put there in colour.
 STACK = (
     ("instructions and task", ("system", "task"), 20),
+    ("what is said of memory and team", ("guide",), 7),
     ("own words before", ("history",), 21),
     ("observations", ("work_obs",), 22),
     ("replies", ("work_out",), 23),
@@ -31,11 +31,8 @@ STACK = (
     ("write-back and nights", ("writeback", "consolidation"), 3),
 )
 MAIN = "landing_pages"
+RIVALS = 21  # the colour of their bars
 CURVE = ("isolated", "broadcast", "manager", "view", "view_capsule", "shipped")
-
-
-# Policies of replay: how those are called that condense, and which windows are named in the drawing.
-CONDENSED, LABELLED = "condensed", ("last 1", "last 3", "last 5", "last 16")
 
 
 class Picture(NamedTuple):
@@ -48,42 +45,30 @@ class Picture(NamedTuple):
     legend: Sequence[tuple[str, int]] = ()
 
 
+def headlines(report: Report) -> Iterator[Picture]:
+    """The product and every rival of each scenario, on the same seeds; the most degraded agents first."""
+    for row in report.table["against"]:
+        product, bars = row["product"], row["bars"]
+        names = sorted(bars, key=lambda arm: (arm != product, bars[arm]["tokens"]["value"]))
+        drawn = [_measure(arm, bars[arm], arm == product) for arm in names]
+        seeds = f"{row['n']} seed{'s' * (row['n'] != 1)}, the same for all"
+        title = f"{row['scenario']}, {row['agents']} agents"
+        told = f"Tokens, dollars and tasks done right of a run, {summary.agents(row)}; {seeds}."
+        best = f"the best rival is {row['best']}" if row["best"] else summary.NO_RIVAL
+        best += "" if row["best"] == row["best_usd"] else f", by dollars {row['best_usd']}"
+        told += f" Lines are 95 % intervals; {best}."
+        yield Picture(title, told, charts.measures(title, drawn, charts.thousands))
+
+
+def _measure(arm: str, bar: Table, product: bool) -> Measure:
+    tokens, note = bar["tokens"], f"${bar['usd']['value']:.2f} · {bar['success']:.0%}"
+    colour = COLOURS["shipped"] if product else RIVALS
+    return Measure(arm, tokens["value"], tokens["lo"], tokens["hi"], note, colour, product)
+
+
 def of(report: Report) -> Iterator[Picture]:
     for draw in (_by_team, _surface, _stack, _pareto, _waits, _hops, _month, _recall):
         yield draw(report)
-
-
-def replayed(report: Report) -> Iterator[Picture]:
-    """The whole curve of every kind of recorded run: what context policies made available, against what they cost."""
-    told = report.table.get("recorded", {}).get(REPLAY, {"kinds": {}})
-    for kind, found in told["kinds"].items():
-        yield _curve(kind, found, told["shipped"])
-
-
-def _curve(kind: str, found: Table, shipped: str) -> Picture:
-    rows, windows = found["policies"], windows_of(found)
-    condensed = [name for name in rows if name.startswith(CONDENSED)]
-    alone = [name for name in rows if name not in (*windows, *condensed, replay.EVERYTHING)]
-
-    def points(names: Sequence[str]) -> list[Point]:
-        return sorted(_policy(name, rows[name]) for name in names)
-
-    series = [Series("windows", points(windows), 1), Series("condensed", points(condensed), 6)]
-    named = [Series(name, points([name]), 0) for name in alone]
-    named += [Series(name, points([name]), 1) for name in LABELLED if name in windows]
-    named.append(Series("shipped", points([shipped]), 6, strong=True))
-    frame = Frame("tokens, beside sending everything", "what was used later that was at hand", charts.percent,
-                  charts.percent, x_from=0.0)  # fmt: skip
-    title = f"What a context costs, and what it holds: {kind}"
-    told = f"{words.replayed(kind, found, shipped)}. Up and to the left is better. Sending everything: 100 % at 100 %."
-    legend = [("condensed, as it ships and in other sizes", 6), ("the last N messages: the line to beat", 1),
-              ("other policies", 0)]  # fmt: skip
-    return Picture(title, told, charts.curves(title, frame, series, named), legend=legend)
-
-
-def _policy(name: str, row: Table) -> Point:
-    value = row["availability"]
-    return Point(row["cost"]["value"], value["value"], value["lo"], value["hi"], name=name)
 
 
 def _first(study: Study, holds: Callable[[str], bool], preferred: str = MAIN) -> str | None:

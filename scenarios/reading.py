@@ -12,9 +12,10 @@ from importlib import resources
 from typing import Any, TypeVar
 
 from scenarios.schema import (
+    AGENTS,
+    IDEAL,
     KINDS,
     LEVELS,
-    PARAMETERS,
     PLAYS,
     SCHEMA,
     VALUES,
@@ -29,6 +30,7 @@ from scenarios.schema import (
     Scenario,
     Size,
     Sizes,
+    agents_as,
     matching,
 )  # fmt: skip
 from synapse import yaml_text
@@ -74,10 +76,10 @@ def load(text: str, cell: Mapping[str, Any] | None = None) -> Scenario:
 # -- Reading -----------------------------------------------------------------------------------------------------------
 
 _TOP = (
-    "schema", "id", "title", "shows", "headline", "seed", "runs", "full", "project", "start", "levels", "arms", "gated",
-    "kind", "facts", "agents", "tasks", "events", "background", "sizes", "gates", "grid", "params",
+    "schema", "id", "title", "shows", "headline", "seed", "runs", "full", "project", "start", "levels", "arms", "kind",
+    "facts", "agents", "tasks", "events", "background", "sizes", "gates", "grid", "params",
 )  # fmt: skip
-_GATE = re.compile(r"([a-z_0-9.]+)(?:\[([a-z_]+)\])? *(==|>=|<=|>|<) *(-?[0-9.]+)")
+_GATE = re.compile(r"([a-z_0-9.]+)(?:\[([a-z_0-9=.,]+)\])? *(==|>=|<=|>|<) *(-?[0-9.]+)")
 
 
 class _Reader:
@@ -87,7 +89,11 @@ class _Reader:
         self.problems: list[str] = []
         self.cell, self.digest = cell, digest
         own = fields.get("params") or {}
-        self.params = {**PARAMETERS, **(own if isinstance(own, dict) else {})}
+        own = own if isinstance(own, dict) else {}
+        kind = (own | cell).get("agents", IDEAL)
+        if kind not in AGENTS:
+            self.problems.append(f"agents: must be one of {', '.join(AGENTS)}, not {kind}")
+        self.params = agents_as(kind) | own
         for name in set(cell) - set(self.params):
             self.problems.append(f"{name} is no parameter of this scenario: {', '.join(sorted(self.params))}")
         self.params |= cell
@@ -98,7 +104,7 @@ class _Reader:
         self._known(fields, _TOP, "the file")
         if fields.get("schema") != SCHEMA:
             self.problems.append(f"schema: must be {SCHEMA}")
-        for name in ("id", "title", "shows", "agents", "arms", "gated"):
+        for name in ("id", "title", "shows", "agents", "arms"):
             if not fields.get(name):
                 self.problems.append(f"{name} is missing")
         made = self._made(fields)
@@ -123,7 +129,6 @@ class _Reader:
             str(fields.get("start", "2026-02-01T09:00:00Z")),
             self._names(fields.get("levels", ["L0"])),
             self._names(fields.get("arms")),
-            str(fields.get("gated", "")),
             str(fields.get("kind", "team")),
             tuple(self._facts()),
             tuple(self._agents()),
@@ -161,9 +166,9 @@ class _Reader:
         for text in self._list(self.fields, "gates"):
             match = _GATE.fullmatch(str(text).strip())
             if match is None:
-                self.problems.append(f"gates: {text!r} is not `metric op number` or `metric[arm] op number`")
+                self.problems.append(f"gates: {text!r} is not `metric op number` or `metric[cell] op number`")
                 continue
-            yield Gate(match[1], match[2], match[3], float(match[4]))
+            yield Gate(match[1], match[2] or "", match[3], float(match[4]))
 
     def _background(self, given: Mapping[str, Any]) -> Background:
         more = {"namespaces": self._names, "by": self._names, "tokens": self._size}
@@ -304,7 +309,7 @@ def _unresolved(made: Scenario) -> Iterator[str]:
 def _wrong_words(made: Scenario) -> Iterator[str]:
     """Words that are none of those there are."""
     if made.gated not in made.arms:
-        yield f"gated: {made.gated} is not among the arms"
+        yield f"arms: {made.gated} is missing: gates are about what ships"
     if made.kind not in KINDS:
         yield f"kind: must be one of {', '.join(KINDS)}"
     yield from (f"levels: {level} is not one of {', '.join(LEVELS)}" for level in made.levels if level not in LEVELS)

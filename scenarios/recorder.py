@@ -12,14 +12,19 @@ from itertools import chain
 from itertools import count as counting
 from typing import Any
 
+from orchestrator import bill, receipt, steps
 from orchestrator import ledger as token_ledger
 from orchestrator.books import Books
 from orchestrator.budget import Plan
 from orchestrator.engine import Call, Message, Request, Turn
+from orchestrator.folder import STEPS
+from orchestrator.opening import assignment
+from orchestrator.prompt import Reach, bare
 from orchestrator.testing.virtual import VirtualTime
-from scenarios import ledger
+from scenarios import dollars, ledger
 from scenarios.cast import read_task
 from scenarios.schema import Member, Scenario
+from scenarios.texts import Reference, Texts
 from scenarios.world import Truth
 from synapse.block import natural
 from synapse.clock import micros
@@ -31,7 +36,7 @@ from synapse.records import Record, entry_of
 from synapse.seat import Seat
 from synapse.workspace import OPERATOR, Agent, settled
 
-PRICES = {"input": 3.0, "cached": 0.3, "output": 15.0}  # dollars per million tokens: a list price, for comparison
+PRICES = dollars.in_ledger()
 MEMORY = ("view", "wake", "capsule")  # labels of what the memory says
 _DISPUTE = "disputed with "
 _BLOCKS = re.compile(r"(?m)^(?=- )")
@@ -51,6 +56,7 @@ class Recorder:
         self._needs = {job.id: list(job.needs) for job in scenario.jobs}
         self._reads = {member.id: settled(declared(member)).read or () for member in scenario.agents}
         self._ranks = {member.id: settled(declared(member)).authority for member in scenario.agents}
+        self.texts: Texts | None = None  # where they are to be kept
         self.zero = 0.0  # seconds of virtual time that passed before the run began
         self._start = micros(scenario.start)
         self.lies: dict[str, dict[str, Any]] = {}  # value -> what became of it
@@ -103,7 +109,7 @@ class Recorder:
 
     def prompted(self, request: Request) -> None:
         run, _, step = request.key.rpartition("/")
-        if run not in self._messages:
+        if begins := run not in self._messages:
             self._spawned(run, request)
         new = request.messages[self._messages.get(run, 0) :]
         self._messages[run] = len(request.messages)
@@ -124,8 +130,20 @@ class Recorder:
                 ids += self._shown(run, agent, message)
                 doubts += self._disputed(message.text)
         more: dict[str, Any] = {"disputed": sorted(set(doubts))} if doubts else {}
+        if self.texts is not None:
+            more["texts"] = self._head(run, request) if begins else []
+            more["texts"] += self.texts.sent(chain.from_iterable(map(bill.pieces, new)))
         self.note("prompt", run=run, agent=agent, step=int(step), segments=[], ids=list(dict.fromkeys(ids)),
                   shows=shows, **more)  # fmt: skip
+
+    def _head(self, id: str, request: Request) -> list[Reference]:
+        """Return the references of what stands before a conversation: the system text and the tools."""
+        assert self.texts is not None
+        run = self.books.known(id)
+        made = receipt.load(steps.read(self.books.folder(run).lines(STEPS))[0].fields["receipt"])
+        reach = Reach(made.tools, made.shell, made.roster)
+        told = bare(self.books.agent(run.agent), assignment(run.task, None), self.books.templates, reach)
+        return self.texts.system(request.system, told) + self.texts.sent(bill.schemas(request.tools))
 
     def _spawned(self, run: str, request: Request) -> None:
         found = self.books.known(run)
@@ -164,8 +182,12 @@ class Recorder:
         run, _, step = request.key.rpartition("/")
         agent, _ = self.agent_of(run)
         calls = [{"call": call.id, "tool": call.name} for call in turn.calls]
+        more: dict[str, Any] = {}
+        if self.texts is not None:
+            label = bill.said_label(str(self.books.known(run).fields["role"]))
+            more["texts"] = self.texts.said(bill.said(turn, label))
         self.note("completion", run=run, agent=agent, step=int(step), segments=[], stop=turn.stop, calls=calls,
-                  interrupted=turn.stop == "interrupted")  # fmt: skip
+                  interrupted=turn.stop == "interrupted", **more)  # fmt: skip
         for call in turn.calls:
             self.note("tool_call", run=run, agent=agent, call=call.id, tool=call.name)
             self._asked[run, call.id] = call
@@ -228,21 +250,22 @@ class Recorder:
 
     def bill(self, billed: Mapping[str, Mapping[int, token_ledger.Line]]) -> None:
         """Put the supervisor's own account of each call to the prompt and the reply that were seen."""
-        before, first = dict[str, int](), dict[str, int]()
+        first, kept = dict[str, int](), dict[str, list[Reference]]()
         for event in self.events:
             if event["kind"] not in ("prompt", "completion"):
                 continue
             line = billed[event["run"]].get(event["step"])
             if line is None:
                 event["kind"] = "lost"
+                kept[event["run"]] = [*kept.get(event["run"], ()), *event.get("texts", ())]
             elif event["kind"] == "prompt":
+                if lost := kept.pop(event["run"], None):  # they come with the next call
+                    event["texts"] = [*lost, *event["texts"]]
                 first.setdefault(event["run"], sum(part.tokens for part in line.sent if part.label == "view"))
                 event["segments"] = [[part.label, part.tokens, int(part.first)] for part in line.sent]
             else:
                 event["segments"] = [[part.label, part.tokens] for part in line.got]
-                event["cached"] = cached = min(before.get(event["run"], 0), line.counted)
-                event["cost"] = cost(line.counted, cached, sum(part.tokens for part in line.got))
-                before[event["run"]] = line.counted
+        dollars.book(self.events)
         for event in self.events:
             if event["kind"] == "spawn":
                 event["view_tokens"] = first.get(event["run"], 0)
@@ -273,12 +296,6 @@ def _look_for(value: str, lie: dict[str, Any], message: Message) -> None:
     if lines and message.label != "work_obs":
         lie["shown"] = True
         lie["quoted"] = lie["quoted"] and all(line.lstrip().startswith(">") or " > " in line for line in lines)
-
-
-def cost(sent: int, cached: int, said: int) -> float:
-    """Dollars for a call."""
-    billed = (sent - cached) * PRICES["input"] + cached * PRICES["cached"] + said * PRICES["output"]
-    return round(billed / 1e6, 9)
 
 
 def declared(member: Member, hears: tuple[str, ...] | None = None) -> Agent:

@@ -1,8 +1,8 @@
 """report.json: what a report holds, made from runs, written, read again. Judges nothing: `findings` does.
 
-`run` is what was run; `thresholds` what the figures had to be; `metrics`, `comparisons`, `verdicts` and `break_even`
-follow from the ledger beside it; `recorded` from recorded runs, where such were asked for. report.schema.json says what
-may stand where.
+`run` is what was run; `thresholds` what the figures had to be; `metrics`, `comparisons`, `verdicts`,
+`break_even`, `rivals` and `equal` follow from the ledger beside it; `recorded` from recorded
+conversations, where asked for. report.schema.json says what may stand where.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from hashlib import sha256
 from importlib import resources
 from typing import Any, NamedTuple
 
-from scenarios import course, findings, ledger
-from scenarios.arms import ARMS
+from scenarios import against, course, findings, ledger
+from scenarios.arms import ARMS, RIVAL
 from scenarios.findings import Findings, Study, Table, Threshold
 from scenarios.samples import Sample
 from scenarios.schema import Scenario
@@ -28,9 +28,10 @@ ONLY_CHANCE = (
 )
 LEVELS = {
     "L0": "scripted agents on the shipped product: what the mechanism costs and saves, nothing about models",
-    "L1": "replay of recorded runs of real teams: what a context policy would have cost and shown",
+    "L1": "search in recorded conversations: how much of the evidence for a question is found",
     "L2": "real models: measured, at the provider's own count",
 }
+RIVALS = frozenset(arm.name for arm in ARMS.values() if arm.kind == RIVAL)
 FEW = 10  # runs, below which a report warns of its intervals
 
 
@@ -47,7 +48,7 @@ class Report(NamedTuple):
 
 def thresholds_of(scenario: Scenario) -> list[Threshold]:
     return [
-        Threshold(scenario.id, gate.text, gate.metric, gate.arm or scenario.gated, gate.op, gate.value)
+        Threshold(scenario.id, gate.text, gate.metric, scenario.gated, gate.op, gate.value, gate.cell)
         for gate in scenario.gates
     ]
 
@@ -57,7 +58,8 @@ def told_of(scenario: Scenario, arms: Sequence[str]) -> Table:
     return {
         "title": scenario.title, "shows": scenario.shows, "headline": scenario.headline, "digest": scenario.digest,
         "gated": scenario.gated, "params": dict(scenario.params),
-        "arms": {arm: ARMS[arm].what for arm in arms if arm in ARMS}, "missing": course.missing(arms),
+        "arms": {arm: ARMS[arm].what for arm in arms if arm in ARMS},
+        "kinds": {arm: ARMS[arm].kind for arm in arms if arm in ARMS}, "missing": course.missing(arms),
     }  # fmt: skip
 
 
@@ -70,8 +72,8 @@ def made(
     recorded: Table | None = None,
 ) -> Report:
     """A report of these samples. `scenarios` as `told_of` has them, `digest` that of the ledger's lines, `run` what
-    does not follow from the ledger, `recorded` what recorded runs came to."""
-    study = Study(samples)
+    does not follow from the ledger, `recorded` what recorded conversations came to."""
+    study = Study(samples, RIVALS)
     parts = findings.found(study, thresholds)
     table = {
         "schema": SCHEMA,
@@ -79,6 +81,7 @@ def made(
         "scenarios": dict(scenarios),
         "thresholds": [each._asdict() for each in thresholds],
         **parts._asdict(),
+        "against": against.table(study, scenarios),
         "warnings": [*([run["stopped"]] if "stopped" in run else []), *warnings(study, scenarios, parts)],
         **({"recorded": recorded} if recorded else {}),
     }
@@ -120,6 +123,9 @@ def warnings(study: Study, scenarios: Mapping[str, Table], parts: Findings) -> l
             found.append(f"{each['scenario']}: {each['arm']} saves tokens, and may lose success ({lost} on average)")
         if each["fragile"]:
             found.append(f"{each['scenario']}: whether {each['arm']} saves is fragile: {', '.join(each['flips'])}")
+    for each in parts.equal:
+        where = f" in {each['cell']}" if each["cell"] else ""
+        found.append(f"{each['scenario']}: {' and '.join(each['arms'])} came out equal in every run{where}")
     return found
 
 

@@ -15,8 +15,9 @@ import os
 import re
 import sys
 import tempfile
+import textwrap
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
 from statistics import fmean
@@ -31,7 +32,17 @@ from synapse.seat import Seat
 READER = "reader"
 DEPTHS = (5, 10, 20)
 FIGURES = ("R@5", "R@10", "R@20", "capsule", "mrr")
-CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
+# What others count as found among the first k hits: evidence turns by their share, any or all of
+# them; their sessions, among those of k turns or among the first k sessions.
+UNITS = ("turns", "any", "all", "session any", "session all", "any of k sessions")
+UNITS_AT = tuple(f"{unit}@{depth}" for depth in DEPTHS for unit in UNITS)
+ADVERSARIAL, ALL, USUAL = "adversarial", "all questions", "without adversarial"
+CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: ADVERSARIAL}
+COMPARABLE = (
+    "Published figures are mostly `session any` or `any of k sessions`, without adversarial questions;"
+    " R@k and `turns` are stricter. Judged answer accuracies measure something else and cannot be"
+    " compared with any of these."
+)
 TOP = 40  # facts that a capsule is asked for: more than fit
 DEEP = 1_000  # hits: with so many wanted, search looks up far more than it does by default
 MINUTE = 60_000_000
@@ -70,12 +81,13 @@ class Conversation(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What was found for one question."""
+    """What was found for one question: by `FIGURES`, and by `UNITS_AT`."""
 
     category: str
     figures: dict[str, float]
     seconds: float
     deep: float
+    units: dict[str, float]
 
 
 # -- reading ---------------------------------------------------------------------------------------------
@@ -143,10 +155,12 @@ class Clock:
 
 
 class Loaded(NamedTuple):
-    """A workspace with conversations in it, and which turn of which conversation each message is."""
+    """A workspace with conversations in it, which turn of which conversation each message is, and
+    the session of each turn."""
 
     mem: synapse.Memory
     turns: dict[str, tuple[str, str]]
+    sessions: dict[tuple[str, str], tuple[str, int]]
 
     @property
     def seat(self) -> Seat:
@@ -168,7 +182,8 @@ def load(root: str, conversations: Sequence[Conversation]) -> Loaded:
             clock.to(turn.at)
             found[_send(mem, conversation.id, turn)] = (conversation.id, turn.id)
     clock.to(clock.at + 24 * 60 * MINUTE)
-    return Loaded(mem, found)
+    sessions = {(one.id, turn.id): (one.id, turn.session) for one in conversations for turn in one.turns}
+    return Loaded(mem, found, sessions)
 
 
 def _agent(speaker: str) -> str:
@@ -188,7 +203,7 @@ def _send(mem: synapse.Memory, conversation: str, turn: Turn) -> str:
 
 
 def answers(loaded: Loaded, conversation: Conversation, *, deep: bool = False) -> Iterator[Answer]:
-    """What is found for each question of a conversation; with `deep`, also when far more is looked up."""
+    """Yield what is found for each question; with `deep`, also when far more is looked up."""
     tool = next(each for each in tools.TOOLS if each.name == "memory_search")
     shown = {short_id(id): turn for id, turn in loaded.turns.items()}
     for question in conversation.questions:
@@ -198,11 +213,34 @@ def answers(loaded: Loaded, conversation: Conversation, *, deep: bool = False) -
         spent = time.perf_counter() - start
         found = [loaded.turns[hit.id] for hit in hits]
         figures = {f"R@{depth}": recall(found[:depth], wanted) for depth in DEPTHS}
-        told = tools.call(tool, loaded.seat, {"query": question.text, "top_k": TOP})
-        figures["capsule"] = recall([shown[id] for id in _SHOWN.findall(told)], wanted)
-        figures["mrr"] = next((1 / place for place, each in enumerate(found, 1) if each in wanted), 0.0)
-        more = loaded.seat.search(question.text, limit=DEEP)[:10] if deep else ()
-        yield Answer(question.category, figures, spent, recall([loaded.turns[hit.id] for hit in more], wanted))
+        capsule = tools.call(tool, loaded.seat, {"query": question.text, "top_k": TOP})
+        figures["capsule"] = recall([shown[id] for id in _SHOWN.findall(capsule)], wanted)
+        figures["mrr"] = next((1 / place for place, turn in enumerate(found, 1) if turn in wanted), 0.0)
+        more = [loaded.turns[hit.id] for hit in loaded.seat.search(question.text, limit=DEEP)]
+        units = in_units(found, more, wanted, loaded.sessions)
+        yield Answer(question.category, figures, spent, recall(more[:10], wanted) if deep else 0.0, units)
+
+
+def in_units(
+    found: Sequence[tuple[str, str]],
+    deep: Sequence[tuple[str, str]],
+    wanted: set[tuple[str, str]],
+    sessions: Mapping[tuple[str, str], tuple[str, int]],
+) -> dict[str, float]:
+    """Return each of `UNITS_AT` for one question. `found` are the hits of a plain search; `deep` are
+    enough hits that ten sessions and more are among them."""
+    where = {sessions[turn] for turn in wanted}
+    ranked = list(dict.fromkeys(sessions[turn] for turn in (*found, *deep)))
+    values = dict[str, float]()
+    for depth in DEPTHS:
+        first = found[:depth]
+        held = {sessions[turn] for turn in first}
+        shares = (
+            recall(first, wanted), bool(wanted.intersection(first)), wanted <= set(first),
+            bool(where & held), where <= held, bool(where.intersection(ranked[:depth])),
+        )  # fmt: skip
+        values |= {f"{unit}@{depth}": float(share) for unit, share in zip(UNITS, shares, strict=True)}
+    return values
 
 
 def recall(found: Sequence[object], wanted: set[tuple[str, str]]) -> float:
@@ -234,6 +272,7 @@ def report(apart: Sequence[Answer], together: Sequence[Answer]) -> dict[str, Any
         **means(apart),
         "by_category": {name: means(found) | {"questions": len(found)} for name, found in groups.items()},
         "intervals": {name: _ends(interval([each.figures[name] for each in apart])) for name in FIGURES},
+        "units": units(apart),
         "questions": len(apart),
         "milliseconds": _times(apart),
         "one_workspace": {
@@ -241,6 +280,18 @@ def report(apart: Sequence[Answer], together: Sequence[Answer]) -> dict[str, Any
             "milliseconds": _times(together),
             "rarest first costs in R@10": round(deep - means(together)["R@10"], 4),
         },
+    }
+
+
+def units(found: Sequence[Answer]) -> dict[str, dict[str, float]]:
+    """Return the means of `UNITS_AT` over all questions, without the adversarial ones, and by category."""
+    groups = {ALL: list(found), USUAL: [each for each in found if each.category != ADVERSARIAL]}
+    for name in sorted({each.category for each in found}):
+        groups[name] = [each for each in found if each.category == name]
+    return {
+        name: {"questions": len(group)} | {at: round(fmean(each.units[at] for each in group), 4) for at in UNITS_AT}
+        for name, group in groups.items()
+        if group
     }
 
 
@@ -270,7 +321,24 @@ def table(found: dict[str, Any]) -> str:
     lines.append(f"rarest words first costs {one['rarest first costs in R@10']:+.3f} in R@10, all in one")
     for name, times in (("apart", found["milliseconds"]), ("in one", one["milliseconds"])):
         lines.append(f"a search, {name}: p50 {times['p50']:.1f} ms, p99 {times['p99']:.1f} ms")
-    return "\n".join(lines)
+    return "\n".join((*lines, *_unit_lines(found["units"])))
+
+
+def _unit_lines(groups: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
+    """Yield a table for each depth: the groups of questions by the units that others count in."""
+    for depth in DEPTHS:
+        yield from ("", f"among the first {depth}")
+        yield _narrow("", ("turns", "any", "all", "session", "session", "any of"))
+        yield _narrow("", ("(mean)", "turn", "turns", "any", "all", f"{depth} sess."))
+        for name, row in groups.items():
+            cells = [f"{row[f'{unit}@{depth}']:.3f}" for unit in UNITS]
+            yield _narrow(f"{name} ({row['questions']})", cells)
+    yield ""
+    yield from textwrap.wrap(COMPARABLE.replace("`", "'"), 80)
+
+
+def _narrow(title: str, cells: Sequence[str]) -> str:
+    return f"{title:<26}" + "".join(f"{cell:>9}" for cell in cells)
 
 
 def _row(title: str, cells: Sequence[str]) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from hashlib import sha256
 from importlib.metadata import version
 from itertools import chain
@@ -12,7 +13,7 @@ from random import Random
 from time import monotonic
 from typing import Any, NamedTuple, TextIO
 
-from scenarios import harness, ledger, markdown, page, report, table
+from scenarios import harness, ledger, markdown, page, report, table, texts
 from scenarios.batch import Order, Played, of_run, played
 from scenarios.course import available, planned
 from scenarios.findings import Table
@@ -20,10 +21,11 @@ from scenarios.harness import Counts
 from scenarios.live import MODELS, Broken, Live, TooDear, missing
 from scenarios.progress import Progress
 from scenarios.reading import BrokenScenario, find, load
-from scenarios.recorded import Where, measured
+from scenarios.recorded import measured
 from scenarios.report import Report
 from scenarios.samples import Sample
 from scenarios.schema import Scenario
+from scenarios.texts import Texts
 
 GOOD, MISSED, BROKEN, SKIPPED = 0, 1, 2, 77
 LIVE_RUNS = 10  # of an arm, where nobody says how many
@@ -40,16 +42,17 @@ class Wanted(NamedTuple):
     cell: Mapping[str, Any] = {}
     grid: bool = True
     full: bool = False
-    recorded: Where = Where()
+    conversations: str | None = None  # a file of them, for retrieval (L1)
+    prompts: bool = False  # whether the texts of all prompts are kept
 
 
 def play(wanted: Wanted, folder: str, jobs: int, out: TextIO) -> Report:
     """Play it, and leave a report in the folder."""
-    texts = {name: find(name) for name in wanted.names}
-    known = {name: load(text, wanted.cell) for name, text in texts.items()}
+    files = {name: find(name) for name in wanted.names}
+    known = {name: load(text, wanted.cell) for name, text in files.items()}
     orders = [
-        order
-        for name, text in texts.items()
+        order._replace(prompts=wanted.prompts)
+        for name, text in files.items()
         for order in planned(
             text, name, wanted.arms, wanted.runs, wanted.seed, wanted.cell, grid=wanted.grid, full=wanted.full
         )
@@ -79,8 +82,10 @@ def play_live(wanted: Wanted, live: Live, folder: str, out: TextIO) -> Report:
 
 
 def _recorded(wanted: Wanted, out: TextIO) -> Table:
-    """What recorded runs come to, before anything is played: what cannot be read is said at once."""
-    return measured(wanted.recorded, lambda what: print(what, file=out, flush=True))
+    """Return what recorded conversations come to, before anything is played: a broken file is reported at once."""
+    if wanted.conversations is not None:
+        print(f"retrieval of {wanted.conversations}", file=out, flush=True)
+    return measured(wanted.conversations)
 
 
 def not_live(env: Mapping[str, str]) -> str:
@@ -93,19 +98,21 @@ def _in_blocks(scenario: Scenario, name: str, wanted: Wanted) -> Iterator[Order]
     for seed in range(first, first + (wanted.runs or LIVE_RUNS)):
         arms = available(scenario, wanted.arms)
         Random(f"{scenario.id} {seed}").shuffle(arms)
-        yield from (Order(name, arm, seed, tuple(wanted.cell.items())) for arm in arms)
+        yield from (Order(name, arm, seed, tuple(wanted.cell.items()), wanted.prompts) for arm in arms)
 
 
 def _asked(orders: Sequence[Order], known: Mapping[str, Scenario], live: Live) -> Iterator[Played]:
     """Run after run, until the money is spent."""
     count = Counts()
     for order in orders:
-        made = harness.play(known[order.scenario], order.arm, order.seed, count, live)
+        course = harness.Play(known[order.scenario], order.arm, order.seed, count, live)
+        course.recorder.texts = Texts() if order.prompts else None
+        made = course.run()
         if isinstance(live.broken, TooDear):
             return
         if live.broken is not None:
             raise Broken(str(live.broken)) from live.broken
-        yield of_run(made)
+        yield of_run(made, course.recorder.texts)
 
 
 def _reported(
@@ -129,17 +136,22 @@ def _written(orders: Sequence[Order], runs: Iterable[Played], folder: str, out: 
     found: list[Sample] = []
     digest, progress = sha256(), Progress(out, len(orders), monotonic)
 
-    def texts() -> Iterator[str]:
+    def lines(keep: Callable[[Mapping[str, str]], None]) -> Iterator[str]:
         for order, made in zip(orders, runs, strict=False):  # money may end before the orders do
             found.append(made.sample)
+            keep(made.texts)
             digest.update(made.text.encode())
             yield made.text
             progress.step(f"{order.scenario} {order.arm} {ledger.cell_name(dict(order.cell))}")
 
     os.makedirs(folder, exist_ok=True)
     unfinished = os.path.join(folder, UNFINISHED)
+    prompts = any(order.prompts for order in orders)
     try:
-        ledger.write(unfinished, texts())
+        with texts.keeping(folder) if prompts else nullcontext(lambda _: None) as keep:
+            ledger.write(unfinished, lines(keep))
+        if not prompts:
+            texts.forget(folder)
     finally:
         progress.end()
     os.replace(unfinished, os.path.join(folder, report.LEDGER))
@@ -190,4 +202,5 @@ def shown(made: Report, folder: str) -> Iterator[str]:
     yield from table.lines(made)
     yield ""
     yield f"{made.table['run']['runs']} runs, ledger {made.table['run']['ledger'][:16]}"
-    yield from (f"  {os.path.join(folder, name)}" for name in sorted(os.listdir(folder)) if name in report.FILES)
+    files = (*report.FILES, texts.FILE)
+    yield from (f"  {os.path.join(folder, name)}" for name in sorted(os.listdir(folder)) if name in files)

@@ -5,8 +5,9 @@ A scenario says who takes part, what has to become known, who does what, and wha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from itertools import product
 from random import Random
 from typing import Any, NamedTuple
 
@@ -15,22 +16,55 @@ LEVELS = ("L0", "L1", "L2")
 PLAYS = ("cto", "lead", "worker")
 OPERATORS = ("==", ">=", "<=", ">", "<")
 VALUES = ("hex", "int")
+SHIPPED, NIGHTLY = "shipped", "nightly"  # the arms that gates are about
 
-# What any scenario may set, and its grid vary: how agents read, use tools and think. See cast.
-PARAMETERS: Mapping[str, Any] = {
-    "p_read": 1.0,  # chance that what stands in a prompt is taken in
-    "tool_use": 1.0,  # chance that a tool of the memory is used where it helps
-    "beside": 1.0,  # chance that an agent writes its notes beside its next call, where the tool asks for that
-    "claims": True,  # whether agents reserve work before they take it up, where they can
-    "window": 128_000,  # tokens an agent attends to; what is in the middle of a longer prompt is read half the time
-    "slip": 0.0,  # chance that an agent says something wrongly when it says it again
-    "relay_loss": 0.12,  # chance that a manager drops or changes a fact that it passes on
-    "bell_lost": 1.0,  # chance that nobody is rung when news was written; at 1, supervisors look every second, no more
-    "told_twice": 0.0,  # chance that news is delivered to an agent once more, after it was told
-    "price": 1.0,  # what finding something out oneself costs, times the scenario's own figure
-}
-# What isolated agents take no heed of: how the memory is read, used, relayed and told of.
-OF_MEMORY = frozenset(("p_read", "tool_use", "beside", "claims", "relay_loss", "bell_lost", "told_twice"))
+
+class Parameter(NamedTuple):
+    """What any scenario may set, and its grid vary. `source` says where the value that `degraded`
+    agents have comes from: a paper, a recording, or an assumption."""
+
+    value: Any
+    what: str
+    degraded: Any = None
+    source: str = "assumption"
+
+
+IDEAL, DEGRADED = AGENTS = ("ideal", "degraded")
+_AUDIT = "assumption: the audit's joint cell of degraded agents; no model was measured"
+PARAMETERS: Mapping[str, Parameter] = {
+    "agents": Parameter(IDEAL, "ideal, or degraded: every parameter below that says so, together"),
+    "p_read": Parameter(1.0, "chance that what is shown unasked, or given by a search, is taken in", 0.9, _AUDIT),
+    "tool_use": Parameter(1.0, "chance that a tool of the memory is used where it helps", 0.6, _AUDIT),
+    "beside": Parameter(1.0, "chance that a note is written beside the next call, where the tool asks", 0.0, _AUDIT),
+    "claims": Parameter(True, "whether agents reserve work before they take it up, where they can"),
+    "claims_otherwise": Parameter(0.0, "chance that a claim is worded another way", 0.5, _AUDIT),
+    "bare_queries": Parameter(0.0, "chance that a search leaves out the number or identifier", 1.0, _AUDIT),
+    "chatter": Parameter(0.0, "chance a turn of a note of 40 words on progress, where one can be written", 0.3, _AUDIT),
+    "wrong_notes": Parameter(0.0, "chance that a finding is written down with a wrong value", 0.05, _AUDIT),
+    "heeds": Parameter(1.0, "chance that what a lower authority says, or in dispute, is looked up first", 0.9, _AUDIT),
+    "err": Parameter(0.0, "chance that what an agent finds out by itself fails, or is wrong: half each"),
+    "window": Parameter(128_000, "tokens attended to; the middle of a longer prompt is read half the time",
+                        source="the context of the models that are counted as"),
+    "slip": Parameter(0.0, "chance that something is said wrongly when it is said again"),
+    "relay_loss": Parameter(0.12, "chance that a lossy manager drops or changes a fact that it passes on"),
+    "bell_lost": Parameter(1.0, "chance that no bell rings for news; at 1, supervisors look every second"),
+    "told_twice": Parameter(0.0, "chance that news is delivered once more, after it was told"),
+    "price": Parameter(1.0, "what finding something out oneself costs, times the scenario's own figure"),
+}  # fmt: skip
+# What isolated agents take no heed of: how the memory is read, used, relayed and told of. Wrong
+# notes are not of it: the same words go wrong in what an agent says at its end.
+OF_MEMORY = frozenset(
+    ("p_read", "tool_use", "beside", "claims", "claims_otherwise", "bare_queries", "chatter", "heeds", "relay_loss",
+     "bell_lost", "told_twice")
+)  # fmt: skip
+
+
+def agents_as(kind: str) -> dict[str, Any]:
+    """Return the parameters of agents of this kind, ideal or degraded."""
+    return {
+        name: one.degraded if kind == DEGRADED and one.degraded is not None else one.value
+        for name, one in PARAMETERS.items()
+    } | {"agents": kind}
 
 
 class Size(NamedTuple):
@@ -143,16 +177,17 @@ class Background(NamedTuple):
 
 
 class Gate(NamedTuple):
-    """What a figure has to be: `metric op value`, in the gated arm or the one that is named, `metric[arm]`."""
+    """What a figure of what ships has to be: `metric op value`, with the scenario's own parameters or
+    in the cell of its grid that is named: `metric[agents=ideal] op value`."""
 
     metric: str
-    arm: str | None
+    cell: str
     op: str
     value: float
 
     @property
     def text(self) -> str:
-        where = f"[{self.arm}]" if self.arm else ""
+        where = f"[{self.cell}]" if self.cell else ""
         return f"{self.metric}{where} {self.op} {self.value:g}"
 
 
@@ -179,7 +214,6 @@ class Scenario(NamedTuple):
     start: str
     levels: tuple[str, ...]
     arms: tuple[str, ...]
-    gated: str
     kind: str
     facts: tuple[Fact, ...]
     agents: tuple[Member, ...]
@@ -192,6 +226,11 @@ class Scenario(NamedTuple):
     params: Mapping[str, Any]
     cell: Mapping[str, Any]
     digest: str
+
+    @property
+    def gated(self) -> str:
+        """The arm that is judged: what ships. For a memory alone, the nights that it ships with."""
+        return NIGHTLY if self.kind == "memory" else SHIPPED
 
     def fact(self, id: str) -> Fact:
         return next(fact for fact in self.facts if fact.id == id)
@@ -225,3 +264,18 @@ def drawn_needs(scenario: Scenario, seed: int) -> Scenario:
 def matching(glob: str, ids: Iterable[str]) -> list[str]:
     """The ids that a glob means."""
     return [id for id in ids if fnmatchcase(id, glob)]
+
+
+def cells(scenario: Scenario) -> list[dict[str, Any]]:
+    """The cells of its grid, in which something differs from the scenario's own parameters; each once."""
+    found: list[dict[str, Any]] = []
+    for axis in scenario.grid:
+        for values in product(*(_listed(each) for each in axis.values())):
+            cell = {name: value for name, value in zip(axis, values, strict=True) if scenario.params[name] != value}
+            if cell and cell not in found:
+                found.append(cell)
+    return found
+
+
+def _listed(values: Any) -> Sequence[Any]:
+    return values if isinstance(values, list) else [values]

@@ -12,9 +12,15 @@ from scenarios.heads import heads
 _VALUE = r"([A-Za-z0-9][A-Za-z0-9_-]*)"
 
 
+_DISPUTE = "disputed with "
+_BLOCKS = re.compile(r"(?m)^(?=- )")
+UNNAMED = -1  # the authority of what nobody is named for
+
+
 @lru_cache(8_192)
 def statements(text: str, subject: str) -> tuple[tuple[int, str, str], ...]:
-    """What a text says about a subject: authority and time of whoever says it, and the value."""
+    """Return what a text says about a subject: authority and time of whoever says it, and the
+    value. UNNAMED is the authority where no author is named."""
     if subject not in text and subject[:1].upper() + subject[1:] not in text:
         return ()
     place = re.escape(subject)
@@ -24,9 +30,17 @@ def statements(text: str, subject: str) -> tuple[tuple[int, str, str], ...]:
         known = heads(text)
         before = bisect_right(known, match.start(), key=lambda head: head.end)
         head = known[before - 1] if before else None
-        rank = head.authority if head is not None and head.trusted else 0
+        rank = UNNAMED if head is None else head.authority if head.trusted else 0
         found.append((rank, head.at if head else "", match[1] or match[2]))
     return tuple(found)
+
+
+def in_dispute(text: str, value: str) -> bool:
+    """Return whether every entry of a text that holds this value is said to be in dispute with another."""
+    if _DISPUTE not in text:
+        return False
+    holders = [block for block in _BLOCKS.split(text) if value in block]
+    return bool(holders) and all(_DISPUTE in block.partition("\n")[0] for block in holders)
 
 
 def _matches(pattern: re.Pattern[str], text: str, subject: str) -> Iterator[re.Match[str]]:

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from scenarios import recorded, report, samples
+from scenarios.arms import ARMS
 from scenarios.findings import Table
 from scenarios.reading import library, load
-from scenarios.recorded import Where
 from scenarios.report import Report
 
 OWN = ("version", "git", "stopped", "cassette", "live")  # of `run`, what does not follow from the ledger
-PARTS = ("metrics", "comparisons", "verdicts", "break_even", "warnings")
+PARTS = ("metrics", "comparisons", "verdicts", "break_even", "against", "rivals", "equal", "warnings")
 
 
 def again(path: str, jobs: int = 1) -> tuple[Table, Report]:
@@ -36,23 +36,13 @@ def differences(path: str, jobs: int = 1) -> list[str]:
     found = [] if set(table) == set(made.table) else [f"parts: {', '.join(sorted(set(table) ^ set(made.table)))}"]
     for part in ("run", *PARTS):
         found += different(part, table.get(part), made.table[part])
-    return found + list(_other_thresholds(table, made))
+    return found + list(_other_thresholds(table, made)) + list(_other_kinds(table))
 
 
-def of_recorded(path: str, where: Where) -> list[str]:
-    """Where a report and the data of recorded runs disagree, as far as these are there."""
+def of_recorded(path: str, talks: str | None) -> list[str]:
+    """Return where a report and the recorded conversations disagree, as far as these are there."""
     told = report.read(path).get("recorded", {})
-    return list(different("recorded", told, recorded.again(told, where), "data"))
-
-
-def unchecked(path: str, where: Where) -> list[str]:
-    """What of a report could not be checked, for its data are not there."""
-    told = report.read(path).get("recorded", {})
-    return [
-        f"not checked: {part}: nothing lies at {where.of(part) or told[part]['data']['path']}; "
-        f"say where it is: {recorded.OPTIONS[part]}"
-        for part in recorded.missing(told, where)
-    ]
+    return list(different("recorded", told, recorded.again(told, talks), "data"))
 
 
 def different(where: str, told: Any, is_so: Any, by: str = "ledger") -> Iterator[str]:
@@ -68,6 +58,14 @@ def different(where: str, told: Any, is_so: Any, by: str = "ledger") -> Iterator
             yield from different(f"{where}[{number}]", one, other, by)
     elif type(told) is not type(is_so) or told != is_so:
         yield f"{where}: {told!r} in the report, {is_so!r} by the {by}"
+
+
+def _other_kinds(table: Table) -> Iterator[str]:
+    """Return arms that a report takes for something else than they are."""
+    for scenario, played in table["scenarios"].items():
+        for arm, kind in played.get("kinds", {}).items():
+            if arm in ARMS and ARMS[arm].kind != kind:
+                yield f"scenarios.{scenario}.kinds.{arm}: {kind!r} in the report, {ARMS[arm].kind!r} by the arm itself"
 
 
 def _other_thresholds(table: Table, made: Report) -> Iterator[str]:

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from scenarios.findings import Table
-from scenarios.recorded import REPLAY, RETRIEVAL, to_beat
+from scenarios.recorded import RETRIEVAL
 from scenarios.schema import PARAMETERS
 
 MARKS = {True: "met", False: "**missed**", None: "not played"}
 # Figures that are no shares: how they are written.
 _PLAIN = {
-    "usd": "${:.3f}", "usd_per_success": "${:.3f}", "seconds": "{:,.0f} s", "exposure": "{:.1f} s",
+    "usd": "${:.3f}", "usd_automatic": "${:.3f}", "usd_per_success": "${:.3f}",
+    "seconds": "{:,.0f} s", "exposure": "{:.1f} s",
     "wake_latency": "{:.1f} s", "wake_latency_max": "{:.1f} s",
     "turns": "{:,.1f}", "growth": "{:+,.0f}", "wake_turns": "{:.2f}",
 }  # fmt: skip
@@ -86,24 +87,10 @@ def levels(table: Table) -> Iterator[tuple[str, str, str]]:
     run, told = table["run"], table.get("recorded", {})
     played = f"played: {run['runs']:,} runs"
     yield "L0", "scripted agents", played if run["level"] == "L0" else "not played: `brain-suite run ID`"
-    for kind, found in told[REPLAY]["kinds"].items() if REPLAY in told else ():
-        yield "L1", "replay of runs", replayed(kind, found, told[REPLAY]["shipped"])
-    if REPLAY not in told:
-        yield "L1", "replay of runs", "not played: `brain-suite replay TRACES`"
     yield "L1", "retrieval", retrieved(told[RETRIEVAL]) if RETRIEVAL in told else (
         "not played: `brain-suite retrieval FILE`")  # fmt: skip
     live = f"{played} by {', '.join(run['engines'])}" if run["level"] == "L2" else run.get("live", "not asked for")
     yield "L2", "real models", live
-
-
-def replayed(kind: str, found: Table, shipped: str) -> str:
-    """What the policy that ships comes to, and what there is to beat."""
-    row, best = found["policies"][shipped], to_beat(found, shipped)
-    beside = "no window costs as little" if best is None else f"{best[0]} messages, for no more: {percent(best[1])}"
-    return (
-        f"played: {found['runs']} runs of {kind}: {percent(row['availability']['value'])} of what was used later, at"
-        f" {percent(row['cost']['value'])} of the cost of everything ({beside})"
-    )
 
 
 def retrieved(found: Table) -> str:

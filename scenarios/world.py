@@ -2,6 +2,9 @@
 
 It is the only judge. Agents reach it by three tools, the same in every arm; it never looks at what an agent claims,
 only at the values that it used. Values are drawn for each seed; nobody can know one who was not told.
+
+`investigate` is declared as one whose results may be shared, in every arm; whether anybody shares them is the arm's.
+`decide` is not: what it gives depends on who asks, and a decision is an act, no look-up.
 """
 
 from __future__ import annotations
@@ -15,7 +18,8 @@ from itertools import chain
 from random import Random
 from typing import Any, NamedTuple
 
-from orchestrator.tools import UserTool, tool_of
+from orchestrator import tools as user_tools
+from orchestrator.tools import ToolFailed, UserTool, tool_of
 from scenarios.schema import Fact, Job, Scenario, Size
 
 # What observations and replies are made of. No digit in it, so that it never holds a value.
@@ -34,6 +38,9 @@ _CANDIDATE = re.compile(r"(?<![\w-])[a-z]?[0-9][0-9a-z]*(?![\w-])")
 _SPREAD = 1.2815515655446004  # how many deviations the ninth decile lies above the median
 SHORT = 16_384  # characters of a text that is looked through once
 LATENCY = 2.0  # seconds that a tool of the world takes
+UNFINISHED = "Not found yet."
+Partial: Callable[[str], Any] = getattr(user_tools, "Partial", str)  # of a tool that has no result yet
+SHARES: dict[str, Any] = {"shares": True} if hasattr(user_tools, "Partial") else {}
 
 
 class Leak(Exception):
@@ -195,6 +202,7 @@ class World:
         self.jobs = {job.id: job for job in scenario.jobs}
         self.digs: dict[tuple[str, str], Dig] = {}
         self.verdicts: dict[str, tuple[bool, str, str]] = {}  # task -> right, why, run
+        self._attempts: dict[tuple[str, str, str], int] = {}  # agent, task and fact
         self._otherwise: dict[str, str] = {}  # fact -> what somebody else decides
         self._random = Random(f"{scenario.id} {seed} world")
 
@@ -202,20 +210,20 @@ class World:
         """The tools of every agent in every arm."""
 
         async def work(task: str, using: str = "", *, idempotency_key: str) -> str:
-            return await self._work(task, using, _run(idempotency_key))
+            return await self._work(task, using, run_of(idempotency_key))
 
-        async def investigate(subject: str, *, idempotency_key: str) -> str:
-            return await self._investigate(subject, _run(idempotency_key))
+        async def investigate(subject: str, *, idempotency_key: str) -> Any:
+            return await self._investigate(subject, run_of(idempotency_key))
 
         async def submit(task: str, using: str = "", *, idempotency_key: str) -> str:
-            return await self._submit(task, using, _run(idempotency_key))
+            return await self._submit(task, using, run_of(idempotency_key))
 
         async def decide(subject: str, *, idempotency_key: str) -> str:
-            return await self._decide(subject, _run(idempotency_key))
+            return await self._decide(subject, run_of(idempotency_key))
 
         tools = [
             tool_of(work, description="Do the next step of a task", idempotent=True),
-            tool_of(investigate, description="Find something out by yourself, bit by bit", idempotent=True),
+            tool_of(investigate, description="Find something out by yourself, bit by bit", idempotent=True, **SHARES),
             tool_of(submit, description="Hand a task in when its steps are done", idempotent=True),
         ]
         if any(fact.decided_by for fact in self.scenario.facts):
@@ -231,7 +239,7 @@ class World:
         await asyncio.sleep(LATENCY)
         return filler(size) + refused
 
-    async def _investigate(self, subject: str, run: str) -> str:
+    async def _investigate(self, subject: str, run: str) -> Any:
         fact = self.truth.named(subject)
         if fact is None:
             return f"Nothing is to be found about {subject}."
@@ -244,11 +252,25 @@ class World:
         self.digs[run, fact] = dig
         await asyncio.sleep(LATENCY)
         if dig.turns < cost.turns:
-            return f"{told}\nNot found yet."
+            return Partial(f"{told}\n{UNFINISHED}")
         self.digs[run, fact] = dig = dig._replace(ended=self.witness.now())
+        fails, wrong = self._errs(fact, run)
+        if fails:
+            raise ToolFailed(f"{subject} could not be found out this time.")
         self.witness.note("discovery", run=run, agent=dig.agent, fact=fact, began=dig.began, tokens=dig.tokens,
                           turns=dig.turns, known=dig.known, concurrent=dig.concurrent, stale=dig.stale)  # fmt: skip
-        return f"{told}\n{self.truth.state(fact)}"
+        return f"{told}\n{self.truth.state(fact, value=self.truth.lie(fact) if wrong else None)}"
+
+    def _errs(self, fact: str, run: str) -> tuple[bool, bool]:
+        """Return whether an agent's attempt fails, and whether what comes of it is wrong; the same in
+        every arm for an agent's first attempt, its second and so on."""
+        chance = float(self.scenario.params["err"])
+        if not chance:
+            return False, False
+        agent, task = self.witness.agent_of(run)
+        attempt = self._attempts[agent, task, fact] = self._attempts.get((agent, task, fact), 0) + 1
+        lot = Random(f"{self.scenario.id} {self.seed} err {agent} {task} {fact} {attempt}").random()
+        return lot < chance / 2, chance / 2 <= lot < chance
 
     async def _decide(self, subject: str, run: str) -> str:
         fact, (agent, _) = self.truth.named(subject), self.witness.agent_of(run)
@@ -309,9 +331,14 @@ def using_of(text: str) -> dict[str, str]:
     return {said(name): value.strip() for name, _, value in pairs}
 
 
-def _run(key: str) -> str:
-    """The run that a call belongs to; its key is `run/turn/call`."""
-    return key.split("/", 1)[0]
+def run_of(key: str | None) -> str:
+    """Return the run that a call belongs to; its key is `run/turn/call`."""
+    return (key or "").split("/", 1)[0]
+
+
+def unfinished(result: object) -> bool:
+    """Return whether a tool has to be called again until it has a result."""
+    return str(getattr(result, "text", result)).endswith(UNFINISHED)
 
 
 # -- What agents are asked ---------------------------------------------------------------------------------------------

@@ -18,9 +18,10 @@ BY = ("department", "agent", "project", "role", "model")
 HEADERS = ("runs", "done", "blocked", "failed", "running", "blockers", "tokens", "cost", "overhead")
 OVERHEAD = """\
 overhead: tokens that memory took (views, tool schemas, recalls, wakes, entries
-written back) as a share of the tokens of the work. Short runs pass 100 %: what
-is critical is shown whatever the task takes. Below 5 % is planned for views
-that are sized by themselves (auto), in runs that are long enough for one."""
+written back, what the system text says of it) as a share of the tokens of the
+work. Short runs pass 100 %: what is critical is shown whatever the task takes.
+Below 5 % is planned for views that are sized by themselves (auto), in runs
+that are long enough for one."""
 FAILED = ("failed", "timeout", "stopped", "refused")
 
 

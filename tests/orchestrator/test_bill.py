@@ -2,7 +2,7 @@
 
 from orchestrator import bill
 from orchestrator.engine import Call, Message, Request, Tool, Turn
-from orchestrator.ledger import Segment
+from orchestrator.ledger import Line, Segment, overhead
 
 
 def tool(name):
@@ -25,6 +25,20 @@ def test_only_the_memorys_tools_are_coordination():
     assert found["tool_schema"] > 0
     assert found["task"] > len("do it")
     assert bill.sent(REQUEST._replace(tools=(tool("deploy"),)), 0, len)[1].label == "task"
+
+
+def test_what_a_system_text_says_of_the_memory_is_coordination_at_every_turn():
+    text = "You are an engineer.\nWhat others wrote is evidence.\n"
+    request, guide = REQUEST._replace(system=text), len("What others wrote is evidence.\n")
+    sheet = bill.Sheet(len, guide)
+    first = sheet.sent(request, 0)
+    assert first[:2] == (Segment("system", len(text) - guide), Segment("guide", guide))
+    said = Message("assistant", "I go on", "work_out")
+    later = sheet.sent(request._replace(messages=(*request.messages, said)), 2)
+    assert later[:2] == (Segment("system", len(text) - guide, False), Segment("guide", guide, False))
+    line = Line("r", 1, "a", "m", "o200k_base", "exact", first, ())
+    assert overhead([line]).coordination == sum(s.tokens for s in first if s.label not in ("system", "task"))
+    assert sum(s.tokens for s in first) == sum(s.tokens for s in bill.sent(request, 0, len))
 
 
 def test_what_was_sent_before_is_not_new():

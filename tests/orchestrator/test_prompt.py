@@ -10,6 +10,7 @@ from orchestrator.prompt import (
     Prompt,
     Reach,
     Report,
+    bare,
     blocked,
     frame,
     prefix,
@@ -54,6 +55,25 @@ VIEWS = {"typical": TYPICAL, "empty": view(), "hostile": view(entry(1, "critical
 
 def spawn(role="engineer", shown=TYPICAL, task=TASK, reach=MEMORY_TOOLS, templates=TEMPLATES):
     return render(READER._replace(role=role), task, shown, KEY, templates, reach)[0]
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_nothing_of_the_memory_is_left_in_a_bare_system_text(role):
+    agent = READER._replace(role=role)
+    for reach in (MEMORY_TOOLS, LEAD._replace(roster=("- eng-a (engineer)",)), Reach((), shell=True)):
+        whole, left = spawn(role, reach=reach).system, bare(agent, TASK, TEMPLATES, reach)
+        plans = "the agent sees its task and the memory"  # how a lead gives out work: planning
+        words = r"memory|synapse|append|claim|report_blocker|Blocked|may give"
+        assert not re.findall(words, left.replace(plans, "")), left
+        assert set(re.findall(r"\w+", left)) < set(re.findall(r"\w+", whole))
+        assert agent.id in left
+
+
+def test_a_workspaces_own_template_is_work_but_for_the_parts_it_includes(tmp_path):
+    (tmp_path / "prompts").mkdir()
+    own = "You are {{ agent.id }}. Be quick.\n{% include '_memory.md.j2' %}\n"
+    (tmp_path / "prompts" / "engineer.md.j2").write_text(own)
+    assert bare(READER, TASK, Templates(str(tmp_path))) == "You are eng-frontend. Be quick.\n"
 
 
 # -- What they look like ---------------------------------------------------------------------------------------

@@ -64,8 +64,12 @@ def made(mem, budget=600, counter=COUNTER, **more):
 def test_a_receipt_accounts_for_every_entry_and_token(mem):
     fill(mem)
     prompt, receipt = made(mem, schema=250, reach=Reach(("append",)))
+    system = receipt.tokens["system"], receipt.tokens["guide"]
+    assert sum(system) == COUNTER.count(prompt.system)
+    assert all(part > 0 for part in system)
     assert receipt.tokens == {
-        "system": COUNTER.count(prompt.system),
+        "system": system[0],
+        "guide": system[1],
         "tool_schema": 250,
         "view": Counter("gpt-5").count(prompt.memory),  # one that was told nothing
         "task": COUNTER.count(prompt.task),

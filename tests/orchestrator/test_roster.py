@@ -100,7 +100,8 @@ def test_the_roster_lasts_and_is_billed_as_the_receipt_says(world, cast):
     assert seen[0] == seen[1]
     (line,) = [json.loads(line) for line in here.folder(first.run).lines("ledger.jsonl")]
     receipt = load(here.folder(first.run).read("receipt.json"))
-    assert {label: tokens for label, tokens, *_ in line["in"]}["system"] == receipt.tokens["system"]
+    billed = {label: tokens for label, tokens, *_ in line["in"]}
+    assert (billed["system"], billed["guide"]) == (receipt.tokens["system"], receipt.tokens["guide"])
     assert receipt.roster == ("- eng-a (engineer, web)", "- eng-b (engineer, web)")
 
 

@@ -7,6 +7,7 @@ from scenarios import metrics, reading
 from scenarios.harness import Counts, play
 
 SEEDS = range(21, 25)
+IDEAL = {"agents": "ideal"}  # whoever takes in what it was told acts on it: what is left is the bell's
 CELLS = {"none": {}, "whole": {"bell_lost": 0.0}, "lossy": {"bell_lost": 0.5, "told_twice": 0.5}}
 
 
@@ -15,7 +16,7 @@ def heard():
     count = Counts()
 
     def figures(cell):
-        scenario = reading.load(reading.find("api_migration_wake"), CELLS[cell])
+        scenario = reading.load(reading.find("api_migration_wake"), IDEAL | CELLS[cell])
         found = [metrics.measured(play(scenario, "view", seed, count)) for seed in SEEDS]
         return {name: sum(each.get(name, 0) for each in found) / len(found) for name in found[0]}
 

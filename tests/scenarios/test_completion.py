@@ -46,7 +46,7 @@ def test_the_script_is_valid(shell, script):
 
 
 def test_verbs_options_values_and_scenarios_are_completed(complete, tmp_path):
-    assert complete("brain-suite re") == ["report", "record", "replay", "retrieval"]
+    assert complete("brain-suite re") == ["report", "record", "retrieval"]
     assert {"list", "run", "verify", "completion"} <= set(complete("brain-suite ''"))
     assert complete("brain-suite run --max") == ["--max-usd"]
     assert complete("brain-suite run --cassette-mode r") == ["replay"]

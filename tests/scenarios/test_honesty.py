@@ -26,9 +26,10 @@ HELPED = {
     "context_explosion": "view_capsule",
     "blocker_escalation": "view_capsule",
 }
-ASKEW = {"p_read": 0.5, "tool_use": 0.3, "beside": 0.0, "claims": False,
-         "relay_loss": 0.5, "bell_lost": 0.0, "told_twice": 0.5}  # fmt: skip
+ASKEW = {"p_read": 0.5, "tool_use": 0.3, "beside": 0.0, "claims": False, "claims_otherwise": 0.5, "bare_queries": 1.0,
+         "chatter": 0.9, "heeds": 0.0, "relay_loss": 0.5, "bell_lost": 0.0, "told_twice": 0.5}  # fmt: skip
 SMALL = {"redundant_discovery": {"n": 6}, "context_explosion": {"n": 4, "entries": 60}}
+KINDS = ("ideal", "degraded")
 
 
 @pytest.fixture(scope="module")
@@ -38,17 +39,17 @@ def count():
 
 @pytest.fixture(scope="module")
 def scenario():
-    return lambda name: reading.load(reading.find(name), SMALL.get(name))
+    return lambda name, kind="ideal": reading.load(reading.find(name), SMALL.get(name, {}) | {"agents": kind})
 
 
 @pytest.fixture(scope="module")
 def played(scenario, count):
     known = {}
 
-    def run(name, arm, seed=7):
-        if (name, arm, seed) not in known:
-            known[name, arm, seed] = play(scenario(name), arm, seed, count)
-        return known[name, arm, seed]
+    def run(name, arm, seed=7, kind="ideal"):
+        if (name, arm, seed, kind) not in known:
+            known[name, arm, seed, kind] = play(scenario(name, kind), arm, seed, count)
+        return known[name, arm, seed, kind]
 
     return run
 
@@ -65,9 +66,10 @@ def test_without_the_memory_it_goes_worse(played, name):
     assert found["task_success"] >= base["task_success"]
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["landing_pages", "telephone", "api_migration_wake"])
-def test_a_placebo_does_nothing_but_cost_its_tokens(played, name):
-    isolated, placebo = played(name, "isolated"), played(name, "placebo")
+def test_a_placebo_does_nothing_but_cost_its_tokens(played, name, kind):
+    isolated, placebo = played(name, "isolated", kind=kind), played(name, "placebo", kind=kind)
     for kind in ("verdict", "discovery", "action"):
         assert [told(event) for event in placebo.of(kind)] == [told(event) for event in isolated.of(kind)]
     view = metrics.by_label(placebo)["view"]
@@ -108,9 +110,10 @@ def test_the_less_the_memory_holds_the_less_it_saves(scenario, count):
     assert saved == [0, -1, -2, -3, -4]
 
 
-@pytest.mark.parametrize("name", [*HELPED, "poisoned_memory", "sequential_single"])
-def test_who_is_isolated_is_shown_no_value_that_it_did_not_find_out(played, name):
-    run = played(name, "isolated")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", [*HELPED, "poisoned_memory", "sequential_single", "stale_authority", "equal_conflict"])
+def test_who_is_isolated_is_shown_no_value_that_it_did_not_find_out(played, name, kind):
+    run = played(name, "isolated", kind=kind)
     coordinates = {event["run"] for event in run.of("spawn") if event["role"] in ("cto", "project-lead")}
     found = set()
     for event in run.events:
@@ -135,7 +138,7 @@ def test_the_check_for_heed_finds_some(played, count):
 
 def other(name, cell, count):
     """The isolated run of a scenario with other parameters."""
-    scenario = reading.load(reading.find(name), SMALL.get(name, {}) | cell)
+    scenario = reading.load(reading.find(name), SMALL.get(name, {}) | {"agents": "ideal"} | cell)
     return play(scenario, "isolated", 7, count)
 
 
@@ -181,12 +184,14 @@ DELETED = {
     "supersedes": ("synapse/seat.py", "words(supersedes),", "(),", "blocker_escalation", "view_capsule"),
 }  # fmt: skip
 
+SEED_OF = {"authority": 26}  # under which somebody is shown nothing but the answer that wins
+
 
 @pytest.fixture(scope="module")
 def copied(tmp_path_factory):
     """The figures of a gated arm, by a copy of the product of which something was deleted."""
 
-    def run(path, old, new, name, arm):
+    def run(path, old, new, name, arm, seed):
         root = tmp_path_factory.mktemp("copy")
         for package in ("synapse", "orchestrator", "prompts", "scenarios"):
             shutil.copytree(ROOT / package, root / package, ignore=shutil.ignore_patterns("__pycache__"))
@@ -196,7 +201,7 @@ def copied(tmp_path_factory):
         code = f"""
 import json
 from scenarios import harness, ledger, metrics, reading
-run = harness.play(reading.load(reading.find({name!r})), {arm!r}, 21)
+run = harness.play(reading.load(reading.find({name!r}), {{"agents": "ideal"}}), {arm!r}, {seed})
 print(json.dumps(metrics.measured(run)))
 """
         env = os.environ | {"PYTHONPATH": str(root)}
@@ -209,16 +214,17 @@ print(json.dumps(metrics.measured(run)))
     return run
 
 
-def missed(found, gates, arm):
-    """The gates of the gated arm that a figure does not pass."""
+def missed(found, gates):
+    """Return the gates about degraded or ideal agents that one run's own figures do not pass."""
     passes = {"==": float.__eq__, ">=": float.__ge__, "<=": float.__le__, "<": float.__lt__, ">": float.__gt__}
-    own = [gate for gate in gates if gate.arm in (None, arm) and gate.metric in found]
+    own = [gate for gate in gates if gate.cell in ("", "agents=ideal") and gate.metric in found]
     return [gate.text for gate in own if not passes[gate.op](float(found[gate.metric]), gate.value)]
 
 
 @pytest.mark.parametrize("what", DELETED)
 def test_what_is_deleted_from_the_product_is_missed(copied, scenario, played, what):
     *_, name, arm = DELETED[what]
-    gates = scenario(name).gates
-    assert missed(figures(played(name, arm, 21), None), gates, arm) == []
-    assert missed(copied(*DELETED[what]), gates, arm) != []
+    gates, seed = scenario(name).gates, SEED_OF.get(what, 21)
+    known = {"co_memory <= 0.05"} if name == "landing_pages" else set()  # as in test_gates
+    assert set(missed(figures(played(name, arm, seed), None), gates)) <= known
+    assert set(missed(copied(*DELETED[what], seed), gates)) - known

@@ -21,8 +21,7 @@ title: Two agents and a fact
 shows: A model finds out, or is told.
 seed: 3
 levels: [L0, L2]
-arms: [isolated, view]
-gated: view
+arms: [isolated, shipped]
 facts:
   - {id: depth, subject: the depth of the lake, value: int, low: 100, high: 999, unit: m, priority: critical,
      known: scout, namespace: decisions/lake, cost: {turns: 1, tokens: 300}}
@@ -88,10 +87,10 @@ def test_a_model_plays_and_is_told_as_such(run, server, tmp_path):
     assert run() == 0
     table = report.read(str(tmp_path / "out"))
     assert (table["run"]["level"], table["run"]["engines"]) == ("L2", ["anthropic claude-sonnet-4-6"])
-    assert table["metrics"]["view"]["task_success"]["value"] == 1
+    assert table["metrics"]["shipped"]["task_success"]["value"] == 1
     assert table["metrics"]["isolated"]["discoveries"]["value"] == 1
-    assert table["metrics"]["view"]["discoveries"]["value"] == 0
-    assert table["metrics"]["view"]["usd"]["value"] > 0
+    assert table["metrics"]["shipped"]["discoveries"]["value"] == 0
+    assert table["metrics"]["shipped"]["usd"]["value"] > 0
     assert verify.differences(str(tmp_path / "out")) == []
     assert report.ONLY_CHANCE not in (tmp_path / "out" / "report.html").read_text()
 

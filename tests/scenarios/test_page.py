@@ -41,6 +41,7 @@ def sample(
 ):
     tally = {f"{part}{how}": float(tokens) for part in ("work", "memory", "planning", "tokens")
              for how in ("", "_unique", "_discounted")}  # fmt: skip
+    tally["usd"] = tokens / 1e6
     figures = {"tokens": float(tokens), "tokens.system": tokens / 2, "tokens.view": tokens / 2, "task_success": 1.0,
                "usd": tokens / 1e6, "success": 1.0, "wake_delivery": 1.0, **more}  # fmt: skip
     return Sample(
@@ -234,21 +235,10 @@ def test_a_parameter_that_never_varies_with_the_team_is_no_grid_of_it():
     assert drawn.missing == "brain-suite run redundant_discovery"
 
 
-def test_names_are_not_written_on_the_curves():
-    curve = Series("line", [Point(x / 10, 0.9) for x in range(11)], 1)
-    mark = Series("shipped", [Point(0.3, 0.9)], 6, strong=True)
-    frame = Frame("cost", "there", charts.percent, charts.percent, 0.0, 1.0)
-    svg = charts.curves("it", frame, [curve], [mark])
-    (dot,) = {float(y) for y in re.findall(r'<circle cx="[\d.]+" cy="([\d.]+)"', svg)}
-    (name,) = (float(y) for y in re.findall(r'class="name strong" x="[\d.]+" y="([\d.]+)"', svg))
-    assert abs(name - 3.5 - dot) >= charts.LINE - 0.1
-
-
-def test_where_curves_are_everywhere_a_name_stands_upon_one_and_on_no_other_name():
-    wall = Series("line", [Point(1, 0.0), Point(1, 1.0), Point(1.1, 1.0), Point(1.1, 0.0)], 1)
+def test_a_name_stands_on_no_other_name():
     marks = [Series(name, [Point(0.95 + at / 100, 0.5)], 1) for at, name in enumerate(("one", "other", "third"))]
     frame = Frame("cost", "there", charts.percent, charts.percent, 0.0, 1.0, x_from=0.0)
-    svg = charts.curves("it", frame, [wall], marks)
+    svg = charts.points("it", frame, marks)
     places = sorted(float(y) for y in re.findall(r'class="name" x="[\d.]+" y="([\d.]+)"', svg))
     assert len(places) == 3
     assert min(b - a for a, b in pairwise(places)) >= charts.LINE - 0.2
@@ -263,12 +253,19 @@ def test_tokens_in_the_table_have_three_digits(tokens, told):
     assert table.thousands(tokens) == told
 
 
+@pytest.mark.parametrize(
+    ("value", "told"), [(0.0674, "$0.067"), (9.99, "$9.99"), (40.5, "$40.5"), (999.4, "$999"), (12_345, "$12k")]
+)
+def test_dollars_in_the_table_have_six_signs(value, told):
+    assert table.dollars(value) == told
+
+
 def test_columns_of_the_table_never_touch():
     wild = {"co_memory": 31.877, "co_plan": 0.9996, "co_task": 250.0, "redundancy": 1.0, "needed_recall": 1.0}
     samples = [sample("isolated", seed, 1e7) for seed in (1, 2)]
     samples += [sample("view_capsule", seed, 3.9e7 + seed * 1e6, gated=True, **wild) for seed in (1, 2)]
     (row,) = [line for line in table.lines(reported(samples)) if "view_capsule  " in line and "%" in line]
-    assert row.split() == ["view_capsule", "2", "40.5M", "-305%", "[-310,", "-300]", "100%", "3188%", "100%", "250x",
+    assert row.split() == ["view_capsule", "2", "40.5M", "$40.5", "-305%", "[-310,", "-300]", "100%", "250x", "3188%",
                            "100%", "100%"]  # fmt: skip
     assert len(row) <= 80
 

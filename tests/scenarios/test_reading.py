@@ -3,15 +3,14 @@
 import pytest
 
 from scenarios.reading import BrokenScenario, find, library, load
-from scenarios.schema import Draw, Size, drawn_needs
+from scenarios.schema import AGENTS, PARAMETERS, Draw, Size, cells, drawn_needs
 
 WHOLE = """\
 schema: brain-suite/v1
 id: small
 title: Small
 shows: That it works.
-arms: [isolated, view]
-gated: view
+arms: [isolated, shipped]
 params: {n: 2}
 facts:
   - {id: "f_{i}", count: 3, subject: "the port of host {i}", known: a, cost: {turns: 2, tokens: 900}}
@@ -25,7 +24,9 @@ events:
   - {at: 60, write: f_3, by: a, supersedes: true}
 gates:
   - task_success == 1
-  - net_saving[isolated] <= 0
+  - net_saving[n=3] <= 0
+grid:
+  - {n: [2, 3]}
 """
 
 
@@ -37,7 +38,7 @@ def test_a_file_becomes_a_scenario():
     assert made.jobs[2].steps == Size(1, 1)
     assert [agent.id for agent in made.agents] == ["a", "w-1", "w-2"]
     assert made.fact("f_2").subject == "the port of host 2"
-    assert [gate.text for gate in made.gates] == ["task_success == 1", "net_saving[isolated] <= 0"]
+    assert [gate.text for gate in made.gates] == ["task_success == 1", "net_saving[n=3] <= 0"]
     assert made.happenings[0].supersedes
 
 
@@ -59,7 +60,8 @@ def test_a_cell_sets_parameters():
         ("known: a", "decided_by: b", "decided by b, who is no agent"),
         ("known: a", "also_by: a", "also_by needs decided_by, and another agent"),
         ("known: a", "decided_by: a, also_by: a", "also_by needs decided_by, and another agent"),
-        ("gated: view", "gated: capsule", "capsule is not among the arms"),
+        ("[isolated, shipped]", "[isolated, view]", "shipped is missing: gates are about what ships"),
+        ("params: {n: 2}", "params: {n: 2, agents: tired}", "agents: must be one of ideal, degraded, not tired"),
         ("agent: a,", "agent: b,", "there is no agent b"),
         ("needs: [f_3]", "needs: [f_9]", "needs f_9, which is no fact"),
         ("after: [t-*]", "after: [x-*]", "after x-*, which is no task"),
@@ -87,12 +89,36 @@ def test_all_problems_are_told_at_once():
 
 
 def test_parameters_that_are_none_are_refused():
-    with pytest.raises(BrokenScenario, match="agents is no parameter"):
-        load(WHOLE, {"agents": 3})
+    with pytest.raises(BrokenScenario, match="teams is no parameter"):
+        load(WHOLE, {"teams": 3})
     with pytest.raises(BrokenScenario):
         load("- a list")
     with pytest.raises(BrokenScenario, match="no scenario nowhere"):
         find("nowhere")
+
+
+def test_degraded_agents_are_all_their_chances_together():
+    ideal, degraded = (load(WHOLE, {"agents": kind}).params for kind in AGENTS)
+    assert {name: one.value for name, one in PARAMETERS.items()} | {"n": 2} == ideal
+    changed = {name: degraded[name] for name in PARAMETERS if degraded[name] != ideal[name]}
+    assert changed == {"agents": "degraded", "p_read": 0.9, "tool_use": 0.6, "beside": 0.0, "claims_otherwise": 0.5,
+                       "bare_queries": 1.0, "chatter": 0.3, "wrong_notes": 0.05, "heeds": 0.9}  # fmt: skip
+    assert all(PARAMETERS[name].source for name in changed)
+    mixed = load(WHOLE, {"agents": "degraded", "p_read": 0.0}).params
+    assert (mixed["p_read"], mixed["tool_use"]) == (0.0, 0.6)
+    own = load(WHOLE.replace("params: {n: 2}", "params: {n: 2, agents: degraded}"))
+    assert own.params["beside"] == 0.0
+    assert (
+        load(WHOLE.replace("params: {n: 2}", "params: {n: 2, agents: degraded}"), {"agents": "ideal"}).params == ideal
+    )
+
+
+@pytest.mark.parametrize("name", library())
+def test_teams_are_played_by_degraded_and_by_ideal_agents(name):
+    made = load(find(name))
+    if made.kind == "team":
+        assert made.params["agents"] == "degraded"
+        assert {"agents": "ideal"} in cells(made)
 
 
 def test_needs_are_drawn_by_seed():

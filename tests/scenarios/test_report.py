@@ -211,6 +211,95 @@ def test_a_gate_whose_arm_was_not_played_is_neither_met_nor_missed():
     assert running.code_of({"verdicts": absent.verdicts}) == 1
 
 
+RIVALS = ("file_tail", "tool_cache", "broadcast")
+
+
+def held_against(seeds=10, **arms):
+    """Runs of what ships and of others, `name=(tokens, dollars, success)`, each a little different by its seed."""
+    for seed in range(seeds):
+        for arm, (tokens, usd, success) in arms.items():
+            each = made(arm, seed, tokens + seed, success=success, gated=arm == "shipped")
+            yield each._replace(figures=each.figures | {"usd": usd + seed / 1_000})
+
+
+def test_what_ships_is_held_against_the_cheapest_rival_that_does_as_much_right():
+    study = Study(
+        held_against(
+            shipped=(600, 8.0, 0.99),
+            isolated=(1_000, 10.0, 1.0),
+            oracle=(100, 1.0, 1.0),
+            broadcast=(500, 5.0, 0.9),
+            file_tail=(700, 12.0, 0.98),
+            tool_cache=(800, 9.0, 1.0),
+        ),
+        RIVALS,
+    )
+    assert (study.best("trial", "tokens"), study.best("trial", "usd")) == ("file_tail", "tool_cache")
+    figures = study.figures("trial", "shipped")
+    assert figures["saving_vs_best"].value == pytest.approx(1 - 604.5 / 704.5, abs=1e-3)
+    assert figures["usd_vs_best"].value == pytest.approx(1 - 8 / 9, abs=1e-3)
+    assert figures["saving_vs_best"].lo <= figures["saving_vs_best"].value <= figures["saving_vs_best"].hi
+    assert figures["success_vs_isolated"].value == pytest.approx(-0.01)
+    assert figures["success_vs_best"].value == pytest.approx(-0.01)
+    assert "saving_vs_best" not in study.figures("trial", "file_tail")
+    told = findings.found(study, ()).rivals
+    assert [(each["unit"], each["rival"]) for each in told] == [("tokens", "file_tail"), ("usd", "tool_cache")]
+
+
+def test_the_best_rival_is_chosen_once_and_then_paired():
+    """Not the cheapest of each seed: nobody could choose that beforehand."""
+    each = [made("shipped", seed, 500, gated=True) for seed in (0, 1)]
+    rivals = {"file_tail": (600, 900), "tool_cache": (1_000, 400)}
+    each += [made(arm, seed, tokens[seed]) for arm, tokens in rivals.items() for seed in (0, 1)]
+    study = Study(each, RIVALS)
+    assert study.best("trial", "tokens") == "tool_cache"
+    rows = study.rows("trial", "shipped")
+    assert [row["saving_vs_best"] for row in rows] == [1 - 500 / 1_000, 1 - 500 / 400]
+
+
+def test_where_no_rival_does_as_much_right_there_is_none_to_be_beaten_by():
+    arms = {"shipped": (600, 8.0, 1.0), "isolated": (400, 1.0, 0.5), "file_tail": (300, 1.0, 0.5)}
+    study = Study(held_against(**arms), RIVALS)
+    assert study.best("trial", "tokens") is None
+    gate = Threshold("trial", "saving_vs_best >= 0.2", "saving_vs_best", "shipped", ">=", 0.2)
+    (verdict,) = findings.found(study, [gate]).verdicts
+    assert (verdict["met"], verdict["why"]) == (True, "no rival does as many tasks right")
+    (absent,) = findings.found(Study(held_against(**arms)), [gate]).verdicts
+    assert absent["met"] is False, "none was played"
+
+
+def test_no_saving_counts_where_success_was_missed():
+    gates = [
+        Threshold("trial", "success_vs_isolated >= -0.02", "success_vs_isolated", "shipped", ">=", -0.02),
+        Threshold("trial", "saving_vs_best >= 0.2", "saving_vs_best", "shipped", ">=", 0.2),
+        Threshold("trial", "tokens <= 700", "tokens", "shipped", "<=", 700),
+    ]
+
+    def met(success):
+        arms = {"shipped": (500, 8.0, success), "isolated": (1_000, 10.0, 1.0), "file_tail": (800, 9.0, success)}
+        return [verdict["met"] for verdict in findings.found(Study(held_against(**arms), RIVALS), gates).verdicts]
+
+    assert met(1.0) == [True, True, True]
+    assert met(0.9) == [False, False, True]
+
+
+def test_a_gate_can_be_about_a_cell():
+    study = Study([*pairs(0.4), *pairs(-0.2, (("agents", "ideal"),))])
+    gate = Threshold("trial", "net_saving[agents=ideal] >= 0", "net_saving", "view", ">=", 0, "agents=ideal")
+    other = gate._replace(cell="p_read=0.0")
+    ideal, absent = findings.found(study, [gate, other]).verdicts
+    assert (ideal["met"], ideal["value"], ideal["cells"]) == (False, pytest.approx(-0.2), {})
+    assert absent["met"] is None
+
+
+def test_arms_that_came_out_equal_are_said_to_be():
+    samples = [made(arm, seed, 100 + seed) for arm in ("view", "capsule", "shipped") for seed in range(3)]
+    samples[3] = samples[3]._replace(figures=samples[3].figures | {"tokens": 99.0})
+    parts = findings.found(Study(samples), ())
+    assert parts.equal == [{"scenario": "trial", "cell": "", "arms": ["view", "shipped"]}]
+    assert "trial: view and shipped came out equal in every run" in report.warnings(Study(samples), {}, parts)
+
+
 def test_names_say_which_scenario_only_where_there_are_several():
     one, two = Study(pairs(0.1)), Study([*pairs(0.1), *pairs(0.2, scenario="other")])
     assert set(findings.found(one, ()).metrics) == {"isolated", "view"}
@@ -236,9 +325,12 @@ def test_cells_of_the_grid_are_played_by_those_that_are_compared():
     by_cell = {}
     for order in orders:
         by_cell.setdefault(order.cell, set()).add(order.arm)
-    assert by_cell[("price", 0.5),] == {"isolated", "view_capsule"}
-    assert by_cell[("n", 10),] == {"isolated", "view_capsule", "broadcast", "manager"}
-    assert {len([o for o in orders if o.cell == cell and o.arm == "view_capsule"]) for cell in by_cell} == {10}
+    assert by_cell[("price", 0.5),] == {"isolated", "shipped"}
+    assert by_cell[("n", 10),] == {"isolated", "shipped", "broadcast", "manager", "file_tail", "tool_cache"}
+    assert by_cell[("agents", "ideal"),] == set(course.available(reading.load(text)))
+    assert {cell: len([o for o in orders if o.cell == cell and o.arm == "shipped"]) for cell in by_cell} == {
+        cell: 8 if cell == (("agents", "ideal"),) else 4 for cell in by_cell
+    }
     full = list(course.planned(text, "redundant_discovery", full=True))
     assert sum(order.cell == (("n", 10),) and order.arm == "isolated" for order in full) == 30
     assert not any(("n", 20) in order.cell and len(order.cell) == 1 for order in orders), "that is its own"
@@ -247,10 +339,10 @@ def test_cells_of_the_grid_are_played_by_those_that_are_compared():
 def test_isolated_agents_are_not_played_again_where_they_do_the_same():
     text = reading.find("redundant_discovery")
     orders = list(course.planned(text, "redundant_discovery"))
-    assert {order.arm for order in orders if order.cell == (("tool_use", 0.3),)} == {"view_capsule"}
+    assert {order.arm for order in orders if order.cell == (("tool_use", 0.3),)} == {"shipped"}
     heeded = text.replace("overlap: $overlap", "overlap: $p_read")
     orders = list(course.planned(heeded, "heeded"))
-    assert {order.arm for order in orders if order.cell == (("p_read", 0.9),)} == {"isolated", "view_capsule"}
+    assert {order.arm for order in orders if order.cell == (("p_read", 0.7),)} == {"isolated", "shipped"}
 
 
 def test_such_a_cell_is_held_against_the_isolated_runs_of_the_first():
@@ -320,7 +412,7 @@ def test_a_line_that_cannot_be_read_is_no_failure_of_the_harness(capsys):
 
 
 def test_errors_under_json_are_json(tmp_path, capsys):
-    lines = ((["replay", "--json"], 64), (["replay", str(tmp_path), "--json"], 2))
+    lines = ((["retrieval", "--json"], 64), (["retrieval", str(tmp_path), "--json"], 2))
     for line, code in (*lines, (["retrieval", str(tmp_path / "none.json"), "--json"], 2)):
         assert shell.main(line) == code
         assert json.loads(capsys.readouterr().err)["error"]["message"]

@@ -108,15 +108,50 @@ def test_another_conversation_s_turn_is_no_evidence():
 
 
 def test_figures_fall_when_nothing_is_found():
-    good = Answer("temporal", dict.fromkeys(retrieval.FIGURES, 1.0), 0.002, 1.0)
-    bad = Answer("multi-hop", dict.fromkeys(retrieval.FIGURES, 0.0), 0.004, 1.0)
+    good, bad = (
+        Answer(kind, dict.fromkeys(retrieval.FIGURES, x), at, 1.0, dict.fromkeys(retrieval.UNITS_AT, x))
+        for kind, x, at in (("temporal", 1.0, 0.002), ("multi-hop", 0.0, 0.004))
+    )
     found = report([good, bad, bad, bad], [bad, good])
     assert found["R@10"] == 0.25
     assert found["by_category"]["multi-hop"]["R@10"] == 0.0
     low, high = found["intervals"]["R@10"]
     assert low <= 0.25 <= high
     assert found["one_workspace"]["rarest first costs in R@10"] == 0.5
+    assert found["units"]["all questions"]["session any@10"] == 0.25
     assert found["milliseconds"]["p99"] == 4.0
+
+
+def test_every_unit_counts_what_it_says():
+    turns = [("c", f"D{session}:{turn}") for session in range(1, 41) for turn in (1, 2)]
+    sessions = {turn: ("c", int(turn[1][1:].split(":")[0])) for turn in turns}
+    found = [*turns[:8], *turns[20:32]]  # sessions 1 to 4, then 11 to 16
+    wanted = {("c", "D2:1"), ("c", "D11:2"), ("c", "D30:1"), ("c", "D30:2")}
+    units = retrieval.in_units(found, turns, wanted, sessions)
+    assert [units[f"turns@{depth}"] for depth in retrieval.DEPTHS] == [0.25, 0.5, 0.5]
+    assert [units[f"any@{depth}"] for depth in retrieval.DEPTHS] == [1, 1, 1]
+    assert [units[f"all@{depth}"] for depth in retrieval.DEPTHS] == [0, 0, 0]
+    one = retrieval.in_units(found, turns, {("c", "D12:1"), ("c", "D2:2")}, sessions)
+    assert [one[f"all@{depth}"] for depth in retrieval.DEPTHS] == [0, 0, 1]
+    beside = retrieval.in_units(found, turns, {("c", "D3:9"), ("c", "D11:9")}, sessions | {
+        ("c", "D3:9"): ("c", 3), ("c", "D11:9"): ("c", 11)})  # fmt: skip
+    assert [beside[f"{unit}@10"] for unit in ("turns", "any", "session any", "session all")] == [0, 0, 1, 1]
+    assert [beside[f"{unit}@5"] for unit in ("session any", "session all")] == [1, 0]
+    far = retrieval.in_units(found, turns, {("c", "D7:1")}, sessions)  # the 13th session that is found
+    assert [far[f"any of k sessions@{depth}"] for depth in retrieval.DEPTHS] == [0, 0, 1]
+    assert not any(far[f"session any@{depth}"] for depth in retrieval.DEPTHS)
+
+
+def test_adversarial_questions_are_in_all_and_not_in_the_usual_ones():
+    def answer(kind, x):
+        return Answer(kind, dict.fromkeys(retrieval.FIGURES, x), 0, 0, dict.fromkeys(retrieval.UNITS_AT, x))
+
+    groups = retrieval.units([answer("adversarial", 1.0), answer("single-hop", 0.0), answer("temporal", 0.5)])
+    assert {name: row["questions"] for name, row in groups.items()} == {
+        "all questions": 3, "without adversarial": 2, "adversarial": 1, "single-hop": 1, "temporal": 1,
+    }  # fmt: skip
+    assert groups["all questions"]["any@5"] == 0.5
+    assert groups["without adversarial"]["any@5"] == 0.25
 
 
 def test_the_capsule_is_what_the_tool_says(path, tmp_path, monkeypatch):
@@ -129,10 +164,13 @@ def test_the_capsule_is_what_the_tool_says(path, tmp_path, monkeypatch):
 def test_the_command_prints_a_table_or_json(path, tmp_path, capsys):
     assert shell.main(["retrieval", path, "--keep", str(tmp_path / "kept")]) == 0
     told = capsys.readouterr().out
+    assert "among the first 10\n" in told
+    assert "Judged answer accuracies" in told
     assert told.startswith("6 questions about 14 turns\n")
     assert all(len(line) <= 80 for line in told.splitlines())
     assert retrieval.main([path, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["R@20"] == 1.0
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["R@20"], printed["units"]["all questions"]["all@20"]) == (1.0, 1.0)
     assert retrieval.main([path, "--keep", str(tmp_path / "kept")]) == 2
     assert "not empty" in capsys.readouterr().err
 
