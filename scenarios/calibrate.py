@@ -1,7 +1,7 @@
-"""How a real model reads, searches, claims and notes: `probes` asked of it, counted, and left as a file of parameters.
+"""How a real model reads, searches, claims and notes: `probes` are played, counted, and left as a file.
 
-Every figure is a share with its number and Wilson's interval. Nothing is assumed where nothing was seen: a model that
-writes no note has no figure for how it writes them.
+Every figure is a share with its number and Wilson's interval. Nothing is assumed where nothing was
+seen: a model that writes no note has no figure for how it writes them.
 """
 
 from __future__ import annotations
@@ -146,8 +146,8 @@ def estimate(cases: Sequence[bool]) -> Estimate:
     """Return the share of the cases that hold, with Wilson's interval."""
     if not cases:
         return Estimate(None, None, None, 0)
-    found = proportion(sum(cases), len(cases))
-    value, lo, hi = (round(end, parameters.DIGITS) for end in found)
+    share = proportion(sum(cases), len(cases))
+    value, lo, hi = (round(end, parameters.DIGITS) for end in share)
     return Estimate(value, lo, hi, len(cases))
 
 
@@ -163,8 +163,8 @@ def _form(work: str, trial: Trial) -> str:
 
 
 def measure(live: Live, runs: int, tell: Callable[[str], object] = lambda _: None) -> tuple[Parameters, str]:
-    """Return what the trials come to, and why they ended early, if they did. Broken where the model could not be
-    asked, or where the money was spent before anything was measured."""
+    """Return what the trials come to, and why they ended early, if they did. Broken where the model
+    could not be asked, or where the money was spent before anything was measured."""
     tally, count, stopped = Tally(), Counts(), ""
     planned = list(probes.trials(runs))
     for number, trial in enumerate(planned, 1):
@@ -187,21 +187,21 @@ def measure(live: Live, runs: int, tell: Callable[[str], object] = lambda _: Non
     return Parameters(source, tally.estimates(), tally.details()), stopped
 
 
-def table(found: Parameters) -> Iterator[str]:
+def table(measured: Parameters) -> Iterator[str]:
     """Yield the figures for people, in lines of at most 80 columns."""
-    source = found.source
+    source = measured.source
     yield f"L2, measured: {source['engine']} {source['model']}, {source['date']}, {source['trials']} trials,"
     yield f"${source['usd']:.2f}. Shares with Wilson's 95 % interval."
     yield ""
-    for name, one in found.estimates.items():
+    for name, one in measured.estimates.items():
         value = "not seen" if one.value is None else f"{one.value:.2f} [{one.lo:.2f}, {one.hi:.2f}]"
         yield f"{name:<17}{value:<20}{f'n {one.n}':>6}"
         yield f"  {ABOUT[name]}"
     yield ""
-    for place, one in found.details["p_read by place"].items():
+    for place, one in measured.details["p_read by place"].items():
         yield f"read, {place + ':':<8} {one['value']:.2f} [{one['lo']:.2f}, {one['hi']:.2f}], n {one['n']}"
     for what in ("queries", "notes", "claims"):
-        for words, number in found.details[what].items():
+        for words, number in measured.details[what].items():
             yield f"{what}: {number} × {words}"[:80]
 
 
@@ -221,11 +221,11 @@ def run(args: argparse.Namespace, live: Live, out: Callable[[str], object] = pri
     if args.runs < 1:
         raise Broken(f"--runs {args.runs}: write 1 or more")
     tell = (lambda _: None) if args.quiet else (lambda text: print(text, file=sys.stderr, flush=True))
-    found, stopped = measure(live, args.runs, tell)
+    measured, stopped = measure(live, args.runs, tell)
     os.makedirs(os.path.dirname(args.out) or ".", exist_ok=True)
     with open(args.out, "w", encoding="utf-8") as file:
-        file.write(parameters.dump(found))
-    for line in table(found):
+        file.write(parameters.dump(measured))
+    for line in table(measured):
         out(line)
     if stopped:
         out(stopped)

@@ -1,8 +1,8 @@
 """How agents behave, as it was measured: the file that `calibrate` writes and `run --params` reads.
 
-A file is JSON: `schema`, `source` (who was measured, when, how often) and `params`, each a number or
-`{value, lo, hi, n}`. A parameter that could not be measured has no
-value there, and stays as it is in the scenario.
+A file is JSON: `schema`, `source` (who was measured, when, how often) and `params`, each a number
+or `{value, lo, hi, n}`. A parameter that could not be measured has no value there, and stays as it
+is in the scenario.
 """
 
 from __future__ import annotations

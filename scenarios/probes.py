@@ -1,8 +1,8 @@
-"""Questions that show how an agent uses its memory: small tasks with known answers, done under the shipped supervisor.
+"""Small tasks with known answers, done under the shipped supervisor, that show how an agent uses memory.
 
-A probe is one run of one agent in a memory of its own, a few turns long. What it is judged by is what the engine was
-given and what it answered, and nothing that the agent says of itself. Values are drawn for each trial, so that nobody
-who was not told can know one.
+A probe is one run of one agent in a memory of its own, a few turns long. It is judged by what the
+engine was given and what it answered, and by nothing that the agent says of itself. Values are drawn
+for each trial, so that nobody who was not told can know one.
 """
 
 from __future__ import annotations
@@ -54,13 +54,14 @@ class Fact(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """One probe, to be done once: what memory holds, which of it the prompt shows, what is needed, and
-    what finding it out gives. `place` is where in the view the needed entry stands."""
+    """One probe, to be done once: what is needed, and what memory holds of it (author and text).
+    `shows`: the prompt shows it; `tools`: those of the memory are offered; `place`: where in the view
+    the needed entry stands."""
 
     probe: str
     number: int
     needs: tuple[Fact, ...]
-    entries: tuple[tuple[str, str], ...] = ()  # author and text
+    entries: tuple[tuple[str, str], ...] = ()
     shows: bool = False
     tools: bool = False
     place: str = ""
@@ -85,7 +86,7 @@ def trials(runs: int) -> Iterator[Trial]:
 
 
 def _read(number: int) -> Trial:
-    """What is needed stands in the prompt, among others."""
+    """Return a trial in which the needed fact stands in the prompt, among others."""
     facts = _facts(READ, number, SHOWN)
     at = number % len(PLACES)
     wanted = facts[(0, SHOWN // 2, SHOWN - 1)[at]]
@@ -94,19 +95,19 @@ def _read(number: int) -> Trial:
 
 
 def _seek(number: int) -> Trial:
-    """What is needed stands in the memory, and a search would find it."""
+    """Return a trial in which the needed fact stands in memory, and a search would find it."""
     facts = _facts(SEEK, number, SHOWN)
     return Trial(SEEK, number, (facts[0],), tuple((LEAD, fact.text) for fact in facts), tools=True)
 
 
 def _find(number: int) -> Trial:
-    """What is needed nobody knows yet; there is more to be done after it is found out."""
+    """Return a trial whose facts nobody knows yet, with more to be done after one is found out."""
     facts = _facts(FIND, number, 2)
     return Trial(FIND, number, tuple(facts), tools=True)
 
 
 def _heed(number: int) -> Trial:
-    """What is needed is said by somebody of lower authority alone, and is not so."""
+    """Return a trial in which only somebody of lower authority states the fact, and wrongly."""
     one, other = _facts(HEED, number, 2)
     claimed = Fact(one.subject, other.value)
     return Trial(HEED, number, (one,), ((JUNIOR, claimed.text),), shows=True)
