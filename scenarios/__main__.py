@@ -12,14 +12,17 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NoReturn, TextIO
 
 from scenarios import (
+    calibrate,
     compare,
     completion,
     harness,
     ledger,
     markdown,
+    parameters,
     recorded,
     report,
     rerun,
@@ -61,6 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         ledger.BrokenLedger,
         report.BrokenReport,
         BrokenData,
+        parameters.BrokenParameters,
         OSError,
     ) as error:
         _complain(error, "--json" in words)
@@ -117,7 +121,8 @@ def _run(args: argparse.Namespace) -> int:
     arms = args.arms.split(",") if args.arms else None
     cell = dict(_pair(text) for text in args.set)
     grid, full = args.grid, args.full
-    wanted = Wanted(names, arms, args.runs, args.seed, cell, grid, full, args.retrieval, args.prompts)
+    measured = parameters.load(args.params) if args.params else None
+    wanted = Wanted(names, arms, args.runs, args.seed, cell, grid, full, args.retrieval, args.prompts, measured)
     if args.live and (why := _not_live(args)):
         print(f"brain-suite: skipped: {why}", file=sys.stderr)
         return SKIPPED
@@ -134,12 +139,28 @@ def _not_live(args: argparse.Namespace) -> str | None:
     return None if args.cassette_mode == "replay" else missing(args.live, os.environ)
 
 
+def _calibrate(args: argparse.Namespace) -> int:
+    if why := _not_live(args):
+        print(f"brain-suite: skipped: {why}", file=sys.stderr)
+        return SKIPPED
+    with _asked(args) as live:
+        calibrate.run(args, live)
+    return GOOD
+
+
 def _live(wanted: Wanted, args: argparse.Namespace, out: TextIO) -> Report:
-    cassette = Cassette(args.cassette, args.cassette_mode, os.environ)
-    offer = Offer(args.live, args.model, args.max_usd, _two(args.price) if args.price else None)
-    live = Live(offer, cassette, harness.Counts())
-    try:
+    with _asked(args) as live:
         return running.play_live(wanted, live, args.out, out)
+
+
+@contextmanager
+def _asked(args: argparse.Namespace) -> Iterator[Live]:
+    """Yield the model that the options name."""
+    cassette = Cassette(args.cassette, args.cassette_mode, os.environ)
+    price = _two(args.price) if args.price else None
+    live = Live(Offer(args.live, args.model, args.max_usd, price, args.max_tokens), cassette, harness.Counts())
+    try:
+        yield live
     finally:
         live.end()
 
@@ -251,6 +272,10 @@ def _arguments() -> argparse.ArgumentParser:
     both.add_argument("before", metavar="A")
     both.add_argument("after", metavar="B")
     both.add_argument("--tolerance", type=float, default=compare.TOLERANCE, metavar="X", help="default: %(default)s")
+    about = "measure on a real model how agents read, search, claim and note, for `run --params` (L2)"
+    measure = verb("calibrate", _calibrate, about)
+    calibrate.options(measure)
+    _model(measure, required=True)
     record = verb("record", _run, "play a scenario with a real model, and keep every call on a cassette (L2)")
     _running(record)
     record.set_defaults(live="anthropic", cassette="cassette.jsonl")
@@ -270,20 +295,29 @@ def _running(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="another value of a parameter")
     verb.add_argument("--no-grid", dest="grid", action="store_false", help="the scenario's own parameters alone")
     verb.add_argument("--full", action="store_true", help="as many runs in the grid; more where a scenario has more")
-    verb.add_argument("--live", metavar="ENGINE", help="a real model plays (L2): anthropic, openai, openai-chat")
-    usual = ", ".join(f"{model} ({engine})" for engine, model in MODELS.items())
-    verb.add_argument("--model", metavar="NAME", help=f"which; else {usual}")
-    verb.add_argument("--max-usd", type=float, default=1.0, metavar="X", help="never spend more; default: %(default)s")
-    verb.add_argument("--price", metavar="IN,OUT", help="dollars per million tokens, of a model without a list price")
-    verb.add_argument("--cassette", metavar="FILE", help="keep every call there, and play what is there")
-    about = "replay: ask nobody; new: ask for what is not there; once: there must be none yet; all: ask anew"
-    verb.add_argument("--cassette-mode", choices=CASSETTES, default="new", help=about)
+    verb.add_argument("--params", metavar="FILE", help="parameters of agents as `calibrate` measured them (L0)")
+    _model(verb)
     _conversations(verb, "conversations to be measured as well, as `retrieval` reads them, for the report (L1)")
     about = "keep the texts of all prompts beside the ledger, so that tokens can be counted again"
     verb.add_argument("--prompts", action="store_true", help=about)
     verb.add_argument("--quiet", action="store_true", help="do not tell how far it has got")
     verb.add_argument("--out", default="brain-suite", metavar="DIR", help="where to; default: %(default)s")
     _jobs(verb)
+
+
+def _model(verb: argparse.ArgumentParser, required: bool = False) -> None:
+    """Add the options of whatever asks a real model."""
+    about = "the real model that is asked (L2): anthropic, openai, openai-chat"
+    verb.add_argument("--live", metavar="ENGINE", help=about, required=required)
+    usual = ", ".join(f"{model} ({engine})" for engine, model in MODELS.items())
+    verb.add_argument("--model", metavar="NAME", help=f"which; else {usual}")
+    verb.add_argument("--max-usd", type=float, default=1.0, metavar="X", help="never spend more; default: %(default)s")
+    about = "never take more tokens, sent and received"
+    verb.add_argument("--max-tokens", type=int, metavar="N", help=f"{about}; else the dollars alone limit it")
+    verb.add_argument("--price", metavar="IN,OUT", help="dollars per million tokens, of a model without a list price")
+    verb.add_argument("--cassette", metavar="FILE", help="keep every call there, and play what is there")
+    about = "replay: ask nobody; new: ask for what is not there; once: there must be none yet; all: ask anew"
+    verb.add_argument("--cassette-mode", choices=CASSETTES, default="new", help=about)
 
 
 def _conversations(verb: argparse.ArgumentParser, about: str) -> None:

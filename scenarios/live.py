@@ -43,12 +43,14 @@ class TooDear(EngineError):
 
 
 class Offer(NamedTuple):
-    """What is to be asked, and for how much at most. `price`: dollars per million tokens, in and out."""
+    """What is to be asked, and for how much at most. `price`: dollars per million tokens, in and out;
+    `max_tokens`: sent and received, over all runs."""
 
     engine: str
     model: str | None = None
     max_usd: float = 1.0
     price: tuple[float, float] | None = None
+    max_tokens: int | None = None
 
 
 def missing(engine: str, env: Mapping[str, str]) -> str | None:
@@ -73,6 +75,7 @@ class Live:
             raise Broken(f"{offer.engine}: say which model, with --model")
         self.offer, self.cassette, self.count_of = offer, cassette, count
         self.spent = 0.0
+        self.tokens = 0  # sent and received, by the provider's report
         self.broken: Exception | None = None  # why the run that is being played says nothing
         self.costs: dict[str, tuple[float, Turn]] = {}
         self._price = _price(self.model, offer)
@@ -85,11 +88,15 @@ class Live:
         return f"{self.offer.engine} {self.model}"
 
     async def step(self, request: Request, interrupt: asyncio.Event) -> Turn:
-        played = self._answer(request._replace(model=self.model, max_tokens=min(request.max_tokens, REPLY)))
+        played = self.ask(request)
         self.costs[request.key] = played.cost, played.turn
         if played.took and await rung(interrupt, played.took):
             return Turn("", stop="interrupted", usage=played.turn.usage, model=played.turn.model)
         return played.turn
+
+    def ask(self, request: Request) -> Played:
+        """Return the answer to a request, from the cassette or from the model, at once."""
+        return self._answer(request._replace(model=self.model, max_tokens=min(request.max_tokens, REPLY)))
 
     async def count(self, request: Request) -> int | None:
         return None
@@ -132,16 +139,21 @@ class Live:
         if self._price is None:
             raise EngineError(f"{self.model} has no known price, so no limit on money holds: give --price IN,OUT")
         texts = [request.system, *(message.text for message in request.messages), *map(str, request.tools)]
-        worst = prices.worst(self._price, sum(map(self.count_of, texts)) * 2 + FRAME, request.max_tokens)
+        sent = sum(map(self.count_of, texts)) * 2 + FRAME
+        worst, most = prices.worst(self._price, sent, request.max_tokens), sent + request.max_tokens
         if self.spent + worst > self.offer.max_usd:
             raise TooDear(f"${self.spent:.4f} are spent, and the next call could cost ${worst:.4f}: that is more than"
                           f" --max-usd {self.offer.max_usd:g}")  # fmt: skip
+        if self.offer.max_tokens is not None and self.tokens + most > self.offer.max_tokens:
+            raise TooDear(f"{self.tokens:,} tokens are spent, and the next call could take {most:,}: that is more than"
+                          f" --max-tokens {self.offer.max_tokens}")  # fmt: skip
         began = monotonic()
         turn = asyncio.run_coroutine_threadsafe(self._provider().step(request, asyncio.Event()), self._there()).result(
             PATIENCE
         )
         cost = prices.cost(self._price, turn.usage) if turn.usage.cost is None else turn.usage.cost
         self.spent += cost
+        self.tokens += turn.usage.input_tokens + turn.usage.output_tokens
         played = Played(turn, round(monotonic() - began, 3), cost)
         return self.cassette.keep(request, played, clock.iso(clock.now()))
 

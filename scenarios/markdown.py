@@ -10,7 +10,7 @@ from scenarios.meanings import meaning
 from scenarios.recorded import RETRIEVAL
 from scenarios.report import LEVELS, ONLY_CHANCE, Report
 from scenarios.retrieval import COMPARABLE, DEPTHS, UNITS
-from scenarios.words import cells, figure, gate, levels, others, parameters, pays, percent, together
+from scenarios.words import cells, figure, gate, levels, measured, others, parameters, pays, percent, together
 
 RETRIEVED = (
     "Questions whose evidence is known turn by turn, put to search as an agent would: the share of the evidence among"
@@ -38,6 +38,8 @@ def lines(report: Report) -> Iterator[str]:
     yield from (f"**{run['level']}**: {LEVELS[run['level']]}.", "")
     if run["level"] == "L0":
         yield from (ONLY_CHANCE, "")
+    if source := measured(run):
+        yield from (source, "")
     yield from ("## Three levels of evidence", "")
     yield from grid(("level", "what", "in this report"), levels(report.table))
     for scenario in report.study.scenarios:
@@ -70,7 +72,8 @@ def rivals(table: Table) -> Iterator[str]:
 
 def _scenario(report: Report, scenario: str) -> Iterator[str]:
     told = report.table["scenarios"][scenario]
-    yield from (f"## {told['title']}", "", f"`{scenario}`. {told['shows']}", "")
+    level = report.table["run"]["level"]
+    yield from (f"## {told['title']}", "", f"`{scenario}`, {level}. {told['shows']}", "")
     if told["headline"]:
         yield from (f"Judged at {parameters(told['params'])}. {told['headline']}", "")
     yield from grid(("gate", "arm", "value [95 %]", "runs that meet it", "verdict"), _gates(report, scenario))

@@ -17,7 +17,7 @@ from scenarios.pictures import Picture
 from scenarios.recorded import RETRIEVAL
 from scenarios.report import LEVELS, ONLY_CHANCE, Report
 from scenarios.retrieval import COMPARABLE
-from scenarios.words import amount, cells, figure, levels, others, parameters, pays, percent, together
+from scenarios.words import amount, cells, figure, levels, measured, others, parameters, pays, percent, together
 
 HEADS = {
     "tokens": "tokens", "net_saving": "saved", "task_success": "done right", "co_memory": "C ÷ W", "co_plan": "P ÷ W",
@@ -65,6 +65,8 @@ def _top(report: Report) -> Iterator[str]:
     yield from _compared(report.table)
     if run["level"] == "L0":
         yield f'<p class="note">{escape(ONLY_CHANCE)}</p>'
+    if source := measured(run):
+        yield f'<p class="note">{escape(source)}</p>'
     drawn = list(pictures.headlines(report))
     if drawn:
         yield "<h2>The product beside its rivals, on the same seeds</h2><div class='charts'>"
@@ -256,7 +258,7 @@ def _details(report: Report) -> Iterator[str]:
     yield "<h2>Every scenario, every arm</h2>"
     for number, scenario in enumerate(report.study.scenarios):
         told = report.table["scenarios"][scenario]
-        title = f"{escape(told['title'])}<small>{escape(scenario)}</small>"
+        title = f"{escape(told['title'])}<small>{escape(scenario)}, {report.table['run']['level']}</small>"
         yield f"<details{' open' if number == 0 else ''}><summary>{title}</summary>"
         yield f"<p>{escape(told['shows'])}</p>"
         yield from _arms(report, scenario)

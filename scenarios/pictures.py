@@ -67,8 +67,11 @@ def _measure(arm: str, bar: Table, product: bool) -> Measure:
 
 
 def of(report: Report) -> Iterator[Picture]:
+    """Yield every chart; each says of what level of evidence it is."""
+    level = report.table["run"]["level"]
     for draw in (_by_team, _surface, _stack, _pareto, _waits, _hops, _month, _recall):
-        yield draw(report)
+        picture = draw(report)
+        yield picture._replace(told=f"{level}. {picture.told}") if picture.drawing else picture
 
 
 def _first(study: Study, holds: Callable[[str], bool], preferred: str = MAIN) -> str | None:

@@ -19,6 +19,7 @@ from scenarios.course import available, planned
 from scenarios.findings import Table
 from scenarios.harness import Counts
 from scenarios.live import MODELS, Broken, Live, TooDear, missing
+from scenarios.parameters import MEASURED, Parameters
 from scenarios.progress import Progress
 from scenarios.reading import BrokenScenario, find, load
 from scenarios.recorded import measured
@@ -28,6 +29,8 @@ from scenarios.schema import Scenario
 from scenarios.texts import Texts
 
 GOOD, MISSED, BROKEN, SKIPPED = 0, 1, 2, 77
+# Parameters by which scripted agents read, note and search; a model has its own way.
+CAST = frozenset((*MEASURED, "agents", "claims", "window", "slip"))
 LIVE_RUNS = 10  # of an arm, where nobody says how many
 UNFINISHED = "unfinished.jsonl.gz"
 
@@ -44,22 +47,29 @@ class Wanted(NamedTuple):
     full: bool = False
     conversations: str | None = None  # a file of them, for retrieval (L1)
     prompts: bool = False  # whether the texts of all prompts are kept
+    measured: Parameters | None = None  # of agents, instead of those that are assumed
+
+    @property
+    def whole_cell(self) -> Mapping[str, Any]:
+        """Return the parameters that are set: those that were measured, and over them those that were asked for."""
+        return {**(self.measured.values if self.measured else {}), **self.cell}
 
 
 def play(wanted: Wanted, folder: str, jobs: int, out: TextIO) -> Report:
     """Play it, and leave a report in the folder."""
     files = {name: find(name) for name in wanted.names}
-    known = {name: load(text, wanted.cell) for name, text in files.items()}
+    cell = wanted.whole_cell
+    known = {name: load(text, cell) for name, text in files.items()}
     orders = [
         order._replace(prompts=wanted.prompts)
         for name, text in files.items()
         for order in planned(
-            text, name, wanted.arms, wanted.runs, wanted.seed, wanted.cell, grid=wanted.grid, full=wanted.full
+            text, name, wanted.arms, wanted.runs, wanted.seed, cell, grid=wanted.grid, full=wanted.full
         )
     ]
     recorded = _recorded(wanted, out)
     found, digest = _written(orders, played(orders, jobs), folder, out)
-    run = about() | {"live": not_live(os.environ)}
+    run = about() | {"live": not_live(os.environ)} | _measured(wanted)
     return _reported(list(known.values()), wanted, found, digest, run, folder, recorded)
 
 
@@ -68,8 +78,15 @@ def play_live(wanted: Wanted, live: Live, folder: str, out: TextIO) -> Report:
     nothing could be played."""
     known = {name: load(find(name), wanted.cell) for name in wanted.names}
     for each in known.values():
-        if "L2" not in each.levels or each.kind != "team":
-            raise BrokenScenario(f"{each.id}: is not for real models: its levels are {', '.join(each.levels)}")
+        if each.kind != "team":
+            raise BrokenScenario(
+                f"{each.id}: no agent takes part in it (kind: {each.kind}), so no model can play it: leave out --live"
+            )
+    if scripted := sorted(CAST & wanted.whole_cell.keys()):
+        raise BrokenScenario(
+            f"{', '.join(scripted)}: says how scripted agents behave, and a model does as it does: "
+            "leave out --set and --params of it, or --live"
+        )
     orders = [order for name, each in known.items() for order in _in_blocks(each, name, wanted)]
     recorded = _recorded(wanted, out)
     found, digest = _written(orders, _asked(orders, known, live), folder, out)
@@ -86,6 +103,15 @@ def _recorded(wanted: Wanted, out: TextIO) -> Table:
     if wanted.conversations is not None:
         print(f"retrieval of {wanted.conversations}", file=out, flush=True)
     return measured(wanted.conversations)
+
+
+def _measured(wanted: Wanted) -> dict[str, Any]:
+    """Return what a report says of parameters that were measured: which were played with, and where they are from."""
+    if wanted.measured is None:
+        return {}
+    values = {name: one._asdict() for name, one in wanted.measured.estimates.items()
+              if one.value is not None and name not in wanted.cell}  # fmt: skip
+    return {"parameters": {"source": dict(wanted.measured.source), "values": values}}
 
 
 def not_live(env: Mapping[str, str]) -> str:

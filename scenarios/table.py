@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from scenarios import summary
 from scenarios.findings import Table
 from scenarios.report import ONLY_CHANCE, Report
-from scenarios.words import amount, cells, figure, levels, pays, together
+from scenarios.words import amount, cells, figure, levels, measured, pays, together
 
 WIDTH = 80
 ABREAST, CELL = 3, 26  # gates beside each other in the table of cells, and how long a cell's name may be
@@ -85,7 +85,8 @@ def _bars(row: Table) -> Iterator[str]:
 
 def of_scenario(report: Report, scenario: str) -> Iterator[str]:
     told = report.table["scenarios"][scenario]
-    yield from ("", f"{scenario}: {told['title']}"[:WIDTH], "")
+    level = report.table["run"]["level"]
+    yield from ("", f"{scenario}, {level}: {told['title']}"[:WIDTH], "")
     if told["headline"]:
         yield from (*wrapped(f"  {told['headline']}", "  "), "")
     yield from _arms(report, scenario)
@@ -209,6 +210,8 @@ def _closing(report: Report) -> Iterator[str]:
         yield from ("", "What to know before believing this:")
     for warning in together(report.table["warnings"]):
         yield from wrapped(f"! {warning}")
+    if source := measured(report.table["run"]):
+        yield from ("", *wrapped(source))
     level = report.table["run"]["level"]
     yield from ("", "Three levels of evidence:")
     for each, what, state in levels(report.table):

@@ -15,7 +15,7 @@ from scenarios.findings import Table
 from scenarios.reading import library, load
 from scenarios.report import Report
 
-OWN = ("version", "git", "stopped", "cassette", "live")  # of `run`, what does not follow from the ledger
+OWN = ("version", "git", "stopped", "cassette", "live", "parameters")  # of `run`, what does not follow from the ledger
 PARTS = ("metrics", "comparisons", "verdicts", "break_even", "against", "rivals", "equal", "warnings")
 
 

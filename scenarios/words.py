@@ -93,6 +93,23 @@ def levels(table: Table) -> Iterator[tuple[str, str, str]]:
     yield "L2", "real models", live
 
 
+def measured(run: Table) -> str | None:
+    """Return where parameters of agents come from that were measured; None where all are assumed."""
+    if "parameters" not in run:
+        return None
+    source, values = run["parameters"]["source"], run["parameters"]["values"]
+    where = " ".join(str(source[name]) for name in ("engine", "model", "date") if name in source)
+    figures = (
+        f"{name} {percent(one['value'])}"
+        + (f" [{percent(one['lo'])}, {percent(one['hi'])}]" if None not in (one["lo"], one["hi"]) else "")
+        + (f" n {one['n']}" if one["n"] else "")
+        for name, one in values.items()
+    )
+    return (
+        f"Parameters of agents measured on {where or source}: {', '.join(figures) or 'none'}. The others are assumed."
+    )
+
+
 def retrieved(found: Table) -> str:
     ten = figure("R@10", found["figures"]["R@10"])
     return f"played: {found['questions']} questions about {found['turns']} turns: recall at 10 {ten}"

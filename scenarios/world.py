@@ -18,8 +18,7 @@ from itertools import chain
 from random import Random
 from typing import Any, NamedTuple
 
-from orchestrator import tools as user_tools
-from orchestrator.tools import ToolFailed, UserTool, tool_of
+from orchestrator.tools import Partial, ToolFailed, UserTool, tool_of
 from scenarios.schema import Fact, Job, Scenario, Size
 
 # What observations and replies are made of. No digit in it, so that it never holds a value.
@@ -34,13 +33,23 @@ _WORDS = (
 _FILLERS: dict[int, str] = {}  # by how many words
 _STEP = 20  # sizes are rounded to so many words, so that few texts are counted
 _HEX = "0123456789abcdef"
+_QUOTES = " \t`'\"-*."  # what models put around a name or a value
 _CANDIDATE = re.compile(r"(?<![\w-])[a-z]?[0-9][0-9a-z]*(?![\w-])")
 _SPREAD = 1.2815515655446004  # how many deviations the ninth decile lies above the median
 SHORT = 16_384  # characters of a text that is looked through once
 LATENCY = 2.0  # seconds that a tool of the world takes
 UNFINISHED = "Not found yet."
-Partial: Callable[[str], Any] = getattr(user_tools, "Partial", str)  # of a tool that has no result yet
-SHARES: dict[str, Any] = {"shares": True} if hasattr(user_tools, "Partial") else {}
+
+# What a model is told of the tools, in every arm alike: enough to do a task with nothing else.
+ABOUT = {
+    "work": "Do the next step of your task, named after `Task:`. Once for each of its `Steps`. `using`, where steps"
+    " take what it needs: `subject = value; subject = value`",
+    "investigate": "Find out by yourself one thing that your task needs, by its subject, bit by bit: call it again"
+    " until it gives the value",
+    "submit": "Hand your task in once its steps are done. `using`: all that it needs, `subject = value; subject ="
+    " value`. Then end",
+    "decide": "Decide what is yours to decide, by its subject, when others wait for it. What it gives is for them",
+}
 
 
 class Leak(Exception):
@@ -156,7 +165,8 @@ def _short_candidates(text: str) -> tuple[str, ...]:
 
 
 def said(subject: str) -> str:
-    return " ".join(subject.lower().split())
+    """Return a subject as it is compared: however it is spaced, and with or without its article."""
+    return " ".join(subject.lower().split()).removeprefix("the ")
 
 
 def _upper(text: str) -> str:
@@ -203,6 +213,8 @@ class World:
         self.digs: dict[tuple[str, str], Dig] = {}
         self.verdicts: dict[str, tuple[bool, str, str]] = {}  # task -> right, why, run
         self._attempts: dict[tuple[str, str, str], int] = {}  # agent, task and fact
+        self.worked: dict[str, int] = {}  # task -> steps that were done
+        self._steps = steps_of(scenario, seed)
         self._otherwise: dict[str, str] = {}  # fact -> what somebody else decides
         self._random = Random(f"{scenario.id} {seed} world")
 
@@ -222,12 +234,12 @@ class World:
             return await self._decide(subject, run_of(idempotency_key))
 
         tools = [
-            tool_of(work, description="Do the next step of a task", idempotent=True),
-            tool_of(investigate, description="Find something out by yourself, bit by bit", idempotent=True, **SHARES),
-            tool_of(submit, description="Hand a task in when its steps are done", idempotent=True),
+            tool_of(work, description=ABOUT["work"], idempotent=True),
+            tool_of(investigate, description=ABOUT["investigate"], idempotent=True, shares=True),
+            tool_of(submit, description=ABOUT["submit"], idempotent=True),
         ]
         if any(fact.decided_by for fact in self.scenario.facts):
-            tools.append(tool_of(decide, description="Decide what is yours to decide", idempotent=True))
+            tools.append(tool_of(decide, description=ABOUT["decide"], idempotent=True))
         return tools
 
     async def _work(self, task: str, using: str, run: str) -> str:
@@ -235,6 +247,7 @@ class World:
         if job is not None and job.acts:
             wrong = self._judge(job, using, run)
             refused = "".join(f"\nRefused: {self.truth.facts[fact].subject}." for fact in wrong)
+        self.worked[task] = self.worked.get(task, 0) + 1
         size = drawn(self.scenario.sizes.observation, self._random)
         await asyncio.sleep(LATENCY)
         return filler(size) + refused
@@ -301,6 +314,8 @@ class World:
         if job is None:
             return f"There is no task {task}."
         problems = [f"{fact} is {why}" for fact, why in self._judge(job, using, run).items()]
+        if left := self._steps[task] - self.worked.get(task, 0):
+            problems += [f"{left} of its {self._steps[task]} steps are left"] * (left > 0)
         await asyncio.sleep(LATENCY)
         agent, mine = self.witness.agent_of(run)
         if mine != task:
@@ -315,7 +330,9 @@ class World:
         used = using_of(using)
         wrong = dict[str, str]()
         for need in job.needs:
-            value, now = used.get(self.truth.facts[need].subject.lower()), self.truth.now(need)
+            fact, now = self.truth.facts[need], self.truth.now(need)
+            value = used.get(said(fact.subject))
+            value = value if value is None or value in self.truth.versions else _bare(value, fact.unit)
             version = self.truth.versions.get(value, f"{need}@?") if value else None
             stale = value in self.truth.values[need][:-1]
             self.witness.note("action", run=run, agent=agent, task=job.id, fact=need, used=version, ok=value == now,
@@ -326,9 +343,14 @@ class World:
 
 
 def using_of(text: str) -> dict[str, str]:
-    """What a call says it uses, `subject = value; subject = value`."""
-    pairs = (part.partition("=") for part in text.split(";") if "=" in part)
-    return {said(name): value.strip() for name, _, value in pairs}
+    """Return what a call says it uses, `subject = value; subject = value`, or a line for each."""
+    pairs = (part.partition("=") for part in re.split(r"[;\n]", text) if "=" in part)
+    return {said(name.strip(_QUOTES)): value.strip(_QUOTES) for name, _, value in pairs}
+
+
+def _bare(value: str, unit: str) -> str:
+    """Return a value without the unit that a model may have written behind it."""
+    return value.removesuffix(unit).strip()
 
 
 def run_of(key: str | None) -> str:
@@ -355,7 +377,10 @@ def brief(scenario: Scenario, job: Job, steps: Mapping[str, int], truth: Truth) 
     if steps.get(job.id):
         lines.append(f"Steps: {steps[job.id]}{', with what it needs at every step' if job.acts else ''}")
     if job.passes:
-        lines.append("Pass on: what it needed, word for word")
+        lines.append("Pass on: what it needed, word for word, in the last message")
+    if scenario.given_by(job.id):
+        lines.append("Give out the tasks of a stage word for word, each to the agent in its brackets, and wait for")
+        lines.append("all of them before the next stage.")
     for number, stage in enumerate(stages(scenario.given_by(job.id)), 1):
         lines.append(f"Stage {number}:")
         for each in stage:

@@ -48,7 +48,9 @@ def test_the_script_is_valid(shell, script):
 def test_verbs_options_values_and_scenarios_are_completed(complete, tmp_path):
     assert complete("brain-suite re") == ["report", "record", "retrieval"]
     assert {"list", "run", "verify", "completion"} <= set(complete("brain-suite ''"))
-    assert complete("brain-suite run --max") == ["--max-usd"]
+    assert complete("brain-suite run --max-u") == ["--max-usd"]
+    assert complete("brain-suite cal") == ["calibrate"]
+    assert {"--live", "--runs", "--max-tokens", "--cassette"} <= set(complete("brain-suite calibrate --"))
     assert complete("brain-suite run --cassette-mode r") == ["replay"]
     assert complete("brain-suite completion z") == ["zsh"]
     assert set(complete("brain-suite run ''")) >= {*library(), "all", "--arms"}

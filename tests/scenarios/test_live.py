@@ -153,9 +153,20 @@ def test_a_key_that_is_refused_is_no_result(run, server, capsys):
     assert "brain-suite:" in capsys.readouterr().err
 
 
-def test_scenarios_that_are_not_for_models_say_so(server, capsys):
-    assert shell.main(["run", "telephone", "--live", "anthropic"]) == 2
-    assert "is not for real models" in capsys.readouterr().err
+def test_parameters_of_scripted_agents_are_none_of_a_model_s(run, server, capsys):
+    assert run("--set", "p_read=0.5") == 2
+    assert "p_read: says how scripted agents behave" in capsys.readouterr().err
+    assert server.journal == []
+
+
+def test_tokens_end_before_they_are_spent(run, server, tmp_path, capsys):
+    assert run("--max-tokens", "100") == 2
+    assert "that is more than --max-tokens 100" in capsys.readouterr().err
+    assert server.journal == []
+    run("--max-tokens", "20000", runs=8)
+    table = report.read(str(tmp_path / "out"))
+    assert 0 < table["run"]["runs"] < 16
+    assert "more than --max-tokens 20000" in table["run"]["stopped"]
 
 
 # -- Cassettes ---------------------------------------------------------------------------------------------------------

@@ -1,0 +1,264 @@
+"""What is measured of a model is what it does: servers of known behaviour are asked, and estimated."""
+
+import json
+import re
+from random import Random
+
+import pytest
+
+from orchestrator.engines.scripted import Move
+from orchestrator.testing.model_server import ModelServer
+from scenarios import __main__ as shell
+from scenarios import calibrate, parameters, probes, report, verify
+from scenarios.parameters import MEASURED, BrokenParameters
+from scenarios.schema import PARAMETERS
+
+VALUE = r"[a-f][0-9][0-9a-f]{5}"
+
+
+class Model:
+    """A model that sees text and tools alone, and does what it was made to do, each with its chance.
+
+    `reads`: takes in what its prompt or a search shows; `searches`: asks memory first; `beside`: notes beside its next
+    call; `otherwise`: words a claim another way; `bare`: leaves the number out of a query; `chatters`: a turn's note
+    without a finding; `errs`: notes a wrong value; `checks`: looks up what a helper says."""
+
+    def __init__(self, **chances):
+        self.chances = dict.fromkeys(("reads", "searches", "beside", "checks", "notes", "claims"), 1.0) | chances
+
+    def lot(self, name, *about):
+        return Random(f"{name} {about}").random() < self.chances.get(name, 0.0)
+
+    def __call__(self, seen):
+        text = "\n".join(message.text for message in seen.messages if message.role != "assistant")
+        needs = re.search(r"^Needs: (.+)$", text, re.MULTILINE)[1].split("; ")
+        tools = {tool.name for tool in seen.tools}
+        calls = [call for message in seen.messages for call in message.calls]
+        values = {need: self.value(need, text, needs, calls) for need in needs}
+        move = self.next(needs, values, calls, tools, text)
+        return self.with_notes(move, needs, values, calls, tools, text) if "append" in tools else move
+
+    def value(self, need, text, needs, calls):
+        found = re.findall(rf"{re.escape(need)} is ({VALUE})", text, re.IGNORECASE)
+        if not found:
+            return None
+        dug = any(call.name == "investigate" and call.arguments["subject"] == need for call in calls)
+        searched = any(call.name == "memory_search" for call in calls)
+        if dug or (self.lot("reads", needs, searched) and not ("from: helper" in text and self.lot("checks", needs))):
+            return found[-1]
+        return None
+
+    def next(self, needs, values, calls, tools, text):
+        missing = [need for need in needs if values[need] is None]
+        for need in missing:
+            made = [call.name for call in calls if need in str(call.arguments) or call.name == "memory_search"]
+            if "memory_search" in tools and "memory_search" not in made and self.lot("searches", needs):
+                query = need.rsplit(" ", 1)[0] if self.lot("bare", needs) else need
+                return Move("", (("memory_search", {"query": query}),))
+            claimed = any(call.name == "claim" and need in call.arguments["work"] for call in calls)
+            if "claim" in tools and not claimed and self.lot("claims", need):
+                form = "looking into {}" if self.lot("otherwise", need) else "find out {}"
+                return Move("", (("claim", {"work": form.format(need)}),))
+            return Move("", (("investigate", {"subject": need}),))
+        if not any(call.name == "submit" for call in calls):
+            using = "; ".join(f"{need} = {values[need]}" for need in needs)
+            return Move("", (("submit", {"task": "part-1", "using": using}),))
+        return Move("It is done.")
+
+    def with_notes(self, move, needs, values, calls, tools, text):
+        noted = " ".join(str(call.arguments.get("body")) for call in calls if call.name == "append")
+        dug = [call.arguments["subject"] for call in calls if call.name == "investigate"]
+        new = [need for need in dug if values.get(need) and need not in noted and self.lot("notes", need)]
+        notes = []
+        for need in dict.fromkeys(new):
+            value = "a0fffff" if self.lot("errs", need) else values[need]
+            notes.append(("append", {"namespace": "projects/survey", "body": f"{need} is {value}."}))
+        if notes and not self.lot("beside", needs):
+            move = Move()
+        if self.lot("chatters", needs, len(calls)):
+            notes.append(("append", {"namespace": "projects/survey", "body": "Going on well."}))
+        if move == Move():
+            return Move(calls=tuple(notes))
+        return move._replace(calls=(*notes, *move.calls)) if move.calls else move
+
+
+@pytest.fixture
+def measure(tmp_path, monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-not-a-key-at-all")
+
+    def go(script, *more, runs=24, code=0):
+        with ModelServer(script) as server:
+            monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
+            out = str(tmp_path / "params.json")
+            asked = ["calibrate", "--live", "anthropic", "--runs", str(runs), "--max-usd", "50", "--quiet"]
+            assert shell.main([*asked, "--out", out, *more]) == code
+        return json.loads((tmp_path / "params.json").read_text()) if code == 0 else None
+
+    return go
+
+
+def share(found, name):
+    """The share that was measured, how sure, and of how many."""
+    one = found["params"][name]
+    return one["value"], one["lo"], one["hi"], one["n"]
+
+
+def near(found, name, chance):
+    value, lo, hi, n = share(found, name)
+    return n >= 20 and lo <= chance <= hi and abs(value - chance) < 0.2
+
+
+def test_a_perfect_model_is_measured_as_such(measure, capsys):
+    found = measure(Model(), runs=6)
+    values = {name: one["value"] for name, one in found["params"].items()}
+    assert values == {"p_read": 1, "tool_use": 1, "beside": 1, "claims_otherwise": 0, "bare_queries": 0,
+                      "chatter": 0, "wrong_notes": 0, "heeds": 1}  # fmt: skip
+    assert set(found["details"]["p_read by place"]) == {"start", "middle", "end", "search"}
+    assert set(found["details"]["notes"]) == {"word for word"}
+    assert found["source"]["model"] == "claude-sonnet-4-6"
+    out = capsys.readouterr().out
+    assert out.startswith("L2, measured: anthropic claude-sonnet-4-6")
+    assert all(len(line) <= 80 for line in out.splitlines() if "brain-suite" not in line)
+
+
+@pytest.mark.parametrize(
+    "chances",
+    [
+        {"reads": ("p_read", 0.7), "searches": ("tool_use", 0.6), "otherwise": ("claims_otherwise", 0.25),
+         "errs": ("wrong_notes", 0.2)},
+        {"beside": ("beside", 0.3), "bare": ("bare_queries", 0.5), "chatters": ("chatter", 0.3),
+         "checks": ("heeds", 0.5)},
+    ],
+)  # fmt: skip
+def test_each_chance_is_found_again_and_the_others_stay(measure, chances):
+    found = measure(Model(**{behaviour: chance for behaviour, (_, chance) in chances.items()}), runs=30)
+    perfect = {"p_read": 1, "tool_use": 1, "beside": 1, "heeds": 1}
+    for name, chance in chances.values():
+        assert near(found, name, chance), (name, share(found, name))
+        _, lo, hi, _ = share(found, name)
+        assert not lo <= perfect.get(name, 0) <= hi, f"{name}: a perfect model is outside of the interval"
+    for name in set(MEASURED) - {name for name, _ in chances.values()}:
+        assert share(found, name)[0] == perfect.get(name, 0), name
+
+
+def test_a_model_that_calls_nothing_has_no_use_of_memory(measure):
+    found = measure(lambda seen: "I am done.", runs=10)
+    assert share(found, "p_read")[0] == share(found, "tool_use")[0] == 0
+    assert share(found, "p_read")[2] < 0.35
+    for name in set(MEASURED) - {"p_read", "tool_use"}:
+        assert share(found, name) == (None, None, None, 0), name
+
+
+def test_without_a_key_nothing_is_measured(measure, monkeypatch, tmp_path, capsys):
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    measure(Model(), code=77)
+    assert "skipped: no ANTHROPIC_API_KEY" in capsys.readouterr().err
+    assert not (tmp_path / "params.json").exists()
+
+
+def test_a_client_is_not_measured(measure, capsys):
+    measure(Model(), "--live", "claude-code", code=77)
+    assert "by tools alone" in capsys.readouterr().err
+
+
+def test_where_the_money_ends_what_was_measured_is_kept_and_said(measure, capsys):
+    found = measure(Model(), "--max-tokens", "60000")
+    assert 0 < found["source"]["trials"] < 96
+    assert "more than --max-tokens 60000" in found["source"]["stopped"]
+    assert found["source"]["stopped"] in capsys.readouterr().out
+    measure(Model(), "--max-usd", "0.00001", code=2)
+    assert "--max-usd" in capsys.readouterr().err
+
+
+def test_a_cassette_measures_the_same_without_anybody(measure, tmp_path, monkeypatch):
+    tape = ["--cassette", str(tmp_path / "tape.jsonl")]
+    first = measure(Model(reads=0.5), *tape, runs=3)
+    second = measure(lambda seen: "I am another model.", *tape, "--cassette-mode", "replay", runs=3)
+    assert first["params"] == second["params"]
+    assert first["details"] == second["details"]
+
+
+# -- Playing with what was measured ------------------------------------------------------------------------------------
+
+
+FILE = {
+    "schema": parameters.SCHEMA,
+    "source": {"engine": "anthropic", "model": "claude-x", "date": "2026-11-22"},
+    "params": {"p_read": {"value": 0.5, "lo": 0.4, "hi": 0.6, "n": 90}, "tool_use": 0.25,
+               "beside": {"value": None, "lo": None, "hi": None, "n": 0}},
+}  # fmt: skip
+
+
+@pytest.fixture
+def play(tmp_path):
+    path = tmp_path / "measured.json"
+    path.write_text(json.dumps(FILE))
+
+    def go(*more):
+        asked = ["run", "telephone", "--arms", "isolated,view", "--runs", "1", "--no-grid", "--quiet", "--jobs", "1"]
+        return shell.main([*asked, "--params", str(path), "--out", str(tmp_path / "out"), *more])
+
+    return go
+
+
+def test_scripted_agents_play_with_what_was_measured(play, tmp_path):
+    assert play() in (0, 1)
+    table = report.read(str(tmp_path / "out"))
+    assert table["scenarios"]["telephone"]["params"]["p_read"] == 0.5
+    assert table["scenarios"]["telephone"]["params"]["tool_use"] == 0.25
+    assert table["run"]["parameters"]["values"]["p_read"] == FILE["params"]["p_read"]
+    assert "beside" not in table["run"]["parameters"]["values"]
+    assert verify.differences(str(tmp_path / "out")) == []
+    for form in (report.TEXT, report.PAGE):
+        text = (tmp_path / "out" / form).read_text()
+        assert "measured on anthropic claude-x 2026-11-22: p_read 50% [40.0%, 60.0%] n 90, tool_use 25.0%" in text
+    assert play("--set", "p_read=0.75") in (0, 1), "what is asked for goes before what was measured"
+    table = report.read(str(tmp_path / "out"))
+    assert table["scenarios"]["telephone"]["params"]["p_read"] == 0.75
+    assert "p_read" not in table["run"]["parameters"]["values"]
+
+
+def test_a_model_plays_as_it_does_and_not_by_parameters(play, monkeypatch, capsys):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-not-a-key-at-all")
+    assert play("--live", "anthropic") == 2
+    assert "p_read, tool_use: says how scripted agents behave" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"schema": "other"}, 'write "schema": "brain-suite/params-v1"'),
+        ({"source": {}}, "where the figures come from"),
+        ({"params": [1]}, 'write "params": {NAME: VALUE}'),
+        ({"params": {"p_reed": 0.5}}, "there is no parameter p_reed; there are p_read"),
+        ({"params": {"p_read": 1.5}}, "p_read is 1.5: write a number from 0 to 1"),
+        ({"params": {"p_read": "often"}}, "write a number from 0 to 1"),
+        ({"params": {"p_read": True}}, "write a number from 0 to 1"),
+    ],
+)
+def test_a_file_of_something_else_is_refused(play, tmp_path, capsys, change, problem):
+    (tmp_path / "measured.json").write_text(json.dumps(FILE | change))
+    assert play() == 2
+    assert problem in capsys.readouterr().err
+    with pytest.raises(BrokenParameters):
+        parameters.load(str(tmp_path / "measured.json"))
+
+
+def test_what_was_written_is_read_again(tmp_path):
+    one = parameters.Parameters(
+        {"model": "m"}, {"p_read": calibrate.estimate([True, False]), "beside": calibrate.estimate([])}
+    )
+    (tmp_path / "p.json").write_text(parameters.dump(one))
+    assert parameters.load(str(tmp_path / "p.json")) == one
+    assert one.values == {"p_read": 0.5}
+
+
+def test_trials_are_the_same_each_time_and_tell_no_value():
+    first, second = (list(probes.trials(6)) for _ in range(2))
+    assert first == second
+    for trial in first:
+        assert not any(fact.value in probes.brief(trial) for fact in trial.needs)
+        if trial.probe in (probes.FIND, probes.HEED):
+            assert not any(fact.value in text for fact in trial.needs for _, text in trial.entries)
+    assert {trial.place for trial in first if trial.probe == probes.READ} == set(probes.PLACES)
+    assert set(MEASURED) & set(PARAMETERS) >= {"p_read", "tool_use", "beside"}
