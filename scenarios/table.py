@@ -17,7 +17,7 @@ HEADS = (
     f" {'arm':<13}{'n':>3}{'tokens':>7}{'dollars':>8}{'saved [95 %]':>18}{'done':>5}"
     f"{'all':>6}{'memory':>7}{'twice':>6}{'shown':>6}",
 )
-BEST = f" {'scenario':<22}{'agents':<9}{'best rival':<14}{'fewer tokens':>15}{'dollars':>8}{'done':>11}"
+BEST = f" {'scenario':<20}{'agents':<9}{'best rival':<14}{'fewer tokens':>18}{'dollars':>8}{'done':>10}"
 BAR = 20  # signs of the longest bar
 MEMORY = ("fact_retention", "growth")
 MEMORY_HEADS = (f" {'arm':<12}{'n':>3} {'still found':>24}{'tokens a day':>24}",)
@@ -58,12 +58,12 @@ def _first_screen(table: Table) -> Iterator[str]:
 
 def _best(row: Table) -> str:
     best, cheapest = row["best"], row["best_usd"]
-    told = f" {row['scenario'][:21]:<22}{row['agents']:<9}"
+    told = f" {row['scenario'][:19]:<20}{row['agents']:<9}"
     if best is None:
         return f"{told}{summary.NO_RIVAL}"
     usd = row["beside"][cheapest]["usd"]["value"]
     success = "v".join(f"{row['bars'][arm]['success']:.0%}" for arm in (row["product"], best))
-    return f"{told}{best:<14}{_saved(row['beside'][best]['tokens']):>15}{usd:>8.0%}{success:>11}"
+    return f"{told}{best:<14}{_saved(row['beside'][best]['tokens']):>18}{usd:>8.0%}{success:>10}"
 
 
 def _bars(row: Table) -> Iterator[str]:
