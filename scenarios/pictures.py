@@ -296,8 +296,10 @@ def _recall(report: Report) -> Picture:
     study, title = report.study, "How much less is shown, and what of the needed"
 
     def ready(name: str) -> bool:
-        reduced = study.figures(name, study.gated(name) or "").get("context_reduction")
-        return reduced is not None and reduced.value > 0 and len(study.arms(name)) > 2
+        figures = study.figures(name, study.gated(name) or "")
+        reduced = figures.get("context_reduction")
+        least = reduced is not None and reduced.value > 0 and "needed_recall" in figures
+        return least and len(study.arms(name)) > 2
 
     name = _first(study, ready, "context_explosion")
     if name is None:
