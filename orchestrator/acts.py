@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from synapse.condense import Said, Shape, condense
 from synapse.entry import parse_ttl
 from synapse.errors import InvalidEntry
+from synapse.index import terms
 
 LIFETIME = "1h"  # how long a result holds where nobody says
 LONG = 1_200  # characters, about 300 tokens: a longer result is passed on condensed
@@ -169,7 +170,8 @@ def condensed(text: str, words: str) -> str | None:
     their order and about 100 tokens of them; None where the result is short."""
     if len(text) <= LONG:
         return None
-    about = _kept(text, words, Shape(0, 0, 0, SHORT))
+    telling = " ".join(terms.sought(words))
+    about = _kept(text, telling, Shape(0, 0, 0, SHORT))
     room = SHORT - sum(len(line) + 1 for line in about)
     named = _kept(text, "\n".join((words, *about)), Shape(0, 0, max(room, 0) // 4, 0))
     kept = {*about, *named}

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from orchestrator import budget, ledger, needs, prompt, steps, wake, writeback
 from orchestrator.bill import COORDINATORS, said_label
+from orchestrator.blockers import Blockers
 from orchestrator.costs import Costs
 from orchestrator.engine import Engine, Place, Turn, declared
 from orchestrator.fence import secret
@@ -108,6 +109,7 @@ class Books:
         self.templates = Templates(memory.store.root)
         self.secret = secret(self.root) if seed is None else sha256(f"seed {seed}".encode()).digest()
         self._history: tuple[int, Histories] = (0, {})
+        self.blockers = Blockers(memory.store, self.runs, self.seat, self.told)
         self._looked = memory.store.log.mark()  # before it listens: what comes in between is looked at
         self.ear = wake.Ear(memory.store)
         self._ends_known = self.ear.cursor
@@ -287,7 +289,7 @@ class Books:
         self._learn_ends(cursor)  # the index stands at the cursor at least
         follower = Follower(self.store.log, lambda: reader.agent, self.store.current, cursor)
         now = self.now()
-        came = ((event.entry, wake.tier(event.entry, reader)) for event in follower.poll())
+        came = ((event.entry, wake.tier(event.entry, reader, event.cursor)) for event in follower.poll())
         news = [News(entry, now, tier) for entry, tier in came if tier]
         return news, self.runs.over(session.run, known=True)
 
@@ -367,18 +369,6 @@ class Books:
         shown = [entry.id for entry, block in zip(entries, blocks, strict=True) if block.form != POINTER]
         return prompt.wake(blocks, reader, self.secret, self.templates), shown
 
-    def report(self, session: Session, outcome: Outcome, number: int) -> str | None:
-        """Write what blocks a run that may go on once it is answered; return the entry."""
-        run = session.run
-        notes = writeback.settle(run.id, run.project, outcome)
-        return self.told(run, [note._replace(key=f"{note.key}{number}") for note in notes])[0]
-
-    def settled(self, session: Session, blockers: Iterable[str]) -> None:
-        """Resolve what blocked a run that went on and is done."""
-        for id in blockers:
-            if self.stands(id):
-                self.seat(session.run).resolve(id, "its run was answered, and is done")
-
     def results_text(self, reader: Run, results: list[Result], how: str = "unread") -> str:
         """Return what children left, as their parent is told. `how` names the template: `results` for
         one that waited, `unread` for one that would have ended, `blocked` for one at something else."""
@@ -405,32 +395,6 @@ class Books:
             if "folder" in run.fields:
                 shown.update(id for id in entries if knowledge.sees(self.seat(run), id))
         return [id for id in entries if id in shown]
-
-    def open_blocker(self, session: Session) -> str | None:
-        """An entry in which the run says what keeps it, and that still stands."""
-        run, own = session.run, session.conversation.blockers
-        if not own and session.engine.takes_tools:
-            return None
-        page = self.seat(run).read(namespace=f"blockers/{run.project}", priority="critical", author=run.agent)
-        standing = [entry.id for entry in page if entry.id in own or (not own and entry.at >= run.at)]
-        return standing[0] if standing else None
-
-    def blocked_below(self, run: Run) -> list[tuple[str, str | None]]:
-        """Return the children of a run that ended blocked, each with the entry that says so, where that
-        stands: nobody resolved or replaced it, nor has another child done the same work."""
-        children = self.runs.children(run.id)
-        done = {child.fields.get("intent") for child in children if child.status == "done"}
-        blocked = [child for child in children if child.status == "blocked"]
-        unsettled = [run for run in blocked if (run.fields.get("intent") or run.id) not in done]
-        entries = [(run.id, run.fields.get("entry")) for run in unsettled]
-        return [(id, entry) for id, entry in entries if entry is None or self.stands(entry)]
-
-    def stands(self, id: str) -> bool:
-        """Return whether an entry is neither resolved nor replaced."""
-        self.store.index.catch_up()
-        now = self.now()
-        entry = self.store.index.entry(id, now)
-        return entry is not None and self.store.index.query.fate(entry, now) is None
 
     # -- ending ------------------------------------------------------------------------------------
 
@@ -495,7 +459,9 @@ class Books:
         for note in notes:
             once = f"{run.id}/{note.key}"
             try:
-                id = seat.append(note.body, note.namespace, priority=note.priority, tags=note.tags, once=once).id
+                id = seat.append(
+                    note.body, note.namespace, priority=note.priority, tags=note.tags, evidence=note.evidence, once=once
+                ).id
             except (InvalidEntry, Forbidden, QueueFull) as error:
                 return id, f"no entry says so: {error}"
         return id, ""

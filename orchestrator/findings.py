@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 from orchestrator.acts import Act, condensed
 from orchestrator.fence import quoted
 from orchestrator.folder import Folder
-from synapse import claims
+from synapse import claims, clauses
 from synapse import namespace as ns
 from synapse.authority import admit, may_replace, visible
 from synapse.claims import Claim
 from synapse.clock import seconds
 from synapse.conditions import is_due
-from synapse.entry import SECOND, Draft, Entry
+from synapse.entry import RANK, SECOND, Draft, Entry, parse_ttl
 from synapse.errors import Conflict, SynapseError
 from synapse.records import Pending
 from synapse.seat import Seat
@@ -79,7 +79,10 @@ class Findings:
         if own is not None:
             return Look(self._whole(own), own.entry, own=True)
         fresh = next((each for each in results if self._is_fresh(each)), None)
-        if fresh is not None and told != fresh.entry.id:
+        known = self._known(agent, act, fresh.entry if fresh else None, now)
+        if known is not None and told != known.id:
+            return Look(_written(known, act), known)
+        if known is None and fresh is not None and told != fresh.entry.id:
             return Look(self._told(fresh, act), fresh.entry)
         look = Look(stale=bool(results) and fresh is None, files=digests(act.paths))
         if fresh is not None or agent.review_required:
@@ -137,6 +140,28 @@ class Findings:
         files = result.about["files"]
         return result.live and not result.entry.disputed and files == digests(files)
 
+    def _known(self, agent: Agent, act: Act, result: Entry | None, now: int) -> Entry | None:
+        """Return the weightiest entry that says all that a call asks for, weighs as much as the agent's
+        own word, and is newer than a result of the call; None where there is none. A status lasts as
+        long as a result does."""
+        if act.paths:
+            return None  # what it asks for is in files, and changes with them
+        found = clauses.matches(self.store.index, agent, act.words, now, self.store.index.horizon)
+        lasts = parse_ttl(act.shares.lifetime)
+        entries = [
+            match.entry
+            for match in found
+            if match.share >= 1
+            and match.entry.topic != act.work
+            and not match.entry.namespace.startswith("blockers/")
+            and match.entry.trust != "unverified"
+            and not match.entry.disputed
+            and match.entry.authority >= agent.rank
+            and (lasts is None or now - match.entry.at < lasts or not match.entry.namespace.startswith("status/"))
+            and (result is None or (match.entry.seq > result.seq and match.entry.priority != "info"))
+        ]
+        return max(entries, key=lambda entry: (RANK[entry.priority] * -1, entry.authority, entry.seq), default=None)
+
     # -- what is told ------------------------------------------------------------------------------
 
     def _told(self, result: _Result, act: Act) -> str:
@@ -144,7 +169,8 @@ class Findings:
         entry = result.entry
         text = self._whole(result) if act.shares.whole else _short(result)
         who = f"{entry.author} (run {entry.run}) got this at {seconds(entry.at)} ({entry.id})"
-        return f"Not called: {who}.\n{quoted(text)}Call this once more to do it yourself."
+        more = " and get all of it" if result.about["whole"] and not act.shares.whole else ""
+        return f"Not called: {who}.\n{quoted(text)}Call this once more to do it yourself{more}."
 
     def _whole(self, result: _Result) -> str:
         name = result.about["whole"]
@@ -195,7 +221,8 @@ class Findings:
         if same is not None:
             return same.entry
         body, head, whole = self._body(seat, act, once, text)
-        draft = Draft(body, namespace, agent.id, ttl=act.shares.lifetime, topic=act.work)
+        where = f"runs/{seat.pen.run}/{whole}" if whole else None
+        draft = Draft(body, namespace, agent.id, ttl=act.shares.lifetime, topic=act.work, evidence=where)
         entry = self._admitted(draft, agent, [each.entry for each in live])
         about = {"call": once, "head": head, "sha": sha, "files": dict(files), "whole": whole}
         pending = Pending("entry", agent.id, {"act": about}, entry, key=act.key)
@@ -215,15 +242,14 @@ class Findings:
         return entry._replace(replaces=below)
 
     def _body(self, seat: Seat, act: Act, once: str, text: str) -> tuple[str, int, str | None]:
-        """Return the text of a result's entry, where in it the result begins, and the file with
-        the whole of a long one."""
+        """Return the text of a result's entry, where in it the result begins, and the file of the run
+        that has the whole of a long one, which the entry names as its evidence."""
         head, short = f"{act.label}: ", condensed(text, act.words)
         if short is None:
             return head + text, len(head), None
         run, name = str(seat.pen.run), f"shared-{_sha(once)[:8]}.txt"
         Folder(self.root, run, lasting=self.lasting).make().write(name, text)
-        where = f"[{len(short):,} of {len(text):,} characters; the whole: runs/{run}/{name}]"
-        return f"{head}{short}\n{where}", len(head), name
+        return f"{head}{short}", len(head), name
 
     # -- moments -----------------------------------------------------------------------------------
 
@@ -267,6 +293,13 @@ def digests(paths: Sequence[str] | Files) -> dict[str, str] | None:
         except (OSError, ValueError):
             return None
     return found
+
+
+def _written(entry: Entry, act: Act) -> str:
+    """Return an entry as it is given instead of a call that asks for what it says."""
+    who = f"{entry.author} wrote this at {seconds(entry.at)} ({entry.id})"
+    text = condensed(entry.body, act.words) or entry.body
+    return f"Not called: {who}.\n{quoted(text)}Call this once more to find out yourself."
 
 
 def _short(result: _Result) -> str:

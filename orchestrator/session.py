@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from orchestrator import bill, steps
+from orchestrator.blockers import Blockers
 from orchestrator.desk import Desk
 from orchestrator.engine import (
     Broken,
@@ -31,7 +32,7 @@ from orchestrator.limits import LimitReached, Unpriced
 from orchestrator.runs import Run
 from orchestrator.task import Outcome, Result
 from orchestrator.telemetry import step_span, tool_span
-from orchestrator.wake import AT_ONCE, BESIDE, LOOK_EVERY, NOW, News, Reader
+from orchestrator.wake import BESIDE, LOOK_EVERY, NOW, News, Reader, divided
 from synapse.errors import SynapseError
 from synapse.relevance import forms
 from synapse.tools import blocker_of
@@ -41,6 +42,7 @@ REMINDERS = 2  # times that a parent is given the results which it left unread
 ANSWERS = 3  # times that a blocked run goes on because it was answered
 ANSWER_WITHIN = 300.0  # seconds that a blocked run waits for those above it
 SECOND_TRIES = 2  # times that a model is asked again after an empty reply, or one that was cut
+ANSWERED = "You said that you are blocked; this may be the answer. Try again."
 RESOLVED = "What blocked you is resolved. Go on with your task."
 Sent = tuple[Segment, ...]
 
@@ -59,6 +61,8 @@ class Ground(Protocol):
 class Books(Protocol):
     """What it asks of the supervisor's books. All of it may touch the disk: `Ground.desk` takes it there."""
 
+    blockers: Blockers
+
     def reserve(self, session: Session, tokens: int) -> Any: ...
 
     def note_shown(self, run: Run, first: Mapping[str, Any]) -> None: ...
@@ -67,17 +71,7 @@ class Books(Protocol):
 
     def delivered(self, session: Session, ids: list[str], state: str, offered: Mapping[str, int]) -> None: ...
 
-    def open_blocker(self, session: Session) -> str | None: ...
-
-    def blocked_below(self, run: Run) -> list[tuple[str, str | None]]: ...
-
     def wake_text(self, session: Session, news: list[News]) -> tuple[str, list[str]]: ...
-
-    def report(self, session: Session, outcome: Outcome, number: int) -> str | None: ...
-
-    def stands(self, id: str) -> bool: ...
-
-    def settled(self, session: Session, blockers: Iterable[str]) -> None: ...
 
     def results_text(self, reader: Run, results: list[Result], how: str = ...) -> str: ...
 
@@ -136,13 +130,16 @@ class Session:
         return any(news.tier != BESIDE for news in self.inbox.values())
 
     def reader(self, agent: Agent) -> Reader:
-        """Return what decides whether news concerns this session: its agent, and what it works at
-        unless its policy tells it of nothing but what wakes it."""
+        """Return what decides whether news concerns this session. Who gives out work is told what
+        comes of it as results, and of the rest what wakes it, is addressed to it or replaces
+        something that it was shown."""
         if not self.first.get("news", True):
-            return Reader(agent)
+            return Reader(agent, woken=True)
+        if self.run.fields["role"] in bill.COORDINATORS:
+            return Reader(agent, (), self.seen, self.first["cursor"])
         calls = (call for turn in self.conversation.turns for call in turn.calls if call.name == "claim")
         claims = (str(call.arguments.get("work", "")) for call in calls)
-        return Reader(agent, (self.run.task.text, *dict.fromkeys(claims)), self.seen)
+        return Reader(agent, (self.run.task.text, *dict.fromkeys(claims)), self.seen, self.first["cursor"])
 
     def child_blocked(self, result: Result) -> None:
         """Tell it of a child that ended blocked, before its next turn, unless it has heard of it by
@@ -215,7 +212,7 @@ class Session:
         if outcome.status == "blocked" and not outcome.debt and not outcome.below:
             return await self._unanswered(outcome)
         if outcome.status == "done" and self.conversation.reported:
-            await self.ground.desk(self.books.settled, self, self.conversation.reported)
+            await self.ground.desk(self.books.blockers.settle, self.run, self.conversation.reported)
         return outcome
 
     async def _unanswered(self, outcome: Outcome) -> Outcome | None:
@@ -225,7 +222,7 @@ class Session:
         if answered >= ANSWERS or self.run.parent not in self.ground.sessions:
             return outcome
         if outcome.blocker is None:
-            id = await self.ground.desk(self.books.report, self, outcome, answered)
+            id = await self.ground.desk(self.books.blockers.report, self.run, outcome, answered)
             outcome = outcome._replace(blocker=id)
         if outcome.blocker is None:
             return outcome
@@ -254,7 +251,7 @@ class Session:
                     await self.ground.hear()
                     if any(self._answers(news, question, blocker) for news in self.inbox.values()):
                         return True
-                    if not await self.ground.desk(self.books.stands, blocker):
+                    if not await self.ground.desk(self.books.blockers.stands, blocker):
                         return True
                     if not self._has_help(blocker):
                         return False
@@ -287,14 +284,15 @@ class Session:
         """Return how it ended, by what was recorded: a blocker that it reported, results that
         nobody read, a blocker below it that stands, or all is well."""
         said = (turn.blocked and (blocker_of(turn.blocked) or turn.blocked)) or blocker_of(turn.text)
-        blocker = await self.ground.desk(self.books.open_blocker, self)
+        own, tools = self.conversation.blockers, self.engine.takes_tools
+        blocker = await self.ground.desk(self.books.blockers.standing, self.run, own, tools)
         if said or blocker:
             return Outcome("blocked", turn.text, said or "it reported a blocker", blocker)
         unread = await self._unread()
         if unread:
             debt = tuple(result.run for result in unread)
             return Outcome("blocked", turn.text, f"it left results unread: {', '.join(debt)}", debt=debt)
-        below = await self.ground.desk(self.books.blocked_below, self.run)
+        below = await self.ground.desk(self.books.blockers.below, self.run)
         if below:
             named = ", ".join(f"{run} ({entry})" if entry else run for run, entry in below)
             why = f"work that it gave out is blocked, and nobody has settled it: {named}"
@@ -392,16 +390,15 @@ class Session:
     # -- what it is told ---------------------------------------------------------------------------
 
     async def _told_news(self, why: str = "wake", **about: Any) -> None:
-        """Put what came and concerns it into the next prompt, all at once; of what is told beside a
-        turn, the oldest few."""
-        beside = [id for id, news in self.inbox.items() if news.tier == BESIDE][AT_ONCE:]
-        news = [each for id, each in self.inbox.items() if id not in beside]
-        self.inbox = {id: self.inbox[id] for id in beside}
+        """Put what came and concerns it into the next prompt, all at once."""
+        news, later = divided(self.inbox.values(), self.conversation.messages)
+        self.inbox = {each.entry.id: each for each in later}
         if not news:
             if about:
                 await self._say(RESOLVED, "wake", why, **about)
             return
         text, ids = await self.ground.desk(self.books.wake_text, self, news)
+        text = f"{ANSWERED}\n{text}" if why == "answered" else text
         pointed = [each.entry.id for each in news if each.entry.id not in ids]
         await self._say(text, "wake", why, ids=ids, **({"pointed": pointed} if pointed else {}), **about)
         offered = {each.entry.id: each.offered for each in news if each.entry.id in ids}
@@ -470,7 +467,9 @@ class Session:
         label = said.label or bill.tool_label(call.name)
         fields = steps.result(call, said.text, label, said.failed, **said.about)
         await self.ground.desk(self._record, "result", fields, True)
-        self.seen.update(said.about.get("ids", ()))
+        for id in said.about.get("ids", ()):
+            self.seen.add(id)
+            self.inbox.pop(id, None)  # it came while the call waited for it
 
     async def _carried_out(self, handler: Handler, call: Call) -> Said:
         key = f"{self.run.id}/{len(self.conversation.turns)}/{call.id}"

@@ -13,9 +13,11 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from orchestrator.engine import Message
 from synapse.authority import is_merged, visible, wakes
 from synapse.bell import Bell
 from synapse.block import Block, pointer, whole
+from synapse.condense import specifics
 from synapse.entry import SECOND, Entry
 from synapse.notify import Follower
 from synapse.relevance import concerns
@@ -41,20 +43,23 @@ class News(NamedTuple):
 
 
 class Reader(NamedTuple):
-    """Who is told: its agent, what it works at (`about`, texts), and the entries it was shown.
-    Without `about`, it is told of what wakes it, and of nothing else."""
+    """Who is told: its agent, what it works at (`about`, texts), and the entries it was shown. Where
+    `woken`, it is told of what wakes it, and of nothing else."""
 
     agent: Agent
     about: tuple[str, ...] = ()
     seen: Collection[str] = ()
+    since: int = 0  # the place in the log as of which its prompt was made
+    woken: bool = False
 
 
-def tier(entry: Entry, reader: Reader) -> str | None:
-    """Return how soon a running session is told of an entry; None where it does not concern it."""
+def tier(entry: Entry, reader: Reader, seq: int) -> str | None:
+    """Return how soon a running session is told of an entry that came to be seen at this place of the
+    log; None where it does not concern it, or its prompt was made in view of it."""
     agent = reader.agent
     if wakes(entry, agent):
         return NOW
-    if not reader.about or entry.author == agent.id or entry.staged or not visible(entry, agent):
+    if reader.woken or seq <= reader.since or entry.author == agent.id or entry.staged or not visible(entry, agent):
         return None
     if entry.trust == "unverified" or is_merged(entry) or entry.when:
         return None
@@ -90,7 +95,7 @@ class Ear:
         if mark == self._mark:
             return []
         for event in self._follower.poll():
-            told = {run: tier(event.entry, reader) for run, reader in readers.items()}
+            told = {run: tier(event.entry, reader, event.cursor) for run, reader in readers.items()}
             if NOW in told.values() and not self._may_wake(event.entry):
                 self.held.append(event.entry.id)
             else:
@@ -108,6 +113,23 @@ class Ear:
             return False
         woken.append(entry.at)
         return True
+
+
+def is_known(entry: Entry, texts: Iterable[str]) -> bool:
+    """Return whether each name and figure of an entry stands in one of these texts already; an entry
+    without any is not known."""
+    names = specifics(entry.body)
+    known = {name for text in texts for name in names if name in text}
+    return bool(names) and known == names
+
+
+def divided(inbox: Iterable[News], messages: Iterable[Message]) -> tuple[list[News], list[News]]:
+    """Return the news to be told now and those for later. Of what is told beside a turn, the oldest
+    few are; what adds nothing to a conversation is in neither."""
+    said = [message.text for message in messages]
+    new = [news for news in inbox if news.tier != BESIDE or not is_known(news.entry, said)]
+    later = [news for news in new if news.tier == BESIDE][AT_ONCE:]
+    return [news for news in new if news not in later], later
 
 
 def blocks(entries: Sequence[Entry], news: Iterable[News], commands: bool) -> list[Block]:

@@ -1,6 +1,6 @@
 """What a run that has ended leaves in the memory: entries, from its outcome. Pure.
 
-The entry carries a summary and a pointer; the whole text lies in the run's folder. A run that
+The entry carries a summary; the whole text lies in the run's folder, which its evidence names. A run that
 failed or ran out of time says so, with what is known. What is the operator's business alone (a key,
 a limit, a stop) stands on the run's own record, and is no entry.
 """
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from orchestrator.task import Outcome, Result
 
-LONGEST = 600  # characters of an entry, pointer included
+LONGEST = 600  # characters of an entry
 FIRST_WORDS = {
     "done": "Done",
     "blocked": "Blocked",
@@ -23,12 +23,14 @@ FIRST_WORDS = {
 
 
 class Note(NamedTuple):
-    """An entry to be written for the run's agent; `key` makes it once."""
+    """An entry to be written for the run's agent; `key` makes it once, `evidence` is where all of it
+    lies, for who can open files."""
 
     body: str
     namespace: str
     priority: str
     key: str
+    evidence: str | None = None
     tags: tuple[str, ...] = ("run",)
 
 
@@ -37,19 +39,26 @@ def settle(run: str, project: str, outcome: Outcome) -> list[Note]:
     again; of an end that is the operator's business, none is."""
     if outcome.operational or (outcome.blocker and not outcome.below):
         return []
-    said, pointer = summary(outcome.text), _pointer(run) if outcome.text else ""
+    said, output = summary(outcome.text), f"runs/{run}/output.md" if outcome.text else None
     if outcome.status == "blocked" and not outcome.below:
-        return [Note(_body("Blocked", outcome.why or said, pointer), f"blockers/{project}", "critical", "blocked")]
+        body = _body("Blocked", outcome.why or said)
+        return [Note(body, f"blockers/{project}", "critical", "blocked", output)]
     if outcome.status != "done":
         said = "; so far: ".join(part for part in (outcome.why, said) if part)
     priority = "info" if outcome.status in ("done", "blocked") else "important"
-    return [Note(_body(FIRST_WORDS[outcome.status], said, pointer), f"status/{project}", priority, "ended")]
+    body = _body(FIRST_WORDS[outcome.status], said)
+    return [Note(body, f"status/{project}", priority, "ended", output)]
 
 
 def dead_letter(run: str, project: str, attempts: int) -> Note:
     """A run that ended none of its attempts: somebody has to look."""
     said = f"the run died {attempts} times without moving, and is not tried again"
-    return Note(_body("Blocked", said, f" (runs/{run}/)"), f"blockers/{project}", "critical", "dead")
+    return Note(_body("Blocked", said), f"blockers/{project}", "critical", "dead", f"runs/{run}/")
+
+
+def question(body: str) -> str:
+    """Return what a blocker's entry asks, without its first word."""
+    return body.removeprefix("Blocked: ")
 
 
 def summary(text: str) -> str:
@@ -67,14 +76,10 @@ def _decoration(line: str) -> bool:
     return not stripped or stripped.startswith(("#", "```", "~~~")) or set(stripped) <= set("-=*_ ")
 
 
-def _pointer(run: str) -> str:
-    return f" (all of it: runs/{run}/output.md)"
-
-
-def _body(first: str, said: str, pointer: str) -> str:
-    room = LONGEST - len(first) - 2 - len(pointer)
+def _body(first: str, said: str) -> str:
+    room = LONGEST - len(first) - 2
     cut = said if len(said) <= room else f"{said[: room - 1].rstrip()}…"
-    return f"{first}: {cut or 'nothing was said'}{pointer}"
+    return f"{first}: {cut or 'nothing was said'}"
 
 
 def told(result: Result) -> str:

@@ -34,7 +34,7 @@ WORLD = ("work", "investigate", "submit", "decide")  # tools that are no part of
 CHATTER = 40  # words of a note on progress
 AUTHORITY = {"CTO": 100, "project": 80, "engineer": 60, "QA": 60, "specialist": 40}  # by the word for a role
 _QUESTION = re.compile(
-    r"^- \[blockers/[^\]]+\] (syn-[0-9-]+) .*\n +> Blocked: \S+ needs a decision on ([^\n.]+)", re.MULTILINE
+    r"^- \[blockers/[^\]]+\] (syn-[0-9-]+) .*\n +> Blocked: \S+ needs a decision on ([^\n.(]+[^\n.( ])", re.MULTILINE
 )
 _ITEM = re.compile(r"- \[([a-z0-9_-]+)\] (.*)")
 
@@ -164,9 +164,8 @@ class _Part:
     def _gave_up(self, need: str) -> bool:
         """Return whether it has found that it cannot find this out."""
         texts = [done.text for done in self.made("investigate") if done.arguments.get("subject") == need and done.text]
-        return len([text for text in texts if text.startswith("Error")]) >= TRIES or any(
-            "Only " in text for text in texts
-        )
+        refused = sum("Only " in text for text in texts)
+        return sum(text.startswith("Error") for text in texts) >= TRIES or refused > self._times_blocked(need)
 
     def _takes_in(self, message: Message, place: int, subject: str, value: str) -> bool:
         """Return whether it takes this in: what its own calls gave always; of the rest a share, and less of the middle
@@ -215,7 +214,8 @@ class _Part:
     def _found(self) -> list[str]:
         """Return the statements that its own investigations gave, as it writes them down: now and then wrongly."""
         texts = [done.text.rsplit("\n", 1)[-1] for done in self.made("investigate") if done.text]
-        found = [text for text in texts if not text.startswith(("Not found", "Nothing", "Error", "Only "))]
+        nothing = ("Not found", "Nothing", "Error", "Only ", "Call this once more")
+        found = [text for text in texts if not text.startswith(nothing)]
         return [self._as_written(text) for text in dict.fromkeys(found)]
 
     def _as_written(self, text: str) -> str:
@@ -258,9 +258,12 @@ class _Part:
         return None
 
     def _blocked(self, need: str) -> Move | None:
-        """What only somebody else can decide is reported, unless it is known to be; then it is waited for."""
+        """What only somebody else can decide is reported, unless it is known to be; then it is waited for. Who
+        said that it is blocked and was told to go on tries again."""
         asked = [done for done in self.made("investigate") if done.arguments.get("subject") == need and done.text]
         if not asked or "Only " not in str(asked[-1].text):
+            return None
+        if self._times_blocked(need) >= len(asked):
             return None
         question = f"needs a decision on {need}"
         known = any(question in message.text for message in self.seen.messages if message.label in ("view", "wake"))
@@ -272,6 +275,11 @@ class _Part:
             if "memory_search" in self.tools and not self.ignores and self._looked(need) < LOOKS:
                 return Move(self.says(), (("memory_search", {"query": self._query(need)}),), takes=PATIENCE)
         return Move(self.says(f"Blocked: {self.task.name} {question}."), blocked=f"{self.task.name} {question}")
+
+    def _times_blocked(self, need: str) -> int:
+        """Return how often it has said that this keeps it."""
+        said = (message.text for message in self.seen.messages if message.role == "assistant")
+        return sum(text.startswith("Blocked: ") and f"a decision on {need}" in text for text in said)
 
     def _looked(self, need: str) -> int:
         """Return how often it has searched for this."""

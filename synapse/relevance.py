@@ -72,5 +72,6 @@ def _is_near(wanted: frozenset[str], said: frozenset[str]) -> bool:
 
 
 def _tells(words: frozenset[str]) -> bool:
-    """Return whether a clause says enough to be looked for: two words, or one with a number."""
-    return len(words) > 1 or any(map(is_specific, words))
+    """Return whether a clause says enough to be looked for: two words, or one that is an identifier
+    and not merely a number."""
+    return len(words) > 1 or any(is_specific(word) and not word.isdecimal() for word in words)

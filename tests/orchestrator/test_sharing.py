@@ -455,8 +455,8 @@ def test_a_long_result_is_given_condensed_and_lies_whole_in_the_runs_folder(grou
     (entry,) = results(here)
     assert FOUND in two.text
     assert len(two.text) < 600
-    where = entry.body.rpartition("runs/")[2].rstrip("]")
-    assert (here.boss.books.folder(here.run(one)).path).endswith(where.partition("/")[0])
+    where = entry.evidence.removeprefix("runs/")
+    assert here.boss.books.folder(here.run(one)).path.endswith(where.partition("/")[0])
     with open(f"{here.mem.store.root}/runs/{where}", encoding="utf-8") as file:
         assert file.read() == LONG
 

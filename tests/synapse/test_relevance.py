@@ -15,9 +15,9 @@ def test_a_text_is_cut_into_clauses_that_tell():
         "client-2",
         "the version of the users endpoint",
         "the retry limit of service 3",
-        "4",
     )
-    assert clauses("") == clauses("Go on.") == ()
+    assert clauses("") == clauses("Go on.") == clauses("Steps: 4") == ()
+    assert clauses("e681fb9") == ("e681fb9",)
     assert len(clauses("; ".join(f"item {n} of the list" for n in range(100)))) == CLAUSES
 
 
