@@ -72,7 +72,7 @@ def test_who_says_that_it_is_blocked_is_blocked(world, text, tools):
     assert (result.status, result.why, result.text) == ("blocked", "no access to the images", text)
     (entry,) = here.mem.as_agent("operator").read()
     assert (entry.id, entry.namespace, entry.priority) == (result.entry, "blockers/web", "critical")
-    assert entry.body == f"Blocked: no access to the images"
+    assert entry.body == "Blocked: no access to the images"
     assert here.run(result).status == "blocked"
 
 
