@@ -63,9 +63,9 @@ def of_session(
 
 
 def _begun_with(run: Run, tools: Iterable[UserTool], seat: Seat) -> list[UserTool]:
-    """Return the user's tools that a run was begun with; all, where that was not recorded. What
-    synapse.yaml says of what they share comes before what they say themselves."""
-    shares = declared(dict(seat.store.settings.other))
+    """Return the user's tools that a run was begun with; all, where that was not recorded. What its
+    task says of what they share comes first, then synapse.yaml, then what they say themselves."""
+    shares = declared(dict(seat.store.settings.other)) | declared({"tools": run.task.tools})
     tools = [tool._replace(shares=shares.get(tool.tool.name, tool.shares)) for tool in tools]
     if run.needs is None:
         return tools
@@ -129,7 +129,7 @@ def of_coordination(boss: Boss, session: Callable[[], Session]) -> dict[str, Han
             raise ToolFailed(problem)
         task = Task(str(asked["task"]), agent, str(asked.get("project") or run.project))
         said = run.task  # what was said for a tree holds for all of it
-        task = task._replace(memory_tools=said.memory_tools, view_budget=said.view_budget)
+        task = task._replace(memory_tools=said.memory_tools, view_budget=said.view_budget, tools=said.tools)
         try:
             child = await boss.start(task, parent=run, id=name(agent, run.id, once))
         except LimitReached as limit:

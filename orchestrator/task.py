@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from orchestrator.engine import Usage
 from orchestrator.ledger import Overhead
@@ -19,8 +19,9 @@ STATUSES = ("done", "blocked", "failed", "timeout", "stopped", "refused")
 class Task(NamedTuple):
     """One piece of work for one agent. What is left at None comes from the agent's file, then from the supervisor.
 
-    `view_budget` is the tokens that memory may take in the prompt, or auto. That, `max_tokens`, `max_usd` and
-    `memory_tools` bind all that it spawns, too. `role` stands in for the agent's own, in the prompt and in what it is
+    `view_budget` is the tokens that memory may take in the prompt, or auto. That, `max_tokens`, `max_usd`,
+    `memory_tools` and `tools` bind all that it spawns, too. `tools` says by name what tools share, as synapse.yaml
+    does. `role` stands in for the agent's own, in the prompt and in what it is
     offered. `timeout` is in seconds. `folder` is where a client's process works; else where this one does. `intent`
     names the work: a second task of the same intent is the same work, whatever its text says; without one, the
     project, the agent and the text decide. `force` spawns it all the same.
@@ -41,6 +42,7 @@ class Task(NamedTuple):
     intent: str | None = None
     folder: str | None = None
     force: bool = False
+    tools: Mapping[str, Any] = {}
 
 
 def check(task: Task) -> Task:

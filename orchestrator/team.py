@@ -18,6 +18,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from orchestrator import acts
 from orchestrator.runs import Run
 from orchestrator.supervisor import Supervisor
 from orchestrator.task import MODES, Result, Task
@@ -60,7 +61,7 @@ class Report(NamedTuple):
 class Team(NamedTuple):
     """Who works together. Engine and model are the supervisor's business, unless an agent's file names them.
     `memory_tools` (auto, always, never) is for a team that models drive; where nobody says otherwise, it is what the
-    supervisor has."""
+    supervisor has. `tools` says by name what tools share, as synapse.yaml does."""
 
     lead: str
     engineers: tuple[str, ...]
@@ -73,6 +74,7 @@ class Team(NamedTuple):
     max_tokens: int | None = None
     max_usd: float | None = None
     memory_tools: str | None = None
+    tools: Mapping[str, Any] = {}
 
     @classmethod
     def from_yaml(cls, path: str | os.PathLike[str]) -> Team:
@@ -121,6 +123,10 @@ def team_of(fields: Mapping[str, Any], path: str = "team.yaml") -> Team:
     engineers = fields.get("engineers") or []
     if not isinstance(engineers, list):
         problems.append("engineers: write a list such as [eng-a, eng-b]")
+    try:
+        acts.declared(fields)
+    except InvalidEntry as error:
+        problems.append(str(error))
     models = fields.get("models") or {}
     if not isinstance(models, dict):
         problems.append("models: write `engine: model` lines")
@@ -281,7 +287,7 @@ class _Work:
         team = self.team
         if parent is None:
             about |= {"max_tokens": team.max_tokens, "max_usd": team.max_usd}
-        task = Task(text, agent, self.project, team.view_budget, force=self.force, **about)
+        task = Task(text, agent, self.project, team.view_budget, force=self.force, tools=team.tools, **about)
         try:
             result = await self.boss.spawn(task, parent=parent)
         except SynapseError as error:

@@ -30,18 +30,18 @@ class Parameter(NamedTuple):
 
 
 IDEAL, DEGRADED = AGENTS = ("ideal", "degraded")
-_AUDIT = "assumption: the audit's joint cell of degraded agents; no model was measured"
+_GUESS = "assumption: no model was measured; `brain-suite calibrate` measures one"
 PARAMETERS: Mapping[str, Parameter] = {
     "agents": Parameter(IDEAL, "ideal, or degraded: every parameter below that says so, together"),
-    "p_read": Parameter(1.0, "chance that what is shown unasked, or given by a search, is taken in", 0.9, _AUDIT),
-    "tool_use": Parameter(1.0, "chance that a tool of the memory is used where it helps", 0.6, _AUDIT),
-    "beside": Parameter(1.0, "chance that a note is written beside the next call, where the tool asks", 0.0, _AUDIT),
+    "p_read": Parameter(1.0, "chance that what is shown unasked, or given by a search, is taken in", 0.9, _GUESS),
+    "tool_use": Parameter(1.0, "chance that a tool of the memory is used where it helps", 0.6, _GUESS),
+    "beside": Parameter(1.0, "chance that a note is written beside the next call, where the tool asks", 0.0, _GUESS),
     "claims": Parameter(True, "whether agents reserve work before they take it up, where they can"),
-    "claims_otherwise": Parameter(0.0, "chance that a claim is worded another way", 0.5, _AUDIT),
-    "bare_queries": Parameter(0.0, "chance that a search leaves out the number or identifier", 1.0, _AUDIT),
-    "chatter": Parameter(0.0, "chance a turn of a note of 40 words on progress, where one can be written", 0.3, _AUDIT),
-    "wrong_notes": Parameter(0.0, "chance that a finding is written down with a wrong value", 0.05, _AUDIT),
-    "heeds": Parameter(1.0, "chance that what a lower authority says, or in dispute, is looked up first", 0.9, _AUDIT),
+    "claims_otherwise": Parameter(0.0, "chance that a claim is worded another way", 0.5, _GUESS),
+    "bare_queries": Parameter(0.0, "chance that a search leaves out the number or identifier", 1.0, _GUESS),
+    "chatter": Parameter(0.0, "chance a turn of a note of 40 words on progress, where one can be written", 0.3, _GUESS),
+    "wrong_notes": Parameter(0.0, "chance that a finding is written down with a wrong value", 0.05, _GUESS),
+    "heeds": Parameter(1.0, "chance that what a lower authority says, or in dispute, is looked up first", 0.9, _GUESS),
     "err": Parameter(0.0, "chance that what an agent finds out by itself fails, or is wrong: half each"),
     "window": Parameter(128_000, "tokens attended to; the middle of a longer prompt is read half the time",
                         source="the context of the models that are counted as"),

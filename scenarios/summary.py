@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from scenarios import dollars
 from scenarios.findings import Table
-from scenarios.schema import DEGRADED
+from scenarios.schema import DEGRADED, PARAMETERS
 from scenarios.words import amount, percent
 
 KINDS: Mapping[str, str] = {
@@ -175,7 +175,12 @@ def cells(row: Table) -> Sequence[str]:
 def meant(table: Table) -> str:
     """Return what the columns of the table mean, and how degraded its agents were."""
     lacks = {_parameters(row["lacks"]): None for row in table["against"] if row["agents"] == DEGRADED}
-    return f"{MEANT} Degraded agents: {'; '.join(lacks)}." if lacks else MEANT
+    return f"{MEANT} Degraded agents: {'; '.join(lacks)}; {_sources()}." if lacks else MEANT
+
+
+def _sources() -> str:
+    """Return where the values of degraded agents come from, in words."""
+    return "; ".join(dict.fromkeys(one.source for one in PARAMETERS.values() if one.degraded is not None))
 
 
 def _saved(told: Table) -> str:

@@ -6,9 +6,11 @@ words together, then fewer of them. Of entries that state the same, one is taken
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from itertools import combinations
 
+from synapse.authority import visible
 from synapse.condense import specifics
 from synapse.entry import Entry
 from synapse.index import terms
@@ -19,6 +21,8 @@ from synapse.relevance import SPECIFIC, clauses, forms, is_specific
 from synapse.typed import NamedTuple
 from synapse.workspace import Agent
 
+_ID = re.compile(r"\bsyn-[0-9a-z][0-9a-z-]*[0-9a-z]\b")
+IDS = 24  # entries that a text names, that are looked up
 KEPT = 3  # entries of a clause
 FEW = 12  # entries with the same words: where there are more, the words do not say which is meant
 LEAST = 0.5  # of a clause's weight, that an entry has to hold
@@ -47,6 +51,8 @@ def matches(index: Index, agent: Agent | None, text: str, now: int, cursor: int)
     asked = _Asked(index, agent, now, cursor)
     chosen: dict[int, Match] = {}
     given = forms(text)
+    for entry in _named(index, agent, text, now, cursor):
+        chosen[entry.seq] = Match(entry, 1.0, True)
     for clause in clauses(text):
         for match in asked.clause(clause):
             if not _tells_more(match.entry, text, given):
@@ -55,6 +61,16 @@ def matches(index: Index, agent: Agent | None, text: str, now: int, cursor: int)
             if known is None or (match.best, match.share) > (known.best, known.share):
                 chosen[match.entry.seq] = match
     return [chosen[seq] for seq in sorted(chosen)]
+
+
+def _named(index: Index, agent: Agent | None, text: str, now: int, cursor: int) -> Iterator[Entry]:
+    """Yield the live entries whose ids stand in a text, as far as its reader may see them."""
+    for id in list(dict.fromkeys(_ID.findall(text)))[:IDS]:
+        entry = index.entry(id, now, agent)
+        if entry is None or entry.seq > cursor or not visible(entry, agent):
+            continue
+        if index.query.fate(entry, now) is None:
+            yield entry
 
 
 class _Asked:
@@ -135,9 +151,10 @@ def _distinct(entries: Iterable[Entry], clause: str) -> list[Entry]:
 
 
 def _stated(entry: Entry, clause: str) -> frozenset[str]:
-    """Return the names and figures that an entry has and the clause has not; without any, its words."""
+    """Return the names and figures that an entry has and the clause has not; without any, its author
+    and its words."""
     own = frozenset(name for name in specifics(entry.body) if name not in clause)
-    return own or frozenset((" ".join(sorted(forms(entry.body))),))
+    return own or frozenset((" ".join((entry.author, *sorted(forms(entry.body)))),))
 
 
 def _tells(part: tuple[str, ...]) -> bool:

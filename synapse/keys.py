@@ -119,6 +119,9 @@ TEAM: Mapping[str, str] = {
     "max_tokens": "tokens for all of it together",
     "max_usd": "dollars for all of it together",
     "memory_tools": "auto, always or never: when agents are offered the memory's tools",
+    "tools.*.shares": "true, false or whole: the same call of this tool gives the same result to anyone",
+    "tools.*.lifetime": "how long a result holds: 30m, 1h, 7d; else 1h",
+    "tools.*.files": "a list of the arguments that name files which it reads",
 }
 
 

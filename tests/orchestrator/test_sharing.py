@@ -442,6 +442,18 @@ def test_a_result_is_stale_once_its_equals_say_otherwise(ground, author):
     assert shares(here, three) == {"made": 1, "stale": 1}
 
 
+@pytest.mark.parametrize(("settings", "made"), [("", 1), ("tools: {investigate: {shares: false}}\n", 1)])
+def test_a_task_says_what_tools_share_for_its_tree(ground, settings, made):
+    """As a team.yaml does; it comes before synapse.yaml and what the tool says itself."""
+    digging = Digging()
+    plain = digging.tool()._replace(shares=None)
+    here = ground(digging, tools=[plain], settings=settings)
+    crowd(here, ["eng-a", "eng-b"], apart=60, tools={"investigate": {"shares": True}})
+    assert len(digging.made) == made
+    crowd(here, ["boss"])
+    assert len(digging.made) == made + 1, "another task says nothing of it"
+
+
 # -- long results ----------------------------------------------------------------------------------
 
 

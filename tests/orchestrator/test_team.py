@@ -57,6 +57,7 @@ def test_the_file_of_the_example(team):
         ({"lead": "a", "engineers": ["b"], "boss": "c"}, "boss is not known"),
         ({"lead": "a", "engineers": ["b"], "models": "m"}, "models: write"),
         ({"lead": "a", "engineers": ["b"], "memory_tools": "some"}, "memory_tools: write one of auto, always, never"),
+        ({"lead": "a", "engineers": ["b"], "tools": {"dig": {"shares": "yes"}}}, "write true, false or whole"),
     ],
 )
 def test_a_file_that_is_wrong_is_told_what(fields, told):

@@ -112,3 +112,13 @@ def test_it_reads_no_further_than_its_cursor(mem):
 def test_any_text_is_asked_for(mem, text):
     say(mem, "The retry limit of service 3 is r30.")
     assert found(mem, text) == []
+
+
+def test_an_entry_that_the_task_names_is_found(mem):
+    """By its id, whatever it says, while it stands and as far as its reader may see it."""
+    one, two = say(mem, "Done."), say(mem, "Done.", who="low")
+    secret, old = say(mem, "Done.", "decisions/x"), say(mem, "Done.")
+    say(mem, "Redone.", supersedes=old.id)
+    text = f"Look at {one.id}, ({two.id}) and {secret.id}; not at {old.id} or syn-2026-01-01-999."
+    assert found(mem, text) == [("Done.", True), ("Done.", True)]
+    assert len(found(mem, text, "lead")) == 3
