@@ -1061,7 +1061,7 @@ def test_every_gated_statement_runs_in_the_walk(world, fresh, monkeypatch):
         monkeypatch.setattr(query, "_TALKATIVE", talkative)
         for reader in READERS:
             me = Seat(world.mem.store, reader)
-            for name in ("read", "search", "unread", "get"):
+            for name in ("read", "search", "unread", "get", "briefing"):
                 assert list(faults(world, me, name)) == []
             for name in ("inbox", "threads"):
                 assert list(mail_faults(world, synapse.Mail(me), name)) == []
