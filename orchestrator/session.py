@@ -216,10 +216,9 @@ class Session:
         return outcome
 
     async def _unanswered(self, outcome: Outcome) -> Outcome | None:
-        """Report what blocks it at once, and wait while one above it may answer; None where that was
-        done, and it goes on."""
+        """Report what blocks it, and wait while somebody may answer; None where it goes on."""
         answered = self.conversation.said.get("answered", 0)
-        if answered >= ANSWERS or self.run.parent not in self.ground.sessions:
+        if answered >= ANSWERS or not self._coordinators():
             return outcome
         if outcome.blocker is None:
             id = await self.ground.desk(self.books.blockers.report, self.run, outcome, answered)
@@ -227,20 +226,23 @@ class Session:
         if outcome.blocker is None:
             return outcome
         self.seen.add(outcome.blocker)
-        if await self._is_answered(outcome.why, outcome.blocker):
+        self.closes = True
+        goes_on = await self._is_answered(outcome.why, outcome.blocker)
+        self.closes = False
+        if goes_on:
             await self._told_news("answered", reported=[outcome.blocker])
             return None
         return outcome
 
+    def _coordinators(self) -> list[Session]:
+        """Return the other sessions here that give out work, and so may answer."""
+        others = (session for session in self.ground.sessions.values() if session is not self)
+        return [session for session in others if session.run.fields["role"] in bill.COORDINATORS]
+
     def _has_help(self, blocker: str) -> bool:
-        """Return whether one above it was told of the blocker and may answer: it is at work or will
-        be. Who waits and has heard all there is will not."""
-        above = self.ground.sessions.get(self.run.parent or "")
-        while above is not None:
-            if blocker in above.seen and not above.closes and (above.due or not above.waits):
-                return True
-            above = self.ground.sessions.get(above.run.parent or "")
-        return False
+        """Return whether one who was told of the blocker is at work or will be, and so may answer."""
+        told = (session for session in self._coordinators() if blocker in session.seen)
+        return any(session.due or not session.waits for session in told if not session.closes)
 
     async def _is_answered(self, question: str, blocker: str) -> bool:
         """Return whether news came that answers, within the time and as long as somebody may."""
