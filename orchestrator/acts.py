@@ -106,7 +106,7 @@ def act_of(name: str, arguments: Mapping[str, Any], shares: Shares, schema: Mapp
         work = f"{work[:NAME].rstrip()}… #{digest[:8]}"
     shown = ", ".join(f"{key}={_line(value)}" for key, value in arguments.items())
     paths = tuple(path for key in shares.files for path in _texts(arguments.get(key)))
-    words = " ".join(word for value in arguments.values() for word in _texts(value))
+    words = " ".join(word for value in arguments.values() for word in _scalars(value))
     return Act(f"act:{digest}", work, f"{name}({_cut(shown)})", words, paths, shares)
 
 
@@ -118,13 +118,13 @@ def _defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _folded(value: Any, exact: bool = False) -> Any:
-    """Return a value without what makes no difference: case, spelling, spaces and marks at the end
-    of texts. A path stays as it is."""
+    """Return a value without what makes no difference: the case of plain words, spaces and marks at
+    the end of a line. A path stays as it is, and so does a text of several lines."""
     if isinstance(value, str):
         if exact:
             return value
-        text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", value).casefold())
-        return " ".join(text.split()).rstrip(_ENDS)
+        text = unicodedata.normalize("NFC", value).strip()
+        return text if "\n" in text else " ".join(map(_word, text.split())).rstrip(_ENDS)
     if isinstance(value, Mapping):
         return {str(key): _folded(each, exact) for key, each in value.items()}
     if isinstance(value, list | tuple):
@@ -132,6 +132,12 @@ def _folded(value: Any, exact: bool = False) -> Any:
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return value
+
+
+def _word(word: str) -> str:
+    """Return a word in lower case, unless its case may mean something, as in an identifier or address."""
+    letters = word.rstrip(_ENDS)
+    return word.lower() if letters.isalpha() and (letters.istitle() or letters.isupper()) else word
 
 
 def _worded(value: Any) -> str:
@@ -149,6 +155,16 @@ def _line(value: Any) -> str:
 
 def _cut(text: str, most: int = 160) -> str:
     return text if len(text) <= most else f"{text[:most].rstrip()}…"
+
+
+def _scalars(value: Any) -> Iterator[str]:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        yield str(value)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _scalars(each)
+    else:
+        yield from _texts(value)
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -367,6 +367,8 @@ class Books:
         commands = reach.follows_commands or not session.engine.takes_tools
         blocks = wake.blocks(entries, news, commands)
         shown = [entry.id for entry, block in zip(entries, blocks, strict=True) if block.form != POINTER]
+        if not blocks:
+            return "", []
         return prompt.wake(blocks, reader, self.secret, self.templates), shown
 
     def results_text(self, reader: Run, results: list[Result], how: str = "unread") -> str:

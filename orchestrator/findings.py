@@ -7,23 +7,23 @@ On the memory's thread. Nothing here calls a tool or waits; `sharing` does. A re
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Mapping, Sequence
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from math import ceil
 from typing import Any, NamedTuple
 
-from orchestrator.acts import Act, condensed
-from orchestrator.fence import quoted
+from orchestrator.acts import LONG, Act, condensed
 from orchestrator.folder import Folder
-from synapse import claims, clauses
+from synapse import block, claims, clauses
 from synapse import namespace as ns
 from synapse.authority import admit, may_replace, visible
 from synapse.claims import Claim
-from synapse.clock import seconds
 from synapse.conditions import is_due
 from synapse.entry import RANK, SECOND, Draft, Entry, parse_ttl
 from synapse.errors import Conflict, SynapseError
 from synapse.records import Pending
+from synapse.relevance import forms, is_specific
 from synapse.seat import Seat
 from synapse.store import Store
 from synapse.workspace import OPERATOR, Agent
@@ -31,6 +31,9 @@ from synapse.workspace import OPERATOR, Agent
 BUSY = "busy"  # instead of an entry's id: it was told that somebody is at it
 MINUTES = 10  # of a lease; every call of a tool that takes several renews it
 NOTE = "taken by a supervisor for a shared tool"
+AGAIN = "Call this once more to do it yourself"
+LEAST = 3  # words of a call, that an entry has to have to be given instead
+LARGEST = 1 << 26  # bytes of a file that is read to see whether it has changed
 STALE = "its result was stale, and the call was made again"
 
 Files = Mapping[str, str]  # the digest of each file, by its path
@@ -81,11 +84,11 @@ class Findings:
         fresh = next((each for each in results if self._is_fresh(each)), None)
         known = self._known(agent, act, fresh.entry if fresh else None, now)
         if known is not None and told != known.id:
-            return Look(_written(known, act), known)
+            return Look(_given(known), known)
         if known is None and fresh is not None and told != fresh.entry.id:
             return Look(self._told(fresh, act), fresh.entry)
         look = Look(stale=bool(results) and fresh is None, files=digests(act.paths))
-        if fresh is not None or agent.review_required:
+        if fresh is not None or agent.review_required or look.files is None:
             return look
         return self._claimed(seat, act, now, look, told, longest)
 
@@ -141,36 +144,41 @@ class Findings:
         return result.live and not result.entry.disputed and files == digests(files)
 
     def _known(self, agent: Agent, act: Act, result: Entry | None, now: int) -> Entry | None:
-        """Return the weightiest entry that says all that a call asks for, weighs as much as the agent's
-        own word, and is newer than a result of the call; None where there is none. A status lasts as
-        long as a result does."""
-        if act.paths:
-            return None  # what it asks for is in files, and changes with them
-        found = clauses.matches(self.store.index, agent, act.words, now, self.store.index.horizon)
-        lasts = parse_ttl(act.shares.lifetime)
+        """Return the weightiest entry that has all words of a call's arguments and a name or figure
+        besides, weighs as much as the agent's own word, and is newer than a result of the call; None
+        where there is none. A status lasts as long as a result does."""
+        asked = forms(act.words)
+        if act.paths or len(asked) < LEAST:
+            return None  # what it asks for is in files, and changes with them; or its words say too little
+        lasts, horizon = parse_ttl(act.shares.lifetime), self.store.index.horizon
+        found = clauses.matches(self.store.index, agent, act.words, now, horizon)
         entries = [
-            match.entry
-            for match in found
-            if match.share >= 1
-            and match.entry.topic != act.work
-            and not match.entry.namespace.startswith("blockers/")
-            and match.entry.trust != "unverified"
-            and not match.entry.disputed
-            and match.entry.authority >= agent.rank
-            and (lasts is None or now - match.entry.at < lasts or not match.entry.namespace.startswith("status/"))
-            and (result is None or (match.entry.seq > result.seq and match.entry.priority != "info"))
+            entry
+            for entry in (match.entry for match in found)
+            if asked <= forms(entry.body)
+            and any(map(is_specific, forms(entry.body) - asked))
+            and len(entry.body) <= LONG
+            and entry.topic != act.work
+            and entry.when is None
+            and not entry.namespace.startswith("blockers/")
+            and entry.trust != "unverified"
+            and not entry.disputed
+            and entry.authority >= agent.rank
+            and (lasts is None or now - entry.at < lasts or not entry.namespace.startswith("status/"))
+            and (result is None or (entry.seq > result.seq and entry.priority != "info"))
         ]
-        return max(entries, key=lambda entry: (RANK[entry.priority] * -1, entry.authority, entry.seq), default=None)
+        return max(entries, key=lambda entry: (-RANK[entry.priority], entry.authority, entry.seq), default=None)
 
     # -- what is told ------------------------------------------------------------------------------
 
     def _told(self, result: _Result, act: Act) -> str:
         """Return a result as it is given to another agent than the one who got it."""
-        entry = result.entry
-        text = self._whole(result) if act.shares.whole else _short(result)
-        who = f"{entry.author} (run {entry.run}) got this at {seconds(entry.at)} ({entry.id})"
-        more = " and get all of it" if result.about["whole"] and not act.shares.whole else ""
-        return f"Not called: {who}.\n{quoted(text)}Call this once more to do it yourself{more}."
+        entry, more = result.entry, ""
+        if result.about["whole"] and act.shares.whole:
+            entry = entry._replace(body=entry.body[: result.about["head"]] + self._whole(result))
+        elif result.about["whole"]:
+            more = " and get all of it"
+        return _given(entry, more)
 
     def _whole(self, result: _Result) -> str:
         name = result.about["whole"]
@@ -283,23 +291,33 @@ class Findings:
 
 
 def digests(paths: Sequence[str] | Files) -> dict[str, str] | None:
-    """Return the digest of each of these files; None where one cannot be read."""
+    """Return the digest of each of these files; None where one cannot be read, is no plain file or is
+    larger than what is worth reading for it."""
     found: dict[str, str] = {}
     for path in paths:
         whole = os.path.abspath(os.path.expanduser(path))
         try:
-            with open(whole, "rb") as file:
-                found[whole] = sha256(file.read()).hexdigest()
+            digest = _digest(os.open(whole, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
         except (OSError, ValueError):
             return None
+        if digest is None:
+            return None
+        found[whole] = digest
     return found
 
 
-def _written(entry: Entry, act: Act) -> str:
-    """Return an entry as it is given instead of a call that asks for what it says."""
-    who = f"{entry.author} wrote this at {seconds(entry.at)} ({entry.id})"
-    text = condensed(entry.body, act.words) or entry.body
-    return f"Not called: {who}.\n{quoted(text)}Call this once more to find out yourself."
+def _digest(descriptor: int) -> str | None:
+    with open(descriptor, "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:
+            return None
+        return file_digest(file, "sha256").hexdigest()
+
+
+def _given(entry: Entry, more: str = "") -> str:
+    """Return an entry as it is given instead of a call that asks for what it says: quoted, with who
+    says so, as everywhere."""
+    return f"Not called: the memory has it.\n{block.whole(entry, commands=False).text}{AGAIN}{more}."
 
 
 def _short(result: _Result) -> str:

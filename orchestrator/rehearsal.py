@@ -48,8 +48,8 @@ def _report(me: str, task: str, view: str) -> str:
 
 
 def _engineer(me: str, task: str, view: str) -> str:
-    mine = "my line of the plan among them" if f"[{me}]" in view else "and nothing of the plan"
-    return f"I was shown {len(_ENTRY.findall(view))} entries, {mine}."
+    mine = "my line of the plan with it" if f"[{me}]" in view else "and nothing of the plan"
+    return f"I was shown what the memory has, {mine}."
 
 
 def _qa(me: str, task: str, view: str) -> str:

@@ -32,9 +32,8 @@ from orchestrator.limits import LimitReached, Unpriced
 from orchestrator.runs import Run
 from orchestrator.task import Outcome, Result
 from orchestrator.telemetry import step_span, tool_span
-from orchestrator.wake import BESIDE, LOOK_EVERY, NOW, News, Reader, divided
+from orchestrator.wake import BESIDE, LOOK_EVERY, NOW, News, Reader, answers, divided
 from synapse.errors import SynapseError
-from synapse.relevance import forms
 from synapse.tools import blocker_of
 from synapse.workspace import Agent
 
@@ -137,9 +136,13 @@ class Session:
             return Reader(agent, woken=True)
         if self.run.fields["role"] in bill.COORDINATORS:
             return Reader(agent, (), self.seen, self.first["cursor"])
+        return Reader(agent, self._about(), self.seen, self.first["cursor"])
+
+    def _about(self) -> tuple[str, ...]:
+        """Return what it works at: its task, and the work that it claimed."""
         calls = (call for turn in self.conversation.turns for call in turn.calls if call.name == "claim")
         claims = (str(call.arguments.get("work", "")) for call in calls)
-        return Reader(agent, (self.run.task.text, *dict.fromkeys(claims)), self.seen, self.first["cursor"])
+        return (self.run.task.text, *dict.fromkeys(claims))
 
     def child_blocked(self, result: Result) -> None:
         """Tell it of a child that ended blocked, before its next turn, unless it has heard of it by
@@ -251,8 +254,10 @@ class Session:
                 while self.stop_reason is None:
                     self.ended.clear()
                     await self.ground.hear()
-                    if any(self._answers(news, question, blocker) for news in self.inbox.values()):
-                        return True
+                    for id, news in self.inbox.items():
+                        if answers(news, question, blocker):
+                            self.inbox[id] = news._replace(tier=NOW)  # it is told, whatever else there is
+                            return True
                     if not await self.ground.desk(self.books.blockers.stands, blocker):
                         return True
                     if not self._has_help(blocker):
@@ -260,15 +265,6 @@ class Session:
                     with contextlib.suppress(TimeoutError):
                         await asyncio.wait_for(self.ended.wait(), LOOK_EVERY)
         return False
-
-    def _answers(self, news: News, question: str, blocker: str) -> bool:
-        """Return whether news may answer: it replaces the question, wakes the run, or has words of
-        the question in it. What blocks others does not."""
-        entry = news.entry
-        if blocker in entry.replaces:
-            return True
-        shared = forms(question) & forms(f"{entry.topic or ''}\n{entry.body}")
-        return not entry.namespace.startswith("blockers/") and (news.tier != BESIDE or len(shared) > 1)
 
     async def _second_try(self, turn: Turn) -> Outcome | None:
         """A reply of nothing, or one that was cut."""
@@ -393,13 +389,15 @@ class Session:
 
     async def _told_news(self, why: str = "wake", **about: Any) -> None:
         """Put what came and concerns it into the next prompt, all at once."""
-        news, later = divided(self.inbox.values(), self.conversation.messages)
+        news, later = divided(self.inbox.values(), self._about(), self.conversation.messages)
         self.inbox = {each.entry.id: each for each in later}
         if not news:
             if about:
                 await self._say(RESOLVED, "wake", why, **about)
             return
         text, ids = await self.ground.desk(self.books.wake_text, self, news)
+        if not text:
+            return  # none of it stands any more
         text = f"{ANSWERED}\n{text}" if why == "answered" else text
         pointed = [each.entry.id for each in news if each.entry.id not in ids]
         await self._say(text, "wake", why, ids=ids, **({"pointed": pointed} if pointed else {}), **about)

@@ -21,8 +21,8 @@ from orchestrator.handler import Said
 from orchestrator.session import Session
 from orchestrator.templates import Templates
 from orchestrator.tools import Partial, ToolFailed, UserTool, carry_out
-from orchestrator.wake import LOOK_EVERY
-from synapse.block import whole
+from orchestrator.wake import AT_ONCE, LONG, LOOK_EVERY
+from synapse.block import POINTER, pointer, whole
 from synapse.entry import Entry
 from synapse.errors import SynapseError
 from synapse.seat import Seat
@@ -51,6 +51,8 @@ class Sharing:
         self.desk, self.books, self.findings, self.sessions = desk, books, books.findings, sessions
         self._waits: dict[str, str] = {}  # which run waits for which
         self._at: dict[str, set[str]] = defaultdict(set)  # the acts that a run is at
+        self._failed: dict[str, int] = {}  # how often the call of an act came to nothing
+        self._given: dict[str, tuple[int, set[str]]] = {}  # what a run was given since its last turn
         self._bells: WeakValueDictionary[str, asyncio.Event] = WeakValueDictionary()
 
     async def call(self, session: Session, seat: Seat, tool: UserTool, call: Call, once: str) -> Said:
@@ -67,6 +69,7 @@ class Sharing:
             await self.desk(self.findings.release, seat, act)
             self._over(session.run.id, act.key)
         how = "made" if look.own else "given"
+        self._since(session).add(act.key)
         about = _about(act, look.entry.id, how, waited) | {"ids": [look.entry.id]}
         return Said(look.text, about, label=None if look.own else LABEL)
 
@@ -93,6 +96,7 @@ class Sharing:
         except ToolFailed:
             if look.claimed:
                 await self.desk(self.findings.release, seat, act)
+                self._failed[act.key] = self._failed.get(act.key, 0) + 1
             self._over(run, act.key)
             raise
         stale = ("stale",) if look.stale else ()
@@ -107,9 +111,14 @@ class Sharing:
         it was waited for."""
         loop, run, waited = asyncio.get_running_loop(), session.run.id, False
         end = loop.time() + WAIT
-        told = session.conversation.acts.get(act.key)
+        told = None if act.key in self._since(session) else session.conversation.acts.get(act.key)
+        failed = self._failed.get(act.key, 0)
         while True:
             bell = self._bells.setdefault(act.key, asyncio.Event())
+            if self._failed.get(act.key, 0) > failed:
+                return Look(
+                    files=None if act.paths else {}
+                ), waited  # it failed for who was at it: nobody waits for the next to fail
             try:
                 look: Look = await self.desk(self.findings.begin, seat, act, once, told, longest)
             except SynapseError:
@@ -135,29 +144,42 @@ class Sharing:
         where there are none that it was not given."""
         if not looks(session):
             return "", []
-        given = session.conversation.held
+        since = self._since(session)
+        given = session.conversation.held - since  # in the same turn it has not been read yet
         try:
             entries = await self.desk(self.findings.moments, seat, call.name, call.arguments, given)
+            entries = entries[:AT_ONCE]  # the others at the next call
             if not entries:
                 return "", []
             ids = [entry.id for entry in entries]
-            text: str = await self.desk(self._held_text, session, entries)
-            await self.desk(self.books.delivered, session, ids, "rendered", {})
+            text, shown = await self.desk(self._held_text, session, entries)
+            await self.desk(self.books.delivered, session, shown, "rendered", {})
+            since.update(ids)
         except SynapseError:
             return "", []  # the memory is not to be had
         return text, ids
 
-    def _held_text(self, session: Session, entries: list[Entry]) -> str:
+    def _since(self, session: Session) -> set[str]:
+        """Return the acts and entries that a run was given since its last turn: it has not read them."""
+        turn, known = len(session.conversation.turns), self._given.get(session.run.id)
+        if known is None or known[0] != turn:
+            known = self._given[session.run.id] = turn, set()
+        return known[1]
+
+    def _held_text(self, session: Session, entries: list[Entry]) -> tuple[str, list[str]]:
+        """Return what is told before a call, and the entries that stand in it whole."""
         books, run = self.books, session.run
         reader = books.agent(run.agent).joined(run.project)
-        blocks = [whole(entry, commands=False) for entry in entries]
-        return prompt.held(blocks, reader, books.secret, books.templates)
+        blocks = [(whole if len(entry.body) <= LONG else pointer)(entry, commands=False) for entry in entries]
+        shown = [entry.id for entry, block in zip(entries, blocks, strict=True) if block.form != POINTER]
+        return prompt.held(blocks, reader, books.secret, books.templates), shown
 
     def _parents(self, look: Look) -> dict[str, str | None]:
         return {**look.parents, **{id: each.run.parent for id, each in self.sessions.items()}}
 
     def ended(self, run: str) -> None:
         """Have those look again who wait for what a run was at: it has ended here."""
+        self._given.pop(run, None)
         for key in self._at.pop(run, ()):
             self._ring(key)
 

@@ -20,14 +20,14 @@ from synapse.block import Block, pointer, whole
 from synapse.condense import specifics
 from synapse.entry import SECOND, Entry
 from synapse.notify import Follower
-from synapse.relevance import concerns
+from synapse.relevance import clauses, concerns, forms
 from synapse.store import Store
 from synapse.workspace import Agent
 
 QUOTA = 10  # wakes that one author causes in a minute; what is over waits for the next session
 LOOK_EVERY = 0.25
-LONG = 1_200  # characters of an entry that is told whole beside a turn
-AT_ONCE = 8  # entries that are told beside a turn; the others wait for the next
+LONG = 1_200  # characters of an entry that is told whole without waking anybody
+AT_ONCE = 8  # entries that wake nobody and are told before one turn; the others wait for the next
 # How soon news is told: at once, in mid-turn where that can be; before the run ends, if there is no
 # turn before; or beside the next turn, and never for its own sake.
 NOW, SOON, BESIDE = "now", "soon", "beside"
@@ -96,10 +96,12 @@ class Ear:
             return []
         for event in self._follower.poll():
             told = {run: tier(event.entry, reader, event.cursor) for run, reader in readers.items()}
-            if NOW in told.values() and not self._may_wake(event.entry):
-                self.held.append(event.entry.id)
-            else:
+            if {NOW, SOON}.isdisjoint(told.values()) or self._may_wake(event.entry):
                 self._news += [(run, event.entry, soon) for run, soon in told.items() if soon]
+            elif NOW in told.values():
+                self.held.append(event.entry.id)
+            else:  # its author had used up its wakes: it is worth no turn of its own
+                self._news += [(run, event.entry, BESIDE) for run, soon in told.items() if soon]
         self._mark = mark
         news, self._news = self._news, []
         return news
@@ -115,39 +117,72 @@ class Ear:
         return True
 
 
-def is_known(entry: Entry, texts: Iterable[str]) -> bool:
-    """Return whether each name and figure of an entry stands in one of these texts already; an entry
-    without any is not known."""
-    names = specifics(entry.body)
-    known = {name for text in texts for name in names if name in text}
-    return bool(names) and known == names
+def is_known(entry: Entry, about: Iterable[str], texts: Iterable[str]) -> bool:
+    """Return whether these texts say already what an entry says of what somebody works at. That of
+    info alone: what is important is never taken for known."""
+    if entry.priority != "info":
+        return False
+    tasks, texts = tuple(about), tuple(texts)
+    said = [clause for clause in clauses(entry.body) if any(concerns(task, clause) for task in tasks)]
+    return bool(said) and all(any(_says(text, clause) for text in texts) for clause in said)
 
 
-def divided(inbox: Iterable[News], messages: Iterable[Message]) -> tuple[list[News], list[News]]:
-    """Return the news to be told now and those for later. Of what is told beside a turn, the oldest
-    few are; what adds nothing to a conversation is in neither."""
+def _says(text: str, clause: str) -> bool:
+    """Return whether a line of a text has all the words of a clause, which has a name or a figure."""
+    name = max(specifics(clause), key=len, default="")
+    lines = (line for line in text.split("\n") if name in line) if name and name in text else ()
+    return any(forms(clause) <= forms(line) for line in lines)
+
+
+def divided(inbox: Iterable[News], about: Sequence[str], messages: Iterable[Message]) -> tuple[list[News], list[News]]:
+    """Return the news to be told now and those for later. What wakes is told at once; of the rest, the
+    oldest few are; what adds nothing to a conversation is in neither."""
     said = [message.text for message in messages]
-    new = [news for news in inbox if news.tier != BESIDE or not is_known(news.entry, said)]
-    later = [news for news in new if news.tier == BESIDE][AT_ONCE:]
-    return [news for news in new if news not in later], later
+    now: list[News] = []
+    later: list[News] = []
+    room = AT_ONCE
+    for news in sorted(inbox, key=lambda news: news.tier == BESIDE):
+        if news.tier == NOW:
+            now.append(news)
+        elif not room:
+            later.append(news)
+        elif news.tier == SOON or not is_known(news.entry, about, said):
+            now.append(news)
+            room -= 1
+    return now, later
 
 
 def blocks(entries: Sequence[Entry], news: Iterable[News], commands: bool) -> list[Block]:
-    """Return how each of the entries is told: whole, but what is beside the point and long is a line
+    """Return how each of the entries is told: what wakes whole; of the rest, what is long as a line
     with its id."""
     tiers = {each.entry.id: each.tier for each in news}
     return [
-        pointer(entry, commands) if tiers[entry.id] == BESIDE and len(entry.body) > LONG else whole(entry, commands)
+        pointer(entry, commands) if tiers[entry.id] != NOW and len(entry.body) > LONG else whole(entry, commands)
         for entry in entries
     ]
 
 
+def answers(news: News, question: str, blocker: str) -> bool:
+    """Return whether news may answer what blocks a run: it replaces the blocker, wakes the run, or has
+    words of the question in it. What blocks others does not."""
+    entry = news.entry
+    if blocker in entry.replaces:
+        return True
+    shared = forms(question) & forms(f"{entry.topic or ''}\n{entry.body}")
+    return not entry.namespace.startswith("blockers/") and (news.tier != BESIDE or len(shared) > 1)
+
+
 def standing(store: Store, news: Iterable[News], reader: Agent) -> list[Entry]:
-    """The entries of the news, each with what it is in dispute with by now: of that its own record knows nothing."""
+    """Return the entries of the news that still stand and may be seen, each as it is by now: of what
+    it is in dispute with, its own record knows nothing."""
     store.index.catch_up()
-    now, found = store.clock(), [each.entry for each in news]
-    known = [store.index.entry(entry.id, now, reader) or entry for entry in found]
-    return [entry._replace(disputed=as_is.disputed) for entry, as_is in zip(found, known, strict=True)]
+    now, index = store.clock(), store.index
+    entries = (index.entry(each.entry.id, now, reader) for each in news)
+    return [
+        entry
+        for entry in entries
+        if entry is not None and visible(entry, reader) and index.query.fate(entry, now) is None
+    ]
 
 
 class Listener:

@@ -58,7 +58,7 @@ def concerns(task: str, text: str) -> bool:
     return any(_is_near(wanted, said) for wanted in _wanted(task))
 
 
-@lru_cache(256)
+@lru_cache(2_048)
 def _wanted(task: str) -> tuple[frozenset[str], ...]:
     return tuple(map(forms, clauses(task)))
 

@@ -20,8 +20,9 @@ OVERHEAD = """\
 overhead: tokens that memory took (views, tool schemas, recalls, wakes, entries
 written back, what the system text says of it) as a share of the tokens of the
 work. Short runs pass 100 %: what is critical is shown whatever the task takes.
-Below 5 % is planned for views that are sized by themselves (auto), in runs
-that are long enough for one."""
+Views that are sized by themselves (auto) hold what is expected to save more
+than it takes, whatever its share.
+"""
 FAILED = ("failed", "timeout", "stopped", "refused")
 
 

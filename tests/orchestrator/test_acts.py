@@ -30,10 +30,20 @@ def test_the_order_of_arguments_and_a_way_through_json_make_no_difference(argume
     assert act(again)[:2] == act(arguments)[:2]
 
 
-@given(PLAIN, st.sampled_from(["  ", "\n", "\t "]))
+@given(PLAIN, st.sampled_from(["  ", "\t "]))
 def test_case_spaces_and_marks_at_the_end_make_no_difference(text, blank):
-    other = blank + blank.join(text.upper().split(" ")) + " ."
+    """Of plain words."""
+    text = text.lower()
+    other = "\n" + blank.join(word.upper() if word.isalpha() else word for word in text.split(" ")) + " ."
     assert act({"subject": other}).key == act({"subject": text}).key
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("dQw4w9WgXcQ", "dqw4w9wgxcq"), ("/a/README.md", "/a/readme.md"), ("a\n  b", "a\nb"), ("userName", "username")],
+)
+def test_what_may_mean_something_makes_a_difference(one, other):
+    assert act({"subject": one}).key != act({"subject": other}).key
 
 
 @given(ARGUMENTS, ARGUMENTS)

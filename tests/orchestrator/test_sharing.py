@@ -129,9 +129,11 @@ def test_what_is_given_says_whose_it_is_and_how_to_have_it_anew(ground):
     here = ground(Digging())
     one, two = crowd(here, ["eng-a", "eng-b"], apart=60)
     (entry,) = results(here)
+    assert entry.run == one.run
     assert two.text.splitlines() == [
-        f"Not called: eng-a (run {one.run}) got this at 2026-02-01T09:00:06Z ({entry.id}).",
-        f"> {FOUND}",
+        "Not called: the memory has it.",
+        f"- [status/web] {entry.id} (from: eng-a, authority 60, 2026-02-01T09:00:06Z)",
+        f"  > investigate(subject={SUBJECT}): {FOUND}",
         "Call this once more to do it yourself.",
     ]
     assert "capsule" in here.labels(two)
@@ -477,7 +479,7 @@ def test_a_long_result_is_given_whole_where_that_is_declared(ground):
     digging = Digging(text=LONG)
     here = ground(digging, tools=[digging.tool("whole")])
     _, two = crowd(here, ["eng-a", "eng-b"], apart=60)
-    assert "".join(f"> {line}\n" if line else ">\n" for line in LONG.strip().split("\n")) in two.text
+    assert "".join(f"  > {line}\n" if line else "  >\n" for line in LONG.strip().split("\n")[1:]) in two.text
 
 
 # -- the record ------------------------------------------------------------------------------------

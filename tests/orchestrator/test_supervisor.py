@@ -30,7 +30,7 @@ def test_a_run_writes_back_what_came_of_it(mem):
     entry = mem.as_agent("boss").get(result.entry)
     assert entry.namespace == "status/web"
     assert entry.body.startswith("Done: The page is fixed.")
-    assert result.run in entry.body
+    assert entry.evidence == f"runs/{result.run}/output.md"
     assert result.usage.input_tokens > 0
     assert Path(mem.store.root, "runs", result.run, "output.md").read_text() == result.text
 

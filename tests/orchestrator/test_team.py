@@ -119,7 +119,7 @@ def test_a_brief_goes_its_way(mem, team):
     assert [run.run.rpartition("-")[0] for run in report.runs] == [
         "cto", "lead", "eng-backend", "eng-frontend", "qa", "lead",
     ]  # fmt: skip
-    assert all("my line of the plan among them" in run.text for run in report.runs[2:4])
+    assert all("my line of the plan with it" in run.text for run in report.runs[2:4])
     assert report.runs[4].text.startswith("2 of 2 passed")
     assert report.text == "2 of 2 tasks are done; I was shown what 2 of them left in the memory."
     (plan,) = mem.as_agent("qa").read(namespace="projects/hello")
@@ -320,7 +320,7 @@ def test_a_team_registered_by_its_roles_alone_works_together(tmp_path, team):
             mem.register(synapse.Agent(id, role=role, department=f"of-{id}"))
         report = act(mem, team, play)
         assert (report.status, report.runs[4].text[:13]) == ("done", "2 of 2 passed")
-        assert all("my line of the plan among them" in run.text for run in report.runs[2:4])
+        assert all("my line of the plan with it" in run.text for run in report.runs[2:4])
 
 
 @pytest.mark.parametrize("project", ["general", "web"])

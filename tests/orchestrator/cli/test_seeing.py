@@ -117,9 +117,9 @@ def test_stats(family, run):
     done = run("stats")
     table, note = done.out.split("\noverhead: ")
     assert note.startswith("tokens that memory took")
-    assert "as a share of the tokens of the work" in note
+    assert "as a share of the tokens of the work" in " ".join(note.split())
     assert "100 %" in note
-    assert "5 %" in note
+    assert "5 %" not in note
     rows = {line.split()[0]: line.split()[1:] for line in table.splitlines()}
     assert rows["backend"] == ["1", "1", "0", "0", "0", "0", "120", "$0.0100", "11.1%"]
     assert rows["frontend"][:5] == ["1", "0", "0", "0", "1"]
