@@ -32,7 +32,7 @@ from scenarios.harness import Counts
 from scenarios.reading import find, load
 from scenarios.recorder import PRICES, declared
 from scenarios.schema import Scenario
-from scenarios.world import Truth, brief, filler, steps_of, using_of
+from scenarios.world import Truth, brief, filler, said, steps_of, using_of
 from synapse.tokens import DEFAULT
 from synapse.workspace import OPERATOR
 
@@ -225,7 +225,7 @@ def _verdict(scenario: Scenario, task: str, runs: list[Run], root: str, truth: T
         turns = [json.loads(line).get("turn") or {} for line in Folder(root, mine[0].id).lines(STEPS)]
         using = [using_of(str(call["arguments"].get("using", ""))) for turn in turns for call in turn.get("calls", ())
                  if call["name"] == "submit"]  # fmt: skip
-        wanted = {truth.facts[need].subject.lower(): truth.now(need) for need in job.needs}
+        wanted = {said(truth.facts[need].subject): truth.now(need) for need in job.needs}
         ok = bool(using) and using[-1] == wanted
     why = "right" if ok else f"{len(mine)} runs, {', '.join(str(run.status) for run in mine)}"
     return {"kind": "verdict", "task": task, "agent": job.agent, "run": mine[0].id if mine else None, "ok": ok,

@@ -195,7 +195,7 @@ def play(tmp_path):
     path.write_text(json.dumps(FILE))
 
     def go(*more):
-        asked = ["run", "telephone", "--arms", "isolated,view", "--runs", "1", "--no-grid", "--quiet", "--jobs", "1"]
+        asked = ["run", "telephone", "--arms", "isolated,shipped", "--runs", "1", "--no-grid", "--quiet", "--jobs", "1"]
         return shell.main([*asked, "--params", str(path), "--out", str(tmp_path / "out"), *more])
 
     return go
@@ -230,7 +230,7 @@ def test_a_model_plays_as_it_does_and_not_by_parameters(play, monkeypatch, capsy
         ({"schema": "other"}, 'write "schema": "brain-suite/params-v1"'),
         ({"source": {}}, "where the figures come from"),
         ({"params": [1]}, 'write "params": {NAME: VALUE}'),
-        ({"params": {"p_reed": 0.5}}, "there is no parameter p_reed; there are p_read"),
+        ({"params": {"p_reed": 0.5}}, "there is no parameter p_reed; there are agents, p_read"),
         ({"params": {"p_read": 1.5}}, "p_read is 1.5: write a number from 0 to 1"),
         ({"params": {"p_read": "often"}}, "write a number from 0 to 1"),
         ({"params": {"p_read": True}}, "write a number from 0 to 1"),

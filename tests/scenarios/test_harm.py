@@ -66,8 +66,10 @@ def test_who_reads_nothing_and_may_use_every_tool_never_polls(figures, kind):
     nothing = figures("redundant_discovery", "view_capsule", n=6, p_read=0.0, agents=kind)
     alone = figures("redundant_discovery", "isolated", n=6, p_read=0.0, agents=kind)
     assert nothing["turns"] <= 1.35 * alone["turns"]  # notes that it writes take turns of their own
+    unshared = figures("redundant_discovery", "no_acts", n=6, p_read=0.0, agents=kind)
+    assert unshared["turns"] == alone["turns"]
     shipped = figures("redundant_discovery", "shipped", n=6, p_read=0.0, agents=kind)
-    assert shipped["turns"] == alone["turns"]
+    assert shipped["turns"] < alone["turns"], "what answers its own call is taken in, whoever got it"
 
 
 def test_the_judged_cells_of_poisoned_memory_leave_no_way_of_lying_out():

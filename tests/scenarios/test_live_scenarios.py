@@ -112,10 +112,10 @@ def play(tmp_path, monkeypatch):
 
 
 def test_redundant_discovery_is_played_by_a_model(play, tmp_path):
-    code, table, journal = play("redundant_discovery", "isolated,view_capsule", "--set", "n=4")
+    code, table, journal = play("redundant_discovery", "isolated,shipped,view_capsule", "--set", "n=4")
     assert code in (0, 1)
     assert table["run"]["level"] == "L2"
-    for arm in ("isolated", "view_capsule"):
+    for arm in ("isolated", "shipped", "view_capsule"):
         key = next(key for key in table["metrics"] if arm in key)
         assert table["metrics"][key]["task_success"]["value"] == 1, arm
     offered = {tool["name"] for taken in journal for tool in taken.body.get("tools", ())}

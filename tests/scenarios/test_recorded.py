@@ -28,7 +28,7 @@ def place(tmp_path_factory):
     """A conversation, and a report with what is found in it."""
     found = tmp_path_factory.mktemp("recorded")
     (found / "talks.json").write_text(json.dumps([TALK]))
-    asked = ["run", "telephone", "--runs", "2", "--arms", "isolated,view", "--no-grid", "--jobs", "1", "--quiet"]
+    asked = ["run", "telephone", "--runs", "2", "--arms", "isolated,shipped", "--no-grid", "--jobs", "1", "--quiet"]
     data = ["--retrieval", str(found / "talks.json")]
     assert shell.main([*asked, *data, "--out", str(found / "report")]) in (0, 1)
     return found
