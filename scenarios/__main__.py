@@ -239,6 +239,13 @@ def _pair(text: str) -> tuple[str, Any]:
         return name, value
 
 
+def _count(text: str) -> int:
+    """Return a number of at least 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of at least 1")
+    return int(text)
+
+
 def _arguments() -> argparse.ArgumentParser:
     parser = Parser(prog="brain-suite", description="What coordination costs and saves, measured.")
     verbs = parser.add_subparsers(required=True, metavar="VERB")
@@ -290,7 +297,7 @@ def _arguments() -> argparse.ArgumentParser:
 def _running(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("scenario", nargs="+", metavar="ID|FILE|all", help="several make one report")
     verb.add_argument("--arms", metavar="A,B", help="these arms; else those of the scenario")
-    verb.add_argument("--runs", type=int, metavar="N", help="so many seeds; else as many as the scenario says")
+    verb.add_argument("--runs", type=_count, metavar="N", help="so many seeds; else as many as the scenario says")
     verb.add_argument("--seed", type=int, metavar="N", help="the first seed")
     verb.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="another value of a parameter")
     verb.add_argument("--no-grid", dest="grid", action="store_false", help="the scenario's own parameters alone")
@@ -325,7 +332,7 @@ def _conversations(verb: argparse.ArgumentParser, about: str) -> None:
 
 
 def _jobs(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes")
+    verb.add_argument("--jobs", type=_count, default=os.cpu_count() or 1, metavar="N", help="processes")
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from scenarios.schema import (
     IDEAL,
     KINDS,
     LEVELS,
+    PARAMETERS,
     PLAYS,
     SCHEMA,
     VALUES,
@@ -82,6 +83,20 @@ _TOP = (
 _GATE = re.compile(r"([a-z_0-9.]+)(?:\[([a-z_0-9=.,]+)\])? *(==|>=|<=|>|<) *(-?[0-9.]+)")
 
 
+def _unfit(name: str, usual: object, value: object) -> str | None:
+    """Return what is wrong with the value that a parameter is set to; None where it can be meant."""
+    if name in PARAMETERS and PARAMETERS[name].what.startswith("chance"):
+        chance = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
+        return None if chance else f"{name} is {value!r}: write a chance from 0 to 1"
+    if isinstance(usual, bool) or not isinstance(usual, int | float):
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+        return f"{name} is {value!r}: write a number"
+    if isinstance(usual, int) and not isinstance(value, int):
+        return f"{name} is {value!r}: write a whole number"
+    return None
+
+
 class _Reader:
     """One file on its way to a scenario; problems are collected, so that all are told."""
 
@@ -96,6 +111,9 @@ class _Reader:
         self.params = agents_as(kind) | own
         for name in set(cell) - set(self.params):
             self.problems.append(f"{name} is no parameter of this scenario: {', '.join(sorted(self.params))}")
+        unfit = [problem for name in cell if (problem := _unfit(name, self.params.get(name), cell[name]))]
+        if unfit:
+            raise BrokenScenario("; ".join(unfit))
         self.params |= cell
         self.fields: dict[str, Any] = self._filled(fields)
 
