@@ -172,10 +172,12 @@ def _memory_row(report: Report, scenario: str, arm: str, mark: str) -> str:
 def _verdict(verdict: Table) -> Iterator[str]:
     told = f"  {MARKS[verdict['met']]:<7} {verdict['gate']}"
     if "value" not in verdict:
-        yield f"{told}: {verdict['why']}"[:WIDTH]
+        yield from wrapped(f"{told}: {verdict['why']}", " " * 10)
         return
     runs = f"{verdict['runs_met']} of {verdict['n']}"
     yield f"{told:<44}{figure(verdict['metric'], verdict):>24}{runs:>11}"[:WIDTH]
+    if verdict.get("first"):
+        yield from wrapped(f"{'':<10}no saving counts where this was missed: {', '.join(verdict['first'])}", " " * 12)
     if verdict["fragile"]:
         yield from wrapped(f"{'':<10}fragile: otherwise at {', '.join(verdict['flips'])}", " " * 12)
 
