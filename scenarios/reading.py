@@ -15,7 +15,6 @@ from scenarios.schema import (
     AGENTS,
     IDEAL,
     KINDS,
-    LEVELS,
     PARAMETERS,
     PLAYS,
     SCHEMA,
@@ -77,7 +76,7 @@ def load(text: str, cell: Mapping[str, Any] | None = None) -> Scenario:
 # -- Reading -----------------------------------------------------------------------------------------------------------
 
 _TOP = (
-    "schema", "id", "title", "shows", "headline", "seed", "runs", "full", "project", "start", "levels", "arms", "kind",
+    "schema", "id", "title", "shows", "headline", "seed", "runs", "full", "project", "start", "arms", "kind",
     "facts", "agents", "tasks", "events", "background", "sizes", "gates", "grid", "params",
 )  # fmt: skip
 _GATE = re.compile(r"([a-z_0-9.]+)(?:\[([a-z_0-9=.,]+)\])? *(==|>=|<=|>|<) *(-?[0-9.]+)")
@@ -145,7 +144,6 @@ class _Reader:
             int(fields.get("full") or fields.get("runs", 30)),
             str(fields.get("project", "suite")),
             str(fields.get("start", "2026-02-01T09:00:00Z")),
-            self._names(fields.get("levels", ["L0"])),
             self._names(fields.get("arms")),
             str(fields.get("kind", "team")),
             tuple(self._facts()),
@@ -330,7 +328,6 @@ def _wrong_words(made: Scenario) -> Iterator[str]:
         yield f"arms: {made.gated} is missing: gates are about what ships"
     if made.kind not in KINDS:
         yield f"kind: must be one of {', '.join(KINDS)}"
-    yield from (f"levels: {level} is not one of {', '.join(LEVELS)}" for level in made.levels if level not in LEVELS)
     yield from (f"agent {each.id}: plays must be one of {', '.join(PLAYS)}" for each in made.agents
                 if each.plays not in PLAYS)  # fmt: skip
 

@@ -12,7 +12,6 @@ from random import Random
 from typing import Any, NamedTuple
 
 SCHEMA = "brain-suite/v1"
-LEVELS = ("L0", "L1", "L2")
 PLAYS = ("cto", "lead", "worker")
 OPERATORS = ("==", ">=", "<=", ">", "<")
 VALUES = ("hex", "int")
@@ -212,7 +211,6 @@ class Scenario(NamedTuple):
     full: int
     project: str
     start: str
-    levels: tuple[str, ...]
     arms: tuple[str, ...]
     kind: str
     facts: tuple[Fact, ...]

@@ -173,10 +173,12 @@ def test_a_value_in_a_task_is_a_leak(scenario, count):
 # -- What is deleted from the product is missed ------------------------------------------------------------------------
 
 DELETED = {
-    "wake": ("orchestrator/supervisor.py", "self.sessions[id].offer(News(entry, now))", "pass",
+    "wake": ("orchestrator/supervisor.py", "self.sessions[id].offer(News(entry, now, tier))", "pass",
              "api_migration_wake", "view"),
-    "view": ("orchestrator/receipt.py", "    return view if critical", "    return _without(view) if critical",
-             "landing_pages", "shipped"),
+    "view": ("orchestrator/receipt.py", "    return _without(view) if order.worth and not view.included",
+             "    return _without(view) if order.worth or not view.included", "landing_pages", "shipped"),
+    "acts": ("orchestrator/opening.py", "*made, context.news, context.acts", "*made, context.news, False",
+             "redundant_discovery", "shipped"),
     "authority": ("synapse/authority.py", "elif rival.authority > new.authority:",
                   "elif rival.authority < new.authority:", "blocker_two_answers", "view_capsule"),
     "disputes": ("synapse/authority.py", 'return [Effect(one.seq, "disputed", other.seq),',
@@ -222,9 +224,9 @@ def missed(found, gates):
 
 
 @pytest.mark.parametrize("what", DELETED)
-def test_what_is_deleted_from_the_product_is_missed(copied, scenario, played, what):
+def test_what_is_deleted_from_the_product_is_missed(copied, count, what):
     *_, name, arm = DELETED[what]
-    gates, seed = scenario(name).gates, SEED_OF.get(what, 21)
-    known = {"co_memory <= 0.05"} if name == "landing_pages" else set()  # as in test_gates
-    assert set(missed(figures(played(name, arm, seed), None), gates)) <= known
-    assert set(missed(copied(*DELETED[what], seed), gates)) - known
+    whole, seed = reading.load(reading.find(name), {"agents": "ideal"}), SEED_OF.get(what, 21)
+    known = {"co_memory <= 0.05"} if name in ("landing_pages", "redundant_discovery") else set()  # as in test_gates
+    assert set(missed(figures(play(whole, arm, seed, count)), whole.gates)) <= known
+    assert set(missed(copied(*DELETED[what], seed), whole.gates)) - known

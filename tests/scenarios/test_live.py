@@ -20,7 +20,6 @@ id: one_fact
 title: Two agents and a fact
 shows: A model finds out, or is told.
 seed: 3
-levels: [L0, L2]
 arms: [isolated, shipped]
 facts:
   - {id: depth, subject: the depth of the lake, value: int, low: 100, high: 999, unit: m, priority: critical,

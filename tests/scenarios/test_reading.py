@@ -55,6 +55,7 @@ def test_a_cell_sets_parameters():
     [
         ("schema: brain-suite/v1", "schema: brain-suite/v2", "schema: must be brain-suite/v1"),
         ("title: Small", "titel: Small", "titel is not known"),
+        ("title: Small", "title: Small\nlevels: [L0, L2]", "levels is not known"),
         ("known: a", "knwon: a", "knwon is not known"),
         ("known: a", "known: b", "known by b, who is no agent"),
         ("known: a", "decided_by: b", "decided by b, who is no agent"),
