@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -60,10 +60,22 @@ def shares_of(value: bool | str | Shares) -> Shares | None:
         return Shares(whole=True)
     if not isinstance(value, Shares):
         raise InvalidEntry(f"shares is {value!r:.40}: write True, 'whole' or Shares(lifetime='1h')")
-    if parse_ttl(value.lifetime) == 0:
-        raise InvalidEntry(f"lifetime {value.lifetime!r} is over at once: write one such as 30m or 7d")
+    _check_lifetime(value.lifetime)
     files = (value.files,) if isinstance(value.files, str) else tuple(value.files)
     return value._replace(files=files)
+
+
+def _check_lifetime(lifetime: object) -> None:
+    """Refuse what is no time to live, or one of nothing."""
+    wrong = f"lifetime is {lifetime!r:.40}: write one such as 30m"
+    if not isinstance(lifetime, str):
+        raise InvalidEntry(wrong)
+    try:
+        span = parse_ttl(lifetime)
+    except InvalidEntry:
+        raise InvalidEntry(wrong) from None
+    if span == 0:
+        raise InvalidEntry(f"lifetime {lifetime!r} is over at once: write one such as 30m or 7d")
 
 
 def declared(settings: Mapping[str, Any]) -> dict[str, Shares | None]:
@@ -89,6 +101,26 @@ def _declared(name: str, fields: object) -> Shares | None:
     except InvalidEntry as error:
         raise InvalidEntry(f"tools: {name}: {error}") from None
     return None if shares == "false" else found
+
+
+def shared(
+    settings: Mapping[str, Any], of_task: Mapping[str, Any], takes: Mapping[str, Collection[str]]
+) -> dict[str, Shares | None]:
+    """Return what a task says of what tools share, and synapse.yaml of the others. InvalidEntry where
+    `files` names what is no argument of its tool; `takes` has the arguments of the tools that are here."""
+    shares = declared(settings) | declared({"tools": of_task})
+    for name, each in shares.items():
+        if problem := misnamed(each, takes.get(name)):
+            raise InvalidEntry(f"tools: {name}: {problem}")
+    return shares
+
+
+def misnamed(shares: Shares | None, takes: Collection[str] | None) -> str | None:
+    """Return what is wrong with the names of `files`; None where nothing is, or nobody knows."""
+    if shares is None or takes is None:
+        return None
+    unknown = [file for file in shares.files if file not in takes]
+    return f"files names {', '.join(unknown)}; it takes {', '.join(takes) or 'nothing'}" if unknown else None
 
 
 # -- which call it is ------------------------------------------------------------------------------

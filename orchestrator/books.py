@@ -16,7 +16,7 @@ from hashlib import sha256
 from traceback import format_exception
 from typing import Any, NamedTuple
 
-from orchestrator import budget, ledger, needs, prompt, steps, wake, writeback
+from orchestrator import acts, budget, ledger, needs, prompt, steps, wake, writeback
 from orchestrator.bill import COORDINATORS, said_label
 from orchestrator.blockers import Blockers
 from orchestrator.costs import Costs
@@ -175,6 +175,7 @@ class Books:
         agent = self.agent(task.agent)
         check(task)
         self.costs.check_settings()
+        acts.shared(dict(self.store.settings.other), task.tools, needs.parameters(self.offer().tools))
         known = self.runs.get(id)
         if known is not None:
             return known, known.holder != self.holder.name or not known.running

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, NamedTuple, Protocol
 
 from orchestrator import needs, schema
-from orchestrator.acts import declared
+from orchestrator.acts import shared
 from orchestrator.bill import COORDINATORS
 from orchestrator.engine import Call, Tool
 from orchestrator.handler import Handler, Said
@@ -65,7 +65,9 @@ def of_session(
 def _begun_with(run: Run, tools: Iterable[UserTool], seat: Seat) -> list[UserTool]:
     """Return the user's tools that a run was begun with; all, where that was not recorded. What its
     task says of what they share comes first, then synapse.yaml, then what they say themselves."""
-    shares = declared(dict(seat.store.settings.other)) | declared({"tools": run.task.tools})
+    tools = list(tools)
+    takes = {tool.tool.name: tuple(tool.tool.schema.get("properties", ())) for tool in tools}
+    shares = shared(dict(seat.store.settings.other), run.task.tools, takes)
     tools = [tool._replace(shares=shares.get(tool.tool.name, tool.shares)) for tool in tools]
     if run.needs is None:
         return tools

@@ -145,6 +145,12 @@ def signatures(tools: Iterable[Tool]) -> dict[str, str]:
     return {_signature(tool): _digest(tool) for tool in tools}
 
 
+def parameters(signatures: Iterable[str]) -> dict[str, list[str]]:
+    """Return the parameters of tools by their names, as their signatures have them."""
+    named = (each.removesuffix(")").partition("(") for each in signatures)
+    return {name: listed.split(", ") if listed else [] for name, _, listed in named}
+
+
 def tool_name(signature: str) -> str:
     return signature.partition("(")[0]
 

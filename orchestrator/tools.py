@@ -13,7 +13,7 @@ from contextvars import copy_context
 from typing import Any, NamedTuple
 
 from orchestrator import schema
-from orchestrator.acts import Shares, shares_of
+from orchestrator.acts import Shares, misnamed, shares_of
 from orchestrator.counting import schema_text
 from orchestrator.engine import Tool
 from synapse.errors import USAGE, InvalidEntry, SynapseError
@@ -108,9 +108,8 @@ def _shares(value: bool | str | Shares, name: str, takes: Collection[str]) -> Sh
         shares = shares_of(value)
     except InvalidEntry as error:
         raise NoTool(f"the tool {name}: {error}") from error
-    if shares and (unknown := [file for file in shares.files if file not in takes]):
-        takes_only = ", ".join(takes) or "nothing"
-        raise NoTool(f"the tool {name}: files names {', '.join(unknown)}; it takes {takes_only}")
+    if problem := misnamed(shares, takes):
+        raise NoTool(f"the tool {name}: {problem}")
     return shares
 
 

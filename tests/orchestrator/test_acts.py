@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.acts import LONG, NAME, Shares, act_of, closes_circle, condensed, declared
+from orchestrator.acts import LONG, NAME, Shares, act_of, closes_circle, condensed, declared, shared, shares_of
 from orchestrator.tools import NoTool, Partial, tool_of
 from synapse.claims import named
 from synapse.errors import InvalidEntry
@@ -155,7 +155,8 @@ def test_a_tool_declares_what_it_shares():
     ("shares", "says"),
     [
         ("all", "write True, 'whole' or Shares"),
-        (Shares("soon"), "ttl 'soon' is not valid"),
+        (Shares("soon"), "lifetime is 'soon': write one such as 30m"),
+        (Shares(lifetime=30), "lifetime is 30: write one such as 30m"),
         (Shares("0m"), "over at once"),
         (Shares(files=("file",)), "it takes path"),
     ],
@@ -183,13 +184,33 @@ def test_the_settings_declare_it_too():
         (["a"], "write a line for each"),
         ({"a": True}, "write fields, such as {shares: true"),
         ({"a": {"shares": "perhaps"}}, "write true, false or whole"),
-        ({"a": {"lifetime": "soon"}}, "ttl 'soon' is not valid"),
+        ({"a": {"lifetime": "soon"}}, "tools: a: lifetime is 'soon': write one such as 30m"),
         ({"a": {"files": [3]}}, "names of arguments"),
     ],
 )
 def test_settings_that_cannot_be_meant_say_what_to_write(tools, says):
     with pytest.raises(InvalidEntry, match=says):
         declared({"tools": tools})
+
+
+def test_a_lifetime_that_is_no_text_is_an_invalid_entry():
+    with pytest.raises(InvalidEntry, match=r"^lifetime is 30: write one such as 30m$"):
+        shares_of(Shares(lifetime=30))
+
+
+def test_a_task_comes_before_the_settings():
+    settings = {"tools": {"a": {"files": ["path"]}, "b": {"files": ["elsewhere"]}}}
+    shares = shared(settings, {"a": {"shares": False}}, {"a": ["path", "lines"]})
+    assert shares == {"a": None, "b": Shares(files=("elsewhere",))}, "nobody knows b here"
+
+
+@pytest.mark.parametrize(("takes", "listed"), [(["path", "lines"], "path, lines"), ([], "nothing")])
+@pytest.mark.parametrize("is_of_task", [True, False])
+def test_files_that_name_no_argument_are_refused(takes, listed, is_of_task):
+    tools = {"read_page": {"files": ["pth"]}}
+    settings, of_task = ({}, tools) if is_of_task else ({"tools": tools}, {})
+    with pytest.raises(InvalidEntry, match=f"^tools: read_page: files names pth; it takes {listed}$"):
+        shared(settings, of_task, {"read_page": takes})
 
 
 def test_a_partial_result_is_a_text():

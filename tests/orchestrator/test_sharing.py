@@ -184,6 +184,16 @@ def test_settings_that_cannot_be_meant_begin_no_run(ground):
         ground(Digging(), settings="tools:\n  investigate: {shares: perhaps}\n")
 
 
+@pytest.mark.parametrize("is_of_task", [True, False])
+def test_files_that_name_no_argument_begin_no_run(ground, is_of_task):
+    tools = {"investigate": {"files": ["subjct"]}}
+    here = ground(Digging(), settings="" if is_of_task else "tools: {investigate: {files: [subjct]}}\n")
+    more = {"tools": tools} if is_of_task else {}
+    with pytest.raises(InvalidEntry, match="investigate: files names subjct; it takes subject"):
+        here.spawn("Look into it", "eng-a", "web", **more)
+    assert here.boss.books.runs.all() == []
+
+
 # -- asking for the call itself --------------------------------------------------------------------
 
 
