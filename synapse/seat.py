@@ -73,7 +73,8 @@ class Seat:
         nothing and returns the first entry. `when` names the moment of which agents are told it: `run git push`."""
         return self._write(Draft(
             body, namespace, self.id, priority, ttl, addressees(to), words(tags), words(related), words(supersedes),
-            topic or None, scope, pii, None, words(derived_from), evidence, ", ".join(words(when)) or None,
+            topic or None, scope, pii, None, words(derived_from), evidence,
+            ", ".join(words(when)) if when or when == "" else None,
         ), once=once)  # fmt: skip
 
     def write(self, draft: Draft, *, once: str | None = None, unless: Guard | None = None) -> Entry:

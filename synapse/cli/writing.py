@@ -72,10 +72,10 @@ def tell(call: Call) -> None:
 
 
 def _fields(args: SimpleNamespace) -> dict[str, Any]:
-    names = ("tags", "related", "derived_from", "supersedes", "when")
+    names = ("tags", "related", "derived_from", "supersedes")
     lists = {name: many(getattr(args, name)) or () for name in names}
     plain = {name: getattr(args, name) for name in ("priority", "ttl", "topic", "scope", "pii", "evidence", "once")}
-    return {"to": many(args.to), **lists, **plain}
+    return {"to": many(args.to), "when": args.when and (many(args.when) or ""), **lists, **plain}
 
 
 def notes(entry: Entry, me: Seat) -> list[str]:

@@ -140,6 +140,13 @@ def test_a_time_to_live_of_nothing_is_refused(team, run, ttl):
     assert run("read", "--limit", "0").out.count("born expired") == 0
 
 
+@pytest.mark.parametrize("when", ["", " ", ","])
+def test_a_moment_of_nothing_is_refused(team, run, when):
+    done = run("write", "--from", "eng-backend", "--namespace", "api/x", "--when", when, "for no moment")
+    assert (done.code, "write tool:NAME, run git push" in done.err) == (64, True)
+    assert run("read", "--limit", "0").out.count("for no moment") == 0
+
+
 @pytest.mark.parametrize("to", ["bob", "agent:bob", "team:bobs", "eng-frontend,bob"])
 def test_an_addressee_whom_nobody_knows_is_refused_as_in_mail(team, run, to):
     words = ("--from", "eng-backend", "--to", to)
