@@ -32,7 +32,7 @@ BUSY = "busy"  # instead of an entry's id: it was told that somebody is at it
 MINUTES = 10  # of a lease; every call of a tool that takes several renews it
 NOTE = "taken by a supervisor for a shared tool"
 AGAIN = "Call this once more to do it yourself"
-LEAST = 3  # words of a call, that an entry has to have to be given instead
+LEAST = 2  # words of a call, that an entry has to have to be given instead
 LARGEST = 1 << 26  # bytes of a file that is read to see whether it has changed
 STALE = "its result was stale, and the call was made again"
 

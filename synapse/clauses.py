@@ -92,7 +92,7 @@ class _Asked:
             return []
         entries = self.query.load(rows, self.now, self.reach)
         entries.sort(key=lambda entry: (-entry.authority, -entry.seq))
-        kept = _distinct(entries, clause)[:KEPT]
+        kept = _on_topic(_distinct(entries, clause), forms(clause))[:KEPT]
         return [Match(entry, share, place == 0) for place, entry in enumerate(kept)]
 
     def _parts(self, words: list[str]) -> tuple[float, list[Row]]:
@@ -128,12 +128,22 @@ class _Asked:
         return telling * rarity(count, self.cursor) if count or telling > 1 else UNKNOWN
 
 
+def _on_topic(entries: list[Entry], asked: frozenset[str]) -> list[Entry]:
+    """Return the entries without those that mention, and say otherwise, what the topic of another one
+    is, from an authority no higher: what a tool gave is its topic, what agents make of it is not."""
+    ranks = [entry.authority for entry in entries if entry.topic and asked <= forms(entry.topic)]
+    if not ranks:
+        return entries
+    return [entry for entry in entries if entry.authority > max(ranks) or (entry.topic and asked <= forms(entry.topic))]
+
+
 def _tells_more(entry: Entry, text: str, given: frozenset[str]) -> bool:
     """Return whether an entry says what the task does not say itself."""
     if any(name not in text for name in specifics(entry.body)):
         return True
     own = forms(entry.body)
-    return len(own - given) >= NEW * len(own)
+    new = own - given
+    return any(map(is_specific, new)) or len(new) >= NEW * len(own)
 
 
 def _distinct(entries: Iterable[Entry], clause: str) -> list[Entry]:

@@ -122,3 +122,17 @@ def test_an_entry_that_the_task_names_is_found(mem):
     text = f"Look at {one.id}, ({two.id}) and {secret.id}; not at {old.id} or syn-2026-01-01-999."
     assert found(mem, text) == [("Done.", True), ("Done.", True)]
     assert len(found(mem, text, "lead")) == 3
+
+
+def test_who_has_it_for_a_topic_goes_before_who_mentions_it(mem):
+    """Unless that one has more authority."""
+    say(
+        mem,
+        "dig(service 3): The retry limit of service 3 is r30.",
+        topic="dig: the retry limit of service 3",
+        who="eng",
+    )
+    say(mem, "Done: The retry limit of service 3 is r99.", who="eng")
+    assert [body[:3] for body, _ in found(mem, TASK)] == ["dig"]
+    say(mem, "The retry limit of service 3 is r31.")
+    assert [body[-4:] for body, _ in found(mem, TASK)] == ["r30.", "r31."]
