@@ -167,10 +167,12 @@ class Sharing:
         return known[1]
 
     def _held_text(self, session: Session, entries: list[Entry]) -> tuple[str, list[str]]:
-        """Return what is told before a call, and the entries that stand in it whole."""
+        """Return what is told before a call, and the entries that stand in it whole: what is short, and
+        what is critical, which is told nowhere else."""
         books, run = self.books, session.run
         reader = books.agent(run.agent).joined(run.project)
-        blocks = [(whole if len(entry.body) <= LONG else pointer)(entry, commands=False) for entry in entries]
+        forms = [whole if e.priority == "critical" or len(e.body) <= LONG else pointer for e in entries]
+        blocks = [form(entry, commands=False) for form, entry in zip(forms, entries, strict=True)]
         shown = [entry.id for entry, block in zip(entries, blocks, strict=True) if block.form != POINTER]
         return prompt.held(blocks, reader, books.secret, books.templates), shown
 

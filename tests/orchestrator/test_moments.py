@@ -1,5 +1,7 @@
 """Entries that are for a moment: told before the call that they are for, once, and the call waits for that."""
 
+import asyncio
+
 import pytest
 
 import synapse
@@ -7,6 +9,7 @@ from orchestrator import steps
 from orchestrator.engines.scripted import Move, Scripted
 from orchestrator.opening import Context
 from orchestrator.tools import tool_of
+from orchestrator.wake import AT_ONCE
 from synapse.entry import Entry
 from synapse.records import Pending
 
@@ -76,6 +79,50 @@ def test_it_is_not_in_the_prompt_and_wakes_nobody(ground):
     assert loud.id in first.fields["memory"], "what is critical is shown at once"
     assert TEXT in told(here, result)[0]
     assert "Nobody pushes today." in told(here, result)[0], "and at its moment"
+
+
+def test_two_calls_of_one_turn_are_both_held(ground):
+    """The second was written before the first was answered."""
+    commands = ["git push origin main", "git push origin v2"]
+
+    def play(seen):
+        return Move("", tuple(("shell", {"command": each}) for each in commands)) if seen.turn < 2 else "Done."
+
+    here, made = ground(play)
+    rule(here)
+    result = here.spawn("Push it", "eng-a", "web")
+    assert [TEXT in text for text in told(here, result)] == [True, True, False, False]
+    assert made == commands
+
+
+def test_what_is_told_before_a_call_has_a_bound(ground):
+    here, _ = ground(pushes(1))
+    for n in range(60):
+        here.mem.as_agent("eng-b").append(f"Note {n}. " + "word " * 2_000, "status/web", when="run git push")
+    (text,) = told(here, here.spawn("Push it", "eng-a", "web", view_budget=200))
+    assert text.count("\n- ") == AT_ONCE
+    assert len(text) < 4_000
+
+
+def test_what_is_critical_is_told_whole_before_a_call(world):
+    """It comes while another call of the turn goes on: told before a call, it is not told once more."""
+    stop, made = "From now on nobody may push.", []
+    body = "\n".join(f"A line, number {n}, about nothing at all." for n in range(60)) + f"\n{stop}"
+
+    async def slow() -> str:
+        """Take a while."""
+        await asyncio.sleep(10)
+        return "ok"
+
+    def play(seen):
+        return "Done." if seen.turn else Move("", (("slow", {}), ("shell", {"command": "git push"})))
+
+    here = world(play, tools=[slow, shells(made)], memory_tools="never")
+    say = here.later(5, lambda: rule(here, body=body, priority="critical"))
+    result = here.spawn("Push it", "eng-a", "web", also=[say])
+    recorded = steps.read(here.folder(result.run).lines("steps.jsonl"))
+    assert sum(stop in step.fields["text"] for step in recorded if step.kind in ("result", "message")) == 1
+    assert made == []
 
 
 def test_what_the_call_is_not_does_not_hold_it(ground):
