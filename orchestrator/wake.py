@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from asyncio import AbstractEventLoop
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -20,11 +20,13 @@ from synapse.block import Block, pointer, whole
 from synapse.condense import specifics
 from synapse.entry import SECOND, Entry
 from synapse.notify import Follower
+from synapse.page import Event
 from synapse.relevance import clauses, concerns, forms
 from synapse.store import Store
 from synapse.workspace import Agent
 
 QUOTA = 10  # wakes that one author causes in a minute; what is over waits for the next session
+TALK = 10  # entries that one author addresses to one run and that are told it, where it has no more authority
 LOOK_EVERY = 0.25
 LONG = 1_200  # characters of an entry that is told whole without waking anybody
 AT_ONCE = 8  # entries that wake nobody and are told before one turn; the others wait for the next
@@ -81,6 +83,9 @@ class Ear:
         self.held: list[str] = []  # entries whose author had used up its wakes
         self._news: list[tuple[str, Entry, str]] = []  # kept where a look fails on the way: the cursor has passed it
         self._woken: dict[str, deque[int]] = defaultdict(deque)
+        self._talk: dict[str, Counter[str]] = defaultdict(
+            Counter
+        )  # of each run: entries that an author addressed to it
         self._follower = Follower(store.log, lambda: None, store.current, store.index.cursor())
 
     @property
@@ -95,7 +100,7 @@ class Ear:
         if mark == self._mark:
             return []
         for event in self._follower.poll():
-            told = {run: tier(event.entry, reader, event.cursor) for run, reader in readers.items()}
+            told = {run: self._tier(event, run, reader) for run, reader in readers.items()}
             if {NOW, SOON}.isdisjoint(told.values()) or self._may_wake(event.entry):
                 self._news += [(run, event.entry, soon) for run, soon in told.items() if soon]
             elif NOW in told.values():
@@ -103,8 +108,22 @@ class Ear:
             else:  # its author had used up its wakes: it is worth no turn of its own
                 self._news += [(run, event.entry, BESIDE) for run, soon in told.items() if soon]
         self._mark = mark
+        for run in self._talk.keys() - readers.keys():
+            del self._talk[run]
         news, self._news = self._news, []
         return news
+
+    def _tier(self, event: Event, run: str, reader: Reader) -> str | None:
+        """Return how soon a run is told. Two that answer each other come to an end: of what an author
+        addresses to a run, the first few entries are told, unless it has more authority."""
+        entry, soon = event.entry, tier(event.entry, reader, event.cursor)
+        if soon != SOON or entry.replaces or entry.authority > reader.agent.rank:
+            return soon
+        self._talk[run][entry.author] += 1
+        if self._talk[run][entry.author] <= TALK:
+            return soon
+        self.held.append(entry.id)
+        return None
 
     def _may_wake(self, entry: Entry) -> bool:
         """Whether its author has wakes left in this minute."""

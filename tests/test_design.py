@@ -113,6 +113,7 @@ def test_figures_are_the_orchestrators():
     assert f"a hang after the lease ({holder.LEASE:g} s)" in text
     assert f"{runs.ATTEMPTS} deaths without a step".replace("3", "Three") in text
     assert f"{wake.QUOTA} wakes a minute".replace("10", "Ten") in text
+    assert f"{wake.TALK} entries are told".replace("10", "ten") in text
     assert f"at most {writeback.LONGEST} characters" in text
     assert f"Results over {tools.LONGEST:,} characters" in text
     assert (session.REMINDERS, session.SECOND_TRIES) == (2, 2), "twice, says the text"

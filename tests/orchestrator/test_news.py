@@ -1,11 +1,14 @@
 """What comes while an agent works and concerns it stands behind its tools' results, once; nothing else does."""
 
+import asyncio
+
 import pytest
 
 from orchestrator import steps
 from orchestrator.engines.scripted import Move
 from orchestrator.opening import Context
-from orchestrator.wake import AT_ONCE, LONG
+from orchestrator.task import Task
+from orchestrator.wake import AT_ONCE, LONG, TALK
 
 TASK = "Write client 2 of the users endpoint.\nNeeds: the version of the users endpoint; the retry limit of service 3"
 SAID = "The version of the users endpoint is v7."
@@ -30,6 +33,11 @@ def working(world):
         return here, result, [step.fields for step in recorded if step.kind == "message"]
 
     return play
+
+
+def messages(here, run):
+    recorded = steps.read(here.folder(run).lines("steps.jsonl"))
+    return [step.fields["text"] for step in recorded if step.kind == "message"]
 
 
 def says(body, namespace="projects/web", **more):
@@ -127,6 +135,99 @@ def test_a_policy_may_tell_of_nothing_but_what_wakes(working):
     assert SAID not in told[0]["text"]
 
 
+@pytest.mark.parametrize("result", ["HTTP 500: use users_v2", "nothing"])
+def test_what_is_important_is_told_though_a_result_has_its_words(world, result):
+    """A figure and a name that stand in a tool's result say nothing of what was decided."""
+
+    def script(seen):
+        return "Done." if seen.turn >= 4 else Move("", (("probe", {}),), takes=10)
+
+    def probe() -> str:
+        """Look."""
+        return result
+
+    here = world(script, tools=[probe], memory_tools="never")
+    bodies = ["The retry limit of service 3 is 500.", "Never call the users_v2 endpoint of the gateway any more."]
+    also = [here.later(15, lambda body=body: says(body, priority="important")(here)) for body in bodies]
+    task = "Set the retry limit of service 3.\nCall the users endpoint of the gateway."
+    run = here.spawn(task, "eng-a", project="web", also=also).run
+    assert [all(body in text for body in bodies) for text in messages(here, run)] == [True]
+
+
+def test_news_that_no_longer_stands_is_not_told(working):
+    """Superseded or filed away before the turn that it would be told beside."""
+    entries = []
+
+    def says_one(here):
+        entries.append(says(SAID)(here))
+
+    def supersedes(here):
+        says_one(here)
+        says("The version of the users endpoint is v8.", supersedes=entries[-1].id)(here)
+
+    def archives(here):
+        says_one(here)
+        here.mem.store.log.archive([entries[-1].id], "operator", "wrong")
+
+    *_, told = working(supersedes)
+    assert ["v7" in each["text"] for each in told] == [False], "v8 is told alone"
+    *_, told = working(archives)
+    assert told == []
+
+
+@pytest.mark.parametrize("addressed", ["agent:eng-a", "all"])
+def test_large_news_comes_as_lines_and_a_few_at_a_time(working, addressed):
+    def many(here):
+        for n in range(40):
+            here.mem.as_agent("eng-b").append(f"{SAID} {n} " + "word " * 3_000, "status/web", to=addressed)
+
+    *_, told = working(many)
+    assert told != []
+    assert all(len(each["pointed"]) <= AT_ONCE and len(each["text"]) < LONG * 2 for each in told)
+
+
+# -- two that answer each other -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pace", [0, 30])
+def test_two_that_thank_each_other_come_to_an_end(world, cast, pace):
+    """By their words alone they would go on as long as their turns last, at whatever pace."""
+
+    def thanks(other):
+        def script(seen):
+            if seen.turn and seen.messages[-1].label != "wake":
+                return "Done."
+            body = f"Thanks, noted {seen.turn}."
+            return Move(
+                "", (("append", {"namespace": "status/web", "body": body, "to": f"agent:{other}"}),), takes=pace
+            )
+
+        return script
+
+    here = world(cast(eng_a=thanks("eng-b"), eng_b=thanks("eng-a")))
+
+    async def all_of_it():
+        async with here.boss:
+            tasks = (Task(f"Work of {name}", name, "web", max_turns=300) for name in ("eng-a", "eng-b"))
+            return await asyncio.gather(*map(here.boss.spawn, tasks))
+
+    results = here.time.run(all_of_it())
+    assert [result.status for result in results] == ["done", "done"]
+    assert all(here.run(result).fields["turns"] <= TALK + 3 for result in results)
+
+
+@pytest.mark.parametrize(("author", "count"), [("boss", TALK + 5), ("eng-b", TALK)])
+def test_who_has_more_authority_is_heard_out(working, author, count):
+    """The others have so many words to one run; what is over waits for a later view."""
+
+    def word(n):
+        return lambda here: here.mem.as_agent(author).append(f"Word {n}.", "status/web", to="agent:eng-a")
+
+    here, _, told = working(*map(word, range(TALK + 5)), turns=TALK + 8)
+    assert sum(len(each["ids"]) for each in told) == count
+    assert here.mem.as_agent("eng-a").unread() == TALK + 5 - count
+
+
 # -- an answer to what blocks -------------------------------------------------------------------------
 
 QUESTION = "Blocked: part 1 needs a decision on the licence of the gateway"
@@ -211,6 +312,30 @@ def test_a_blocker_that_is_resolved_lets_it_go_on(world, cast):
 
     *_, runs = play(built, cast, resolves, engineer)
     assert {name: run.status for name, run in runs.items()} == {"boss": "done", "eng-a": "done"}
+
+
+def test_what_blocks_is_not_called_resolved_while_it_stands(world, cast):
+    """What shares the question's name and says nothing new may be the answer; it is shown, not judged."""
+    question = "Blocked: what is the retry limit of service_x, GATEWAY_LICENCE"
+    note = "Nobody knows the GATEWAY_LICENCE yet: the GATEWAY_LICENCE stays open."
+
+    def notes(seen, heard):
+        if heard == 1 and "append" not in str([message.calls for message in seen.messages]):
+            return Move("", (("append", {"namespace": "projects/gateway", "body": note, "priority": "info"}),), takes=5)
+        return waits(seen, heard) if heard < 4 and seen.turn < 12 else "Done."
+
+    def engineer(seen):
+        return "Done: I went on." if seen.turn else question
+
+    def leads(seen):
+        spawn = ("spawn_agent", {"agent": "eng-a", "task": "Find the GATEWAY_LICENCE."})
+        return notes(seen, sum(m.label == "wake" for m in seen.messages)) if seen.turn else Move("", (spawn,))
+
+    here = world(cast(boss=leads, eng_a=engineer))
+    here.spawn("Have the gateway built.", "boss", project="gateway")
+    (run,) = (run for run in here.boss.books.runs.all() if run.agent == "eng-a")
+    (text,) = messages(here, run.id)
+    assert (note in text, "resolved" in text) == (True, False)
 
 
 def test_an_answer_that_does_not_help_ends_it(world, cast):
