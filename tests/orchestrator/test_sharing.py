@@ -2,12 +2,15 @@
 
 import asyncio
 import json
+import os
+import threading
 
 import pytest
 
 import synapse
 from orchestrator import steps
 from orchestrator.engines.scripted import Move, Scripted
+from orchestrator.findings import digests
 from orchestrator.opening import Context
 from orchestrator.task import Task
 from orchestrator.tools import Partial, Shares, ToolFailed, tool_of
@@ -236,6 +239,103 @@ def test_who_failed_shares_nothing_and_holds_nobody_up(ground):
     assert len(results(here)) == 1
 
 
+def test_who_waited_for_a_call_that_fails_waits_for_no_other(ground):
+    digging = Digging(seconds=10.0, text=ToolFailed("down"))
+    here = ground(digging, digs(most=1))
+    found = crowd(here, engineers(here))
+    assert len(digging.made) == len(found)
+    assert all("down" in result.text for result in found)
+    assert here.time.elapsed < 30, "two calls in a row, not twenty"
+
+
+def test_two_calls_of_one_turn_are_given_the_same(ground):
+    """The second was written before the first was answered: it asks for nothing anew."""
+    digging = Digging()
+    here = ground(digging)
+    crowd(here, ["eng-a"])
+
+    def twice(seen):
+        return "Done." if seen.turn else Move("", (("investigate", {"subject": SUBJECT}),) * 2)
+
+    here.boss.engines["scripted"].script = twice
+    (two,) = crowd(here, ["eng-b"])
+    assert len(digging.made) == 1
+    assert shares(here, two) == {"given": 2}
+
+
+# -- an entry instead of a call --------------------------------------------------------------------
+
+
+def test_an_entry_that_has_what_a_call_asks_for_is_given(ground):
+    digging = Digging()
+    here = ground(digging)
+    body = "The retry limit of service 3 is 570."
+    here.mem.as_agent("boss").append(body, "projects/web")
+    here.boss.engines["scripted"].script = digs(until=body)
+    (result,) = crowd(here, ["eng-a"])
+    assert f"  > {body}" in result.text
+    assert digging.made == []
+
+
+WHOLE = "Which service is it: service 3. What is its retry limit in seconds?"
+
+
+@pytest.mark.parametrize(
+    ("subject", "body", "more"),
+    [
+        (WHOLE, "The service 3 team meets in Berlin; which service is next, nobody knows.", {}),
+        (SUBJECT, "I am looking into the retry limit of service 3, nothing known so far.", {}),
+        (SUBJECT, "Alice shall ask on Monday for the retry limit of service 3.", {}),
+        (SUBJECT, "When deploying to staging watch the retry limit of service 3.", {"when": "run deploy"}),
+        (SUBJECT, "The retry limit of service 5 is 9.", {}),
+    ],
+)
+def test_an_entry_that_answers_something_else_is_not_given(ground, subject, body, more):
+    digging = Digging()
+    here = ground(digging, digs(subject))
+    here.mem.as_agent("boss").append(body, "projects/web", **more)
+    (result,) = crowd(here, ["eng-a"])
+    assert digging.made == [result.run]
+    assert body not in result.text
+
+
+def test_a_number_among_the_arguments_has_to_be_in_an_entry(ground):
+    asked = []
+
+    def limit(service: int, what: str) -> str:
+        """Look a limit up."""
+        asked.append(service)
+        return f"It is {service}00."
+
+    def play(seen):
+        return "Done." if seen.turn else Move("", (("limit", {"service": 3, "what": "retry limit"}),))
+
+    here = ground(None, play, [tool_of(limit, shares=True)])
+    here.mem.as_agent("boss").append("The retry limit of service 5 is 9.", "projects/web")
+    crowd(here, ["eng-a"])
+    assert asked == [3]
+
+
+def test_what_is_critical_is_told_whole_though_a_call_asks_for_it(ground):
+    """It comes while another call goes on, and one of the same turn asks for what stands in it."""
+    stop = "From now on nobody may write to the ledger."
+    body = "\n".join((FOUND, *(f"A line, number {n}, about nothing at all." for n in range(60)), stop))
+
+    async def slow() -> str:
+        """Take a while."""
+        await asyncio.sleep(10)
+        return "ok"
+
+    def play(seen):
+        calls = (("slow", {}), ("investigate", {"subject": SUBJECT}))
+        return Move("", calls) if seen.turn == 0 else Move("", calls[:1]) if seen.turn < 3 else "Done."
+
+    here = ground(None, play, [tool_of(slow), Digging().tool()])
+    run = here.spawn("Do it", "eng-a", project="web", also=[here.later(5, lambda: here.says(body))]).run
+    recorded = steps.read(here.folder(run).lines("steps.jsonl"))
+    assert sum(stop in step.fields["text"] for step in recorded if step.kind in ("message", "result")) == 1
+
+
 # -- waiting ---------------------------------------------------------------------------------------
 
 
@@ -413,6 +513,21 @@ def test_a_result_is_stale_once_a_file_that_it_read_has_changed(ground, tmp_path
     (last,) = crowd(here, ["eng-b"], force=True)
     assert "Error" in last.text, "without the file, it is called"
     assert len(made) == 4
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_plain_file_holds_nobody_up_and_shares_nothing(ground, tmp_path, make):
+    path, read = tmp_path / "pipe", []
+    make(path)
+    thread = threading.Thread(target=lambda: read.append(digests((str(path),))), daemon=True)
+    thread.start()
+    thread.join(5)
+    assert read == [None], "a pipe without a writer would be waited for, on the memory's thread"
+    digging = Digging()
+    here = ground(digging, digs(str(path)), [digging.tool(Shares(files=("subject",)))])
+    crowd(here, ["eng-a", "eng-b"])
+    assert len(digging.made) == 2
+    assert (results(here), claims(here)) == ([], [])
 
 
 def test_a_file_that_changes_meanwhile_shares_nothing(ground, tmp_path):
