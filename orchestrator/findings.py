@@ -82,7 +82,8 @@ class Findings:
         if own is not None:
             return Look(self._whole(own), own.entry, own=True)
         fresh = next((each for each in results if self._is_fresh(each)), None)
-        known = self._known(agent, act, fresh.entry if fresh else None, now)
+        newest = fresh or next(iter(results), None)  # what was said of a stale one is stale too
+        known = self._known(agent, act, newest.entry if newest else None, now)
         if known is not None and told != known.id:
             return Look(_given(known), known)
         if known is None and fresh is not None and told != fresh.entry.id:

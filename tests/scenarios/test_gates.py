@@ -28,6 +28,7 @@ KNOWN: dict[str, set[str]] = {
         "saving_vs_best >= -0.03",  # with some seeds: somebody believes a lie
     },
     "redundant_discovery": {
+        "co_memory <= 0.05",  # 5.6 %: a quarter of it is what the system text says of the memory
         "saving_vs_best >= 0.2",
         "usd_vs_best >= 0.15",
         "saving_vs_best[agents=ideal] >= 0.12",
