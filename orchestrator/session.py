@@ -95,6 +95,7 @@ class Session:
         self.interrupt = asyncio.Event()
         self.ended = asyncio.Event()  # a child has, or something was heard: who waits looks again
         self.waits = False  # for its children, until there is news
+        self.at: dict[str, str] = {}  # the words of the shared calls that it is at
         self.closes = False  # has done all it will, and waits for its children's end
         self.stop_reason: str | None = None
         self._living: asyncio.Task[Any] | None = None
@@ -139,10 +140,10 @@ class Session:
         return Reader(agent, self._about(), self.seen, self.first["cursor"])
 
     def _about(self) -> tuple[str, ...]:
-        """Return what it works at: its task, and the work that it claimed."""
+        """Return what it works at: its task, and the work that it or its supervisor claimed for it."""
         calls = (call for turn in self.conversation.turns for call in turn.calls if call.name == "claim")
         claims = (str(call.arguments.get("work", "")) for call in calls)
-        return (self.run.task.text, *dict.fromkeys(claims))
+        return (self.run.task.text, *dict.fromkeys((*claims, *self.at.values())))
 
     def child_blocked(self, result: Result) -> None:
         """Tell it of a child that ended blocked, before its next turn, unless it has heard of it by

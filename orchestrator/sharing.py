@@ -91,6 +91,7 @@ class Sharing:
         run = session.run.id
         if look.claimed:
             self._at[run].add(act.key)
+            session.at[act.key] = act.words
         try:
             text = await carry_out(tool, call.arguments, key=once)
         except ToolFailed:
@@ -187,6 +188,8 @@ class Sharing:
 
     def _over(self, run: str, key: str) -> None:
         self._at[run].discard(key)
+        if run in self.sessions:
+            self.sessions[run].at.pop(key, None)
         self._ring(key)
 
     def _ring(self, key: str) -> None:

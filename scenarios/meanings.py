@@ -41,6 +41,7 @@ MEANINGS: Mapping[str, str] = {
     "view_recall": "the same, for the view alone",
     "view_precision": "of the facts in views, the share that was needed",
     "stale_action_rate": "of the actions, the share that used a value of before",
+    "stale_given": "of the actions, the share that used a value of before which a search or a shared result had given",
     "stale_after_delivery": "of the actions of agents that had been told, the share that used a value of before",
     "exposure": "seconds from a change until an agent that uses the fact was first shown the new value, on average",
     "wake_latency": "seconds from the write to the prompt that holds it, for agents that had a session, on average",

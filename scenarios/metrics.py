@@ -238,6 +238,10 @@ def _actions(run: Run) -> Figures:
         "corruption": fmean(event["asserted"] and not event["ok"] for event in actions),
     }
     found |= _share("stale_after_delivery", after)
+    given = _given(run)
+    found["stale_given"] = fmean(
+        event["stale"] and given.get((event["run"], event["used"]), 1 << 60) <= event["t"] for event in actions
+    )
     hops = sorted({event["hop"] for event in actions if event["hop"] is not None})
     found |= {f"fidelity.{hop}": fmean(event["ok"] for event in actions if event["hop"] == hop) for hop in hops}
     users = sorted({(event["agent"], event["fact"]) for event in actions})
@@ -246,6 +250,15 @@ def _actions(run: Run) -> Figures:
              if change["fact"] == fact and (agent, change["version"]) in told]  # fmt: skip
     if waits:
         found["exposure"] = max(fmean(waits), 0) / 1_000
+    return found
+
+
+def _given(run: Run) -> dict[tuple[str, str], int]:
+    """When each run was first told each version by a search, or by what it was given instead of a call."""
+    found: dict[tuple[str, str], int] = {}
+    for event in run.of("prompt"):
+        for version in event["shows"].get("capsule", ()):
+            found.setdefault((event["run"], version), event["t"])
     return found
 
 

@@ -581,6 +581,21 @@ def test_a_task_says_what_tools_share_for_its_tree(ground, settings, made):
     assert len(digging.made) == made + 1, "another task says nothing of it"
 
 
+def test_news_of_what_it_is_finding_out_is_told_while_it_does(ground):
+    """Also where its task has no word of it."""
+    digging = Digging(calls=4)
+    here = ground(digging, digs(most=9))
+    said = []
+
+    def says():
+        said.append(here.mem.as_agent("boss").append(f"For now: {FOUND}", "projects/web"))
+
+    result = here.spawn("Look around", "eng-a", project="web", also=[here.later(9, says)])
+    recorded = steps.read(here.folder(result.run).lines("steps.jsonl"))
+    told = [step.fields["ids"] for step in recorded if step.kind == "message"]
+    assert told == [[said[0].id]]
+
+
 # -- long results ----------------------------------------------------------------------------------
 
 

@@ -124,6 +124,19 @@ def test_recall_is_of_what_the_memory_held():
     assert found["seen_before_work"] == 0.5
 
 
+@pytest.mark.parametrize(("label", "stale"), [("capsule", 1.0), ("view", 0.0)])
+def test_what_was_given_and_is_not_so_any_more_is_counted(label, stale):
+    """Of acts on a value of before, those that a search or a shared result gave."""
+    run = ledger(
+        fact("f@0"),
+        spawn(),
+        prompt([label, 1, 1], shows={label: ["f@0"]}, t=1_000),
+        fact("f@1", 2_000),
+        action("f@0", 2_500, stale=True),
+    )
+    assert metrics.measured(run)["stale_given"] == stale
+
+
 def test_actions_are_judged_by_the_value_of_then():
     run = ledger(
         fact("f@0"),
