@@ -34,7 +34,7 @@ from scenarios import (
 from scenarios.cassette import MODES as CASSETTES
 from scenarios.cassette import BrokenCassette, Cassette
 from scenarios.lint import example, problems
-from scenarios.live import MODELS, Broken, Live, Offer, missing
+from scenarios.live import CLIENTS, MODELS, Broken, Live, Offer, missing, missing_program
 from scenarios.reading import BrokenScenario, library, load
 from scenarios.recorded import RETRIEVAL, BrokenData
 from scenarios.report import Report
@@ -140,10 +140,13 @@ def _not_live(args: argparse.Namespace) -> str | None:
 
 
 def _calibrate(args: argparse.Namespace) -> int:
-    if why := _not_live(args):
+    if args.command and args.live not in CLIENTS:
+        raise Broken(f"--command is for a client: --live {', '.join(CLIENTS)}")
+    client = args.live in CLIENTS and args.cassette_mode != "replay"
+    if why := missing_program(args.live, args.command, os.environ) if client else _not_live(args):
         print(f"brain-suite: skipped: {why}", file=sys.stderr)
         return SKIPPED
-    with _asked(args) as live:
+    with _asked(args, args.command) as live:
         calibrate.run(args, live)
     return GOOD
 
@@ -154,11 +157,12 @@ def _live(wanted: Wanted, args: argparse.Namespace, out: TextIO) -> Report:
 
 
 @contextmanager
-def _asked(args: argparse.Namespace) -> Iterator[Live]:
+def _asked(args: argparse.Namespace, command: str | None = None) -> Iterator[Live]:
     """Yield the model that the options name."""
     cassette = Cassette(args.cassette, args.cassette_mode, os.environ)
     price = _two(args.price) if args.price else None
-    live = Live(Offer(args.live, args.model, args.max_usd, price, args.max_tokens), cassette, harness.Counts())
+    offer = Offer(args.live, args.model, args.max_usd, price, args.max_tokens, command)
+    live = Live(offer, cassette, harness.Counts())
     try:
         yield live
     finally:
@@ -280,6 +284,7 @@ def _arguments() -> argparse.ArgumentParser:
     both.add_argument("after", metavar="B")
     both.add_argument("--tolerance", type=float, default=compare.TOLERANCE, metavar="X", help="default: %(default)s")
     about = "measure on a real model how agents read, search, claim and note, for `run --params` (L2)"
+    about += "; on a coding client, what its last message shows: p_read and heeds"
     measure = verb("calibrate", _calibrate, about)
     calibrate.options(measure)
     _model(measure, required=True)
@@ -315,10 +320,12 @@ def _running(verb: argparse.ArgumentParser) -> None:
 def _model(verb: argparse.ArgumentParser, required: bool = False) -> None:
     """Add the options of whatever asks a real model."""
     about = "the real model that is asked (L2): anthropic, openai, openai-chat"
+    about += f"; for `calibrate` a client as well: {', '.join(CLIENTS)}" * required
     verb.add_argument("--live", metavar="ENGINE", help=about, required=required)
     usual = ", ".join(f"{model} ({engine})" for engine, model in MODELS.items())
     verb.add_argument("--model", metavar="NAME", help=f"which; else {usual}")
-    verb.add_argument("--max-usd", type=float, default=1.0, metavar="X", help="never spend more; default: %(default)s")
+    about = "never spend more" + "; a client: begin no session that would, by the dearest so far" * required
+    verb.add_argument("--max-usd", type=float, default=1.0, metavar="X", help=f"{about}; default: %(default)s")
     about = "never take more tokens, sent and received"
     verb.add_argument("--max-tokens", type=int, metavar="N", help=f"{about}; else the dollars alone limit it")
     verb.add_argument("--price", metavar="IN,OUT", help="dollars per million tokens, of a model without a list price")

@@ -1,7 +1,9 @@
 """How a real model reads, searches, claims and notes: `probes` are played, counted, and left as a file.
 
 Every figure is a share with its number and Wilson's interval. Nothing is assumed where nothing was
-seen: a model that writes no note has no figure for how it writes them.
+seen: a model that writes no note has no figure for how it writes them. Of a coding client, which takes no
+tools of ours, its last message tells `p_read` and `heeds`; a search in its shell leaves no record, so the
+rest is not seen.
 """
 
 from __future__ import annotations
@@ -59,6 +61,9 @@ class Tally:
 
     def _reads(self, trial: Trial, exchanges: Sequence[Exchange]) -> None:
         (fact,) = trial.needs
+        if trial.shell:
+            self._took_in(trial.place, probes.answered(exchanges, fact) == fact.value)
+            return
         asked = probes.looked_up(exchanges, "investigate") is not None
         self._took_in(trial.place, not asked and probes.used(exchanges, fact) == fact.value)
 
@@ -119,6 +124,10 @@ class Tally:
 
     def _heeds(self, trial: Trial, exchanges: Sequence[Exchange]) -> None:
         (fact,) = trial.needs
+        if trial.shell:  # the true value stands in the file alone: who gives it has looked
+            value = probes.answered(exchanges, fact)
+            self.cases["heeds"] += [] if value is None else [value == fact.value]
+            return
         dig, handed = (probes.looked_up(exchanges, name) for name in ("investigate", "submit"))
         if dig is not None or probes.used(exchanges, fact) is not None:
             self.cases["heeds"].append(dig is not None and (handed is None or dig < handed))
@@ -166,7 +175,7 @@ def measure(live: Live, runs: int, tell: Callable[[str], object] = lambda _: Non
     """Return what the trials come to, and why they ended early, if they did. Broken where the model
     could not be asked, or where the money was spent before anything was measured."""
     tally, count, stopped = Tally(), Counts(), ""
-    planned = list(probes.trials(runs))
+    planned = list(probes.trials(runs, shell=not live.takes_tools))
     for number, trial in enumerate(planned, 1):
         exchanges = probes.play(trial, live, count)
         if isinstance(live.broken, TooDear):
@@ -179,9 +188,11 @@ def measure(live: Live, runs: int, tell: Callable[[str], object] = lambda _: Non
     if not tally.trials:
         raise Broken(stopped)
     source = {
-        "level": "L2", "engine": live.offer.engine, "model": live.model, "date": clock.iso(clock.now())[:10],
+        "level": "L2", "engine": live.offer.engine, "model": live.named, "date": clock.iso(clock.now())[:10],
         "trials": tally.trials, "usd": round(live.spent, 4),
     }  # fmt: skip
+    if live.unpriced:
+        source["unpriced"] = live.unpriced
     if stopped:
         source["stopped"] = stopped
     return Parameters(source, tally.estimates(), tally.details()), stopped
@@ -191,7 +202,8 @@ def table(measured: Parameters) -> Iterator[str]:
     """Yield the figures for people, in lines of at most 80 columns."""
     source = measured.source
     yield f"L2, measured: {source['engine']} {source['model']}, {source['date']}, {source['trials']} trials,"
-    yield f"${source['usd']:.2f}. Shares with Wilson's 95 % interval."
+    unpriced = f", {source['unpriced']} sessions without a known cost" if "unpriced" in source else ""
+    yield f"${source['usd']:.2f}{unpriced}. Shares with Wilson's 95 % interval."
     yield ""
     for name, one in measured.estimates.items():
         value = "not seen" if one.value is None else f"{one.value:.2f} [{one.lo:.2f}, {one.hi:.2f}]"
@@ -213,6 +225,9 @@ def options(parser: argparse.ArgumentParser) -> None:
         "--runs", type=int, default=RUNS, metavar="N", help="trials of each probe; default: %(default)s"
     )
     parser.add_argument("--out", default=OUT, metavar="FILE", help="for `run --params`; default: %(default)s")
+    parser.add_argument(
+        "--command", metavar="COMMAND", help="of --live process: what plays the client; of a client: its program"
+    )
     parser.add_argument("--quiet", action="store_true", help="do not tell how far it has got")
 
 

@@ -3,14 +3,20 @@
 A probe is one run of one agent in a memory of its own, a few turns long. It is judged by what the
 engine was given and what it answered, and by nothing that the agent says of itself. Values are drawn
 for each trial, so that nobody who was not told can know one.
+
+A coding client takes no tools of ours. It does the probes that need none, in a folder of its own, and is
+judged by the values in its last message: the prompt shows one, or the folder's file holds it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import synapse
@@ -28,6 +34,7 @@ from scenarios.live import Live
 from scenarios.world import ABOUT, LATENCY, filler, said, using_of
 from synapse import tools as memory_tools
 from synapse.block import whole
+from synapse.core import Memory
 from synapse.seat import Seat
 from synapse.view import Included
 from synapse.workspace import Agent
@@ -37,6 +44,7 @@ PLACE, PROJECT, TASK = "projects/survey", "survey", "part-1"
 SHOWN = 18  # entries of a view, of which one is needed
 PLACES = ("start", "middle", "end")
 LIMITS = Limits(depth=1, children=1, turns=12, seconds=86_400.0)
+RECORDS = "records.txt"  # in the folder of a client: what it can look up
 FIND, READ, SEEK, HEED = "find", "read", "seek", "heed"
 _VALUE = re.compile(r"\b[a-f][0-9][0-9a-f]{5}\b")
 _SUBJECTS = ("the retry limit of service {}", "the owner key of module {}", "the release label of package {}")
@@ -56,7 +64,7 @@ class Fact(NamedTuple):
 class Trial(NamedTuple):
     """One probe, to be done once: what is needed, and what memory holds of it (author and text).
     `shows`: the prompt shows it; `tools`: those of the memory are offered; `place`: where in the view
-    the needed entry stands."""
+    the needed entry stands; `shell`: a client does it, in a folder, without tools of ours."""
 
     probe: str
     number: int
@@ -65,6 +73,7 @@ class Trial(NamedTuple):
     shows: bool = False
     tools: bool = False
     place: str = ""
+    shell: bool = False
 
 
 class Exchange(NamedTuple):
@@ -78,11 +87,12 @@ class Exchange(NamedTuple):
         return self.turn.calls
 
 
-def trials(runs: int) -> Iterator[Trial]:
-    """Yield the trials, the probes in turn, so that each has as many wherever the money ends."""
+def trials(runs: int, shell: bool = False) -> Iterator[Trial]:
+    """Yield the trials, the probes in turn, so that each has as many wherever the money ends. With
+    `shell`, those that can be judged by a client's last message."""
     for number in range(runs):
-        for make in (_read, _seek, _find, _heed):
-            yield make(number)
+        for make in (_read, _heed) if shell else (_read, _seek, _find, _heed):
+            yield make(number)._replace(shell=shell)
 
 
 def _read(number: int) -> Trial:
@@ -133,10 +143,9 @@ class Tap:
 
     name = "scripted"
     interrupt = "now"
-    takes_tools = True
 
     def __init__(self, live: Live) -> None:
-        self._live = live
+        self._live, self.takes_tools = live, live.takes_tools
         self.exchanges: list[Exchange] = []
         self._read = 0
 
@@ -157,7 +166,7 @@ class Tap:
 def play(trial: Trial, live: Live, count: Counts) -> list[Exchange]:
     """Return the turns of one trial."""
     time, tap = VirtualTime(), Tap(live)
-    with synapse.open("memory:", clock=time) as memory:
+    with _ground(trial, time) as (memory, folder):
         memory.register(Agent(LEAD, role="project-lead"))
         memory.register(Agent(JUNIOR, role="specialist", write=("projects/*",)))
         memory.register(Agent(AGENT, role="engineer", read=("projects/*",), write=("projects/*", "status/*")))
@@ -166,18 +175,47 @@ def play(trial: Trial, live: Live, count: Counts) -> list[Exchange]:
             time.elapsed += 60
         boss = Supervisor(
             memory, engine=tap, model=MODEL, memory_tools="always" if trial.tools else "never", limits=LIMITS,
-            tools=_tools(trial), context=_context(trial, count), seed=trial.number, inline=True,
+            tools=() if trial.shell else _tools(trial), context=_context(trial, count), seed=trial.number, inline=True,
         )  # fmt: skip
         with boss:
             boss.books.costs.counters[MODEL] = count.counter
-            time.run(boss.spawn(Task(brief(trial), AGENT, PROJECT)))
+            time.run(boss.spawn(Task(brief(trial), AGENT, PROJECT, folder=folder)))
     return tap.exchanges
+
+
+@contextmanager
+def _ground(trial: Trial, time: VirtualTime) -> Iterator[tuple[Memory, str | None]]:
+    """Yield the memory of a trial and the folder that a client works in. A client's memory is on disk, so
+    that the commands of its shell reach this one and no other."""
+    if not trial.shell:
+        with synapse.open("memory:", clock=time) as memory:
+            yield memory, None
+        return
+    with (
+        TemporaryDirectory(prefix="probe-") as place,
+        synapse.init(os.path.join(place, "memory"), clock=time) as memory,
+    ):
+        folder = os.path.join(place, PROJECT)
+        os.mkdir(folder)
+        with open(os.path.join(folder, RECORDS), "w", encoding="utf-8") as file:
+            file.writelines(f"{line}\n" for line in _records(trial))
+        yield memory, folder
+
+
+def _records(trial: Trial) -> list[str]:
+    """Return what the folder of a client records of what is needed: nothing where the prompt shows it."""
+    if trial.probe == READ:
+        return [f"Nothing is recorded about {fact.subject}." for fact in trial.needs]
+    return [fact.text for fact in trial.needs]
 
 
 def brief(trial: Trial) -> str:
     """Return the task's text, in the form that every scenario's has."""
     needs = "; ".join(fact.subject for fact in trial.needs)
     steps = ["Steps: 2"] if trial.probe == FIND else []
+    if trial.shell:
+        answer = "Answer with one line for each need: NEED = VALUE, or NEED = unknown."
+        steps = [f"What was recorded lies in the file {RECORDS} of this folder.", answer]
     lines = ["Bring your part of the survey up to date.", f"Task: {TASK}", f"Needs: {needs}"]
     return "\n".join([*lines, f"Findings go to: {PLACE} (important)", *steps])
 
@@ -242,6 +280,23 @@ def used(exchanges: Sequence[Exchange], fact: Fact) -> str | None:
     last = exchanges[-1].turn.text if exchanges else ""
     values_said = _VALUE.findall(last)
     return values_said[0] if values_said else None
+
+
+def answered(exchanges: Sequence[Exchange], fact: Fact) -> str | None:
+    """Return the value that the last message of a client gives for a fact: that of its line `NEED = VALUE`, else
+    the only one in it. A message that repeats all that was shown gives none."""
+    last = exchanges[-1].turn.text if exchanges else ""
+    if stated := _stated(last, fact):
+        return stated[0]
+    values_said = set(_VALUE.findall(last))
+    return values_said.pop() if len(values_said) == 1 else None
+
+
+def _stated(text: str, fact: Fact) -> list[str]:
+    """Return the values of the last line `NEED = VALUE` of a text."""
+    lines = [line.partition("=") for line in text.splitlines()]
+    values = [_VALUE.findall(value) for need, _, value in lines if said(fact.subject) in need.lower()]
+    return values[-1] if values else []
 
 
 def looked_up(exchanges: Sequence[Exchange], name: str) -> int | None:

@@ -2,6 +2,8 @@
 
 import json
 import re
+import shlex
+import sys
 from random import Random
 
 import pytest
@@ -156,9 +158,124 @@ def test_without_a_key_nothing_is_measured(measure, monkeypatch, tmp_path, capsy
     assert not (tmp_path / "params.json").exists()
 
 
-def test_a_client_is_not_measured(measure, capsys):
-    measure(Model(), "--live", "claude-code", code=77)
-    assert "by tools alone" in capsys.readouterr().err
+# A program that plays a client: it has the prompt and its folder, and does as its chances say.
+CLIENT = """
+import re, sys
+from random import Random
+reads, checks = map(float, sys.argv[1:])
+prompt = sys.stdin.read()
+(need,) = re.findall(r"^Needs: (.+)$", prompt, re.MULTILINE)
+pattern = re.escape(need) + " is ([a-f][0-9][0-9a-f]{5})"
+shown = re.findall(pattern, prompt, re.IGNORECASE)
+if "from: helper" in prompt and Random("checks" + need + str(shown)).random() < checks:
+    shown = re.findall(pattern, open("records.txt").read(), re.IGNORECASE)
+elif Random("reads" + need + str(shown)).random() >= reads:
+    shown = []
+with open(sys.argv[0] + ".log", "a") as log:
+    print("helper" if "from: helper" in prompt else "lead", shown and shown[-1] in prompt, shown != [], file=log)
+print("I did my part.")
+print(f"- **{need}** = `{shown[-1] if shown else 'unknown'}`")
+"""
+
+
+@pytest.fixture
+def client(tmp_path, capsys):
+    (tmp_path / "client.py").write_text(CLIENT)
+
+    def go(reads, checks, *more, runs=40, script="client.py", code=0):
+        out, command = str(tmp_path / "params.json"), shlex.join([sys.executable, str(tmp_path / script)])
+        asked = ["calibrate", "--live", "process", "--command", f"{command} {reads} {checks}", "--runs", str(runs)]
+        assert shell.main([*asked, "--quiet", "--out", out, *more]) == code
+        return json.loads((tmp_path / "params.json").read_text()) if code == 0 else None
+
+    return go
+
+
+def test_a_client_is_measured_by_its_last_message(client, tmp_path, capsys):
+    found = client(0.7, 0.5)
+    assert near(found, "p_read", 0.7), share(found, "p_read")
+    did = [line.split() for line in (tmp_path / "client.py.log").read_text().splitlines()]
+    read = [answers for author, _, answers in did if author == "lead"]
+    looked = [lies for author, lies, answers in did if author == "helper" and answers == "True"]
+    assert share(found, "p_read")[::3] == (round(read.count("True") / 40, 4), 40)
+    assert share(found, "heeds")[::3] == (round(looked.count("False") / len(looked), 4), len(looked))
+    for name in ("p_read", "heeds"):
+        _, lo, hi, _ = share(found, name)
+        assert not lo <= 0 <= hi, f"{name}: who ignores memory is outside of the interval"
+        assert not lo <= 1 <= hi, f"{name}: a perfect client is outside of the interval"
+    assert set(found["details"]["p_read by place"]) == {"start", "middle", "end"}
+    for name in set(MEASURED) - {"p_read", "heeds"}:
+        assert share(found, name) == (None, None, None, 0), name
+    out = capsys.readouterr().out
+    assert out.startswith("L2, measured: process (own model)")
+    assert "$0.00, 80 sessions without a known cost" in out
+    assert re.search(r"^tool_use +not seen", out, re.MULTILINE)
+
+
+def test_a_client_that_ignores_the_memory_reads_nothing(client):
+    found = client(0, 0, runs=12)
+    assert share(found, "p_read")[0] == 0
+    assert share(found, "p_read")[2] < 0.35
+    assert share(found, "heeds") == (None, None, None, 0)
+
+
+def test_a_client_that_repeats_the_lie_heeds_nothing_and_one_that_looks_does(client):
+    assert share(client(1, 0, runs=8), "heeds")[0] == 0
+    assert share(client(1, 1, runs=8), "heeds")[0] == 1
+
+
+def test_a_client_that_repeats_its_whole_prompt_has_read_nothing(client, tmp_path):
+    (tmp_path / "echo.py").write_text("import sys; print(sys.stdin.read())")
+    assert share(client(1, 1, runs=6, script="echo.py"), "p_read")[0] == 0
+
+
+def test_the_folder_of_a_client_holds_nothing_that_its_prompt_shows(client, tmp_path):
+    """Who gives what the files of its folder say, and nothing else, has read nothing and looks up everything."""
+    (tmp_path / "files.py").write_text(
+        "import os; print(*(open(os.path.join(at, file)).read().replace(' is ', ' = ')"
+        " for at, _, files in os.walk('.') for file in files))"
+    )
+    found = client(0, 0, runs=6, script="files.py")
+    assert (share(found, "p_read")[0], share(found, "heeds")[0]) == (0, 1)
+
+
+def test_the_shell_of_a_client_reaches_the_memory_of_its_trial_alone(client, tmp_path):
+    """Its value comes from `synapse search` there, and from nowhere else that it can see."""
+    searching = (
+        "import re, subprocess, sys; need = re.findall('^Needs: (.+)$', sys.stdin.read(), re.MULTILINE)[0]\n"
+        "hits = subprocess.run(['synapse', 'search', need], capture_output=True, text=True, check=True).stdout\n"
+        f"print(need, '=', re.findall(re.escape(need) + ' is ({VALUE})', hits, re.IGNORECASE)[0])\n"
+    )
+    (tmp_path / "searching.py").write_text(searching)
+    found = client(1, 1, runs=3, script="searching.py")
+    assert share(found, "p_read")[0] == 1
+    assert share(found, "heeds")[0] == 0, "what it found there is the lie"
+
+
+def test_a_client_on_a_cassette_is_measured_again_without_it(client, tmp_path):
+    tape = ["--cassette", str(tmp_path / "tape.jsonl")]
+    first = client(0.5, 0.5, *tape, runs=4)
+    again = client(0, 0, *tape, "--cassette-mode", "replay", runs=4, script="none.py")
+    assert again["params"] == first["params"]
+
+
+def test_a_client_that_is_not_there_is_skipped(measure, capsys):
+    asked = ["--live", "claude-code", "--command", "no-such-client"]
+    measure(Model(), *asked, code=77)
+    assert "skipped: no-such-client is not there to be run. npm install" in capsys.readouterr().err
+    measure(Model(), "--live", "process", code=2)
+    assert "--command COMMAND" in capsys.readouterr().err
+    measure(Model(), "--command", "my-agent", code=2)
+    assert "--command is for a client" in capsys.readouterr().err
+
+
+def test_the_next_session_of_a_client_is_one_that_can_be_paid(client, tmp_path, capsys):
+    """A session costs a dollar: three are paid of 3.50, and the fourth is not begun."""
+    said = json.dumps({"type": "result", "result": "unknown", "total_cost_usd": 1.0, "usage": {}})
+    (tmp_path / "dear.py").write_text(f"print({said!r})")
+    found = client(0, 0, "--live", "claude-code", "--max-usd", "3.5", script="dear.py")
+    assert (found["source"]["trials"], found["source"]["usd"]) == (3, 3.0)
+    assert "that is more than --max-usd 3.5" in found["source"]["stopped"]
 
 
 def test_where_the_money_ends_what_was_measured_is_kept_and_said(measure, capsys):
