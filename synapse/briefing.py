@@ -55,6 +55,8 @@ def brief(
     a moment of its own, and says so of each. What the words of a text find that it is `about` stands
     at its end; with `worth`, the view is what pays.
     """
+    if worth is not None and not isinstance(worth, Worth):
+        raise InvalidQuery(f"worth is {worth!r:.60}: write what synapse.worth.Worth gives, or none", worth=str(worth))
     store.fresh()
     now = store.clock()
     index = store.index
