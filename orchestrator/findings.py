@@ -7,6 +7,7 @@ On the memory's thread. Nothing here calls a tool or waits; `sharing` does. A re
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import file_digest, sha256
@@ -35,6 +36,8 @@ AGAIN = "Call this once more to do it yourself"
 LEAST = 2  # words of a call, that an entry has to have to be given instead
 LARGEST = 1 << 26  # bytes of a file that is read to see whether it has changed
 STALE = "its result was stale, and the call was made again"
+
+_STATEMENT = re.compile(r"\n+|(?<=[.!?])\s+")
 
 Files = Mapping[str, str]  # the digest of each file, by its path
 
@@ -145,8 +148,8 @@ class Findings:
         return result.live and not result.entry.disputed and files == digests(files)
 
     def _known(self, agent: Agent, act: Act, result: Entry | None, now: int) -> Entry | None:
-        """Return the weightiest entry that has all words of a call's arguments and a name or figure
-        besides, weighs as much as the agent's own word, and is newer than a result of the call; None
+        """Return the weightiest entry with a sentence that has all words of a call's arguments and a name
+        or figure besides, weighs as much as the agent's own word, and is newer than a result of the call; None
         where there is none. A status lasts as long as a result does."""
         asked = forms(act.words)
         if act.paths or len(asked) < LEAST:
@@ -156,8 +159,7 @@ class Findings:
         entries = [
             entry
             for entry in (match.entry for match in found)
-            if asked <= forms(entry.body)
-            and any(map(is_specific, forms(entry.body) - asked))
+            if any(_states(said, asked) for said in map(forms, _STATEMENT.split(entry.body)))
             and len(entry.body) <= LONG
             and entry.topic != act.work
             and entry.when is None
@@ -313,6 +315,11 @@ def _digest(descriptor: int) -> str | None:
         if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:
             return None
         return file_digest(file, "sha256").hexdigest()
+
+
+def _states(said: frozenset[str], asked: frozenset[str]) -> bool:
+    """Return whether a sentence says something of what is asked for."""
+    return asked <= said and any(map(is_specific, said - asked))
 
 
 def _given(entry: Entry, more: str = "") -> str:
