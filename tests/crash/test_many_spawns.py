@@ -11,8 +11,10 @@ import pytest
 import synapse
 from orchestrator import Supervisor, Task
 from orchestrator.engines.scripted import Move, Scripted
+from orchestrator.session import Session
 
 AT_ONCE = 30
+PATIENCE = 50
 TEAMS = ("red", "green", "blue")
 AGENTS = [
     synapse.Agent(f"eng-{n}", read=(f"api/{TEAMS[n % 3]}",), write=(f"api/{TEAMS[n % 3]}",)) for n in range(AT_ONCE)
@@ -64,8 +66,13 @@ async def spawned(boss, begin, many):
     await asyncio.gather(*(one(n) for n in range(begin, begin + many)))
 
 
-def held():
-    gc.collect()
+async def held():
+    """What is held once nothing of a run is under way: a delivery of news has the sessions that it is for."""
+    for _ in range(PATIENCE):
+        gc.collect()
+        if not any(isinstance(thing, Session) for thing in gc.get_objects()):
+            break
+        await asyncio.sleep(0.1)
     return tracemalloc.get_traced_memory()[0], len(os.listdir("/proc/self/fd")), threading.active_count()
 
 
@@ -81,11 +88,11 @@ def grown(root, warm_up, many, keep=None):
                     await spawned(boss, 0, warm_up)
                     tracemalloc.start()
                     await spawned(boss, warm_up, warm_up)
-                    before = held()
+                    before = await held()
                     if keep is not None:
                         boss.sessions = keep
                     await spawned(boss, 2 * warm_up, many)
-                    return before, held()
+                    return before, await held()
 
             before, after = asyncio.run(story())
             tracemalloc.stop()
