@@ -68,9 +68,7 @@ def read_event(facts: Facts, payload: Mapping[str, Any], pid: int | None = None)
     for field, pattern in about.skip.items():
         if re.search(pattern, _text(payload.get(names.get(field, field)))):
             return None
-    values: dict[str, Any] = {
-        field: _text(payload.get(names[field])) for field in _FIELDS if field in names
-    }
+    values: dict[str, Any] = {field: _text(payload.get(names[field])) for field in _FIELDS if field in names}
     if about.name == "agent-stop" and "agent_transcript" in names:
         values["transcript"] = _text(payload.get(names["agent_transcript"]))
     for field in ("agent", "type", "call", "transcript"):
@@ -147,5 +145,3 @@ def _said(value: Any) -> str:
     if isinstance(value, list):
         return "\n".join(filter(None, map(_said, value)))
     return ""
-
-

@@ -29,7 +29,7 @@ class About(NamedTuple):
 
 
 class ToolFacts(NamedTuple):
-    """What a client's tool does, and which of its arguments name the subject, or a child's prompt and type."""
+    """What a client's tool does, and which of its arguments name the subject, a child's prompt and type."""
 
     kind: str = "other"
     subject: str = ""
@@ -38,7 +38,8 @@ class ToolFacts(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """One client's. `raw` has all of its file, for what only one client's module asks."""
+    """One client's. `parts` are the hooks that it runs at a start; `raw` has all of its file, for what only
+    one client's module asks."""
 
     client: str
     verified: str
@@ -46,6 +47,7 @@ class Facts(NamedTuple):
     fields: Mapping[str, str]
     tools: Mapping[str, ToolFacts]
     output: Mapping[str, Any]
+    parts: int
     raw: Mapping[str, Any]
 
     def tool(self, name: str) -> ToolFacts:
@@ -81,6 +83,7 @@ def load(client: str) -> Facts:
         raw["fields"],
         {name: ToolFacts(**fields) for name, fields in raw["tools"].items()},
         raw["output"],
+        int(raw.get("parts", 1)),
         raw,
     )
 
