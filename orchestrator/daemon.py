@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
+from orchestrator.plugin.answer import answer
+from orchestrator.plugin.workers import sweep
 from orchestrator.schedule import Alarm
 from orchestrator.supervisor import Supervisor
 from orchestrator.takeover import Takeover
@@ -26,6 +28,7 @@ from synapse.errors import Conflict, NotFound, StoreBusy, StoreError
 LOOK_EVERY = 0.5  # seconds: a dead supervisor's run is gone on with, and a dropped file adopted, within two
 LONGEST_PATH = 100  # bytes that the path of a socket may have everywhere
 ANSWER_WITHIN = 5.0
+LARGEST = 16 << 20  # bytes of a line that is asked: an event of a client, written as JSON
 UP_ALREADY = "a daemon is up in this workspace already; `orchestrator status` shows it"
 
 
@@ -52,13 +55,14 @@ class Daemon:
 
     async def run(self) -> None:
         """Until somebody asks it to go down. What still runs then is left for whoever comes next."""
-        server = await asyncio.start_unix_server(self._answer, sock=_bound(self.socket))
+        server = await asyncio.start_unix_server(self._answer, sock=_bound(self.socket), limit=LARGEST)
         try:
             async with server, self.supervisor, self.alarm or nullcontext():
                 while not self.down.is_set():
                     with suppress(StoreBusy):  # who has the lock may let go: the next look finds the same
                         await self.supervisor.look()
                         self._looked(await self.supervisor.take_over())
+                        await self.supervisor.desk(sweep, self.supervisor.books.memory)
                     await _either(self.down, LOOK_EVERY)
                 await self.supervisor.leave()
         finally:
@@ -78,12 +82,19 @@ class Daemon:
         try:
             async with asyncio.timeout(ANSWER_WITHIN):
                 asked = json.loads(await reader.readline() or b"{}")
-                writer.write(json.dumps(self._told(asked)).encode() + b"\n")
+                told = await self._event(asked) if asked.get("do") == "hook" else self._told(asked)
+                writer.write(json.dumps(told).encode() + b"\n")
                 await writer.drain()
         except (ValueError, AttributeError, OSError, TimeoutError):
             pass  # whoever asks in another way is not answered
         finally:
             writer.close()
+
+    async def _event(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a client's hook prints for an event."""
+        pid = asked.get("pid")
+        acts = answer, self.supervisor.books.memory, str(asked["client"]), asked["payload"], pid
+        return {"answer": await self.supervisor.desk(*acts)}
 
     def _told(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         if asked.get("do") == "down":

@@ -11,6 +11,7 @@ import time
 
 from synapse.errors import StoreError
 
+CLIENT = "client-"  # begins the name of a coding client's process, which holds the runs of its sessions
 LEASE = 15.0  # seconds without a touch after which a holder counts as hung
 BEAT = 1.0
 
@@ -36,7 +37,7 @@ class Holder:
 
     def lives(self, name: str) -> bool:
         """Whether another holder does: its file is locked, and touched within the lease."""
-        return name == self.name or _lives(os.path.join(self.folder, name), self.lease)
+        return name == self.name or _lives(self.folder, name, self.lease)
 
     def pid(self, name: str) -> int | None:
         try:
@@ -86,10 +87,43 @@ def _held(path: str) -> int:
 
 def lives(root: str, name: str, lease: float = LEASE) -> bool:
     """Whether a holder of this workspace does, for whoever only looks."""
-    return _lives(os.path.join(root, "runs", ".holders", name), lease)
+    return _lives(os.path.join(root, "runs", ".holders"), name, lease)
 
 
-def _lives(path: str, lease: float) -> bool:
+def client_holder(pid: int) -> str:
+    """Return the name of a coding client's process as a holder: its number and when it began."""
+    return f"{CLIENT}{pid}-{_began(pid)}"
+
+
+def _process_lives(name: str) -> bool:
+    """Return whether the process that a holder's name tells of is still the same one."""
+    pid, _, began = name.removeprefix(CLIENT).partition("-")
+    if not pid.isdigit() or int(pid) < 1:
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return began == _began(int(pid))
+
+
+def _began(pid: int) -> str:
+    """Return when a process began, in the system's own count; 0 where nobody can say. One that has
+    ended and waits for its parent began never."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            fields = file.read().rpartition(")")[2].split()
+    except OSError:
+        return "0"
+    return "never" if fields[0] in "ZX" else fields[19]
+
+
+def _lives(folder: str, name: str, lease: float) -> bool:
+    if name.startswith(CLIENT):
+        return _process_lives(name)
+    path = os.path.join(folder, name)
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

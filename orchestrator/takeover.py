@@ -31,7 +31,8 @@ def take_over(books: Books, root: str | None = None) -> Takeover:
     left: dict[str, str] = {}
     try:
         running = reversed(books.runs.all(state="running", root=root))
-        orphans = [run for run in running if not (run.holder and books.holder.lives(run.holder))]
+        held_here = (run for run in running if not run.fields.get("attached"))  # a client's is its own
+        orphans = [run for run in held_here if not (run.holder and books.holder.lives(run.holder))]
         left = _left(books, orphans, asked_for=root is not None)
         for run in orphans:
             if run.id not in left:

@@ -75,8 +75,10 @@ def tier(entry: Entry, reader: Reader, seq: int) -> str | None:
 class Ear:
     """A supervisor's ear at the log. `news` looks once, on the thread that owns the memory."""
 
-    def __init__(self, store: Store, quota: int = QUOTA) -> None:
-        self._mark = store.log.mark()  # before it listens: what comes in between is looked at
+    def __init__(self, store: Store, quota: int = QUOTA, cursor: int | None = None) -> None:
+        """Listen from a cursor on, by default from now."""
+        # The mark comes before it listens: what is written in between is looked at.
+        self._mark: object = None if cursor is not None else store.log.mark()
         store.index.catch_up()
         self.store = store
         self.quota = quota
@@ -86,7 +88,8 @@ class Ear:
         self._talk: dict[str, Counter[str]] = defaultdict(
             Counter
         )  # of each run: entries that an author addressed to it
-        self._follower = Follower(store.log, lambda: None, store.current, store.index.cursor())
+        start = store.index.cursor() if cursor is None else cursor
+        self._follower = Follower(store.log, lambda: None, store.current, start)
 
     @property
     def cursor(self) -> int:

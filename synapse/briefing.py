@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from operator import attrgetter
 
@@ -45,6 +45,8 @@ def brief(
     about: str = "",
     worth: Worth | None = None,
     moments: bool = True,
+    without: Collection[str] = (),
+    quick: bool = False,
 ) -> View:
     """Return the view of an agent, or of what all agents of a department may see.
 
@@ -53,7 +55,8 @@ def brief(
     and `cursor` can be made again. `only` one priority: of the others, the view has no more than their number.
     Without `commands`, it names none of the shell's; without `moments`, it has nothing that is for
     a moment of its own, and says so of each. What the words of a text find that it is `about` stands
-    at its end; with `worth`, the view is what pays.
+    at its end; with `worth`, the view is what pays. Entries that the reader has `without` it are not
+    there; `quick` estimates the tokens of an entry that was never counted, and loads no tokenizer.
     """
     if worth is not None and not isinstance(worth, Worth):
         raise InvalidQuery(f"worth is {worth!r:.60}: write what synapse.worth.Worth gives, or none", worth=str(worth))
@@ -71,6 +74,8 @@ def brief(
         entries, matches = _for_task(index, agent, about, entries, now, cursor)
     if department is not None:
         entries = _common(index, entries, _members(index, department), now)
+    if without:
+        entries = [entry for entry in entries if entry.id not in without]
     later: list[Entry] = []
     if not moments:
         later = [entry for entry in entries if entry.when is not None and is_for_a_moment(entry)]
@@ -80,6 +85,7 @@ def brief(
         encoding,
         lambda digests: store.index.token_counts(encoding, digests),
         lambda counts: store.index.keep_tokens(encoding, counts),
+        quick=quick,
     )
     title = None if department is None else f"department {department}"
     known = None if agent is None or department is not None else partial(_shown, index, agent, cursor)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 
 from synapse import heirs
@@ -250,6 +250,8 @@ class Seat:
         about: str = "",
         worth: Worth | None = None,
         moments: bool = True,
+        without: Collection[str] = (),
+        quick: bool = False,
     ) -> View:
         """Return the agent's view: what it should know now, within an exact number of tokens. `mark` notes
         that the entries whose text is in it were shown: it went into a session's prompt. `only` one
@@ -257,7 +259,8 @@ class Seat:
         Without `commands` it names none of the shell's; without `moments`, what is for a moment of
         its own (`when`) is left to whoever tells it then. `about` is the text of a task: what its words
         find in all that the agent may see stands whole at the end. With `worth`, only what pays is
-        there."""
+        there. `without` are the ids of entries that its reader has already; `quick` estimates the
+        tokens of what was never counted, and loads no tokenizer."""
         from synapse.briefing import brief
 
         if mark:
@@ -265,7 +268,7 @@ class Seat:
         view = brief(
             self.store, self._me(), self.pen.project(), budget=budget, department=department, as_of=as_of,
             encoding=encoding, until=until, only=check_priority(only) if only else None, commands=commands,
-            about=about, worth=worth, moments=moments,
+            about=about, worth=worth, moments=moments, without=without, quick=quick,
         )  # fmt: skip
         if mark:
             self.pen.shown(view.shown, len(view.included) + len(view.left_out), view.cursor, "briefing")

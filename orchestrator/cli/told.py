@@ -81,7 +81,8 @@ def _waits(call: Call) -> dict[str, str]:
         return () if missing and known.over(run_of(run), known=True) else missing
 
     running = store.index.query.runs(state="running")
-    return waiting([run for run in running if not lives(root, str(run.get("holder")))], lacks)
+    orphans = [run for run in running if not lives(root, str(run.get("holder"))) and not run.get("attached")]
+    return waiting(orphans, lacks)
 
 
 def waiting_lines(rows: Iterable[Told]) -> list[str]:

@@ -1,0 +1,50 @@
+"""From a client's JSON to ours and back, in one workspace: by the hook's own process, or by the daemon.
+
+What a second hook of a start is to add lies in a file beside the session's until it is taken.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from orchestrator.plugin import facts, respond, state
+from orchestrator.plugin.event import Event, Reply, read_event, reply_json
+from synapse.core import Memory
+
+MORE = ".more"
+
+
+def answer(memory: Memory, client: str, payload: Mapping[str, Any], pid: int | None) -> str:
+    """Return what the client's hook prints for an event."""
+    known = facts.load(client)
+    event = read_event(known, payload, pid)
+    if event is None:
+        return ""
+    starts = known.parts > 1 and event.name in ("start", "agent-start")
+    more = ""
+    try:
+        reply, more = respond.respond(memory, known, event)
+        return reply_json(known, event, reply)
+    finally:
+        if starts and memory.store.root and not memory.store.readonly:
+            _leave(more_path(memory.store.root, event), reply_json(known, event, Reply(context=more)))
+
+
+def more_path(root: str, event: Event) -> str:
+    """Return the file in which the second hook of a start finds what it prints."""
+    return f"{state.path_of(root, event.client, event.session)}.{_key(event)}{MORE}"
+
+
+def _key(event: Event) -> str:
+    return "".join(char for char in event.agent or "main" if char.isalnum() or char in "-_")[:80]
+
+
+def _leave(path: str, text: str) -> None:
+    """Write the file whole, so that whoever waits for it reads all of it."""
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    aside = f"{path}.{os.getpid()}"
+    with open(aside, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.rename(aside, path)

@@ -1,0 +1,147 @@
+"""Events of coding clients and what is answered, between each client's JSON and ours. Pure.
+
+What a client calls its events, fields and tools stands in its facts file and nowhere else.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from orchestrator.plugin.facts import Facts
+
+LONGEST_RESULT = 1 << 20  # characters of a tool's result that are looked at
+_FIELDS = ("session", "cwd", "agent", "type", "source", "prompt", "tool", "call", "message", "transcript")
+
+
+class Event(NamedTuple):
+    """One event of a client's session. `name` is ours, `hook` the client's; `agent` is the client's
+    id of a sub-agent, None in the main conversation. `kind` says what a tool does: read, edit, run,
+    fetch, search, spawn, memory or other; `subject` is the file or address that it is about."""
+
+    client: str
+    name: str
+    hook: str
+    session: str
+    cwd: str = ""
+    agent: str | None = None
+    type: str | None = None
+    source: str = ""
+    prompt: str = ""
+    tool: str = ""
+    kind: str = "other"
+    subject: str = ""
+    arguments: Mapping[str, Any] = {}
+    call: str | None = None
+    result: str = ""
+    message: str = ""
+    transcript: str | None = None
+    going_on: bool = False
+    pid: int | None = None
+
+
+class Reply(NamedTuple):
+    """What a client is answered. `context` reaches the model beside what it was about to get; `deny`
+    stands in the place of a call, which is not made; `prompt` replaces that of a spawn; with `again`
+    an agent that would end goes on; with `stop` the session ends."""
+
+    context: str = ""
+    deny: str = ""
+    prompt: str = ""
+    again: str = ""
+    stop: str = ""
+
+
+NOTHING = Reply()
+
+
+def read_event(facts: Facts, payload: Mapping[str, Any], pid: int | None = None) -> Event | None:
+    """Return the event that a client's JSON tells of; None for one that nothing is done about."""
+    names = facts.fields
+    hook = _text(payload.get(names["event"]))
+    about = facts.events.get(hook)
+    session = _text(payload.get(names["session"]))
+    if about is None or not session:
+        return None
+    for field, pattern in about.skip.items():
+        if re.search(pattern, _text(payload.get(names.get(field, field)))):
+            return None
+    values: dict[str, Any] = {field: _text(payload.get(names[field])) for field in _FIELDS if field in names}
+    if about.name == "agent-stop" and "agent_transcript" in names:
+        values["transcript"] = _text(payload.get(names["agent_transcript"]))
+    for field in ("agent", "type", "call", "transcript"):
+        values[field] = values.get(field) or None
+    arguments = payload.get(names.get("arguments", ""))
+    arguments = arguments if isinstance(arguments, Mapping) else {}
+    tool = facts.tool(values.get("tool", ""))
+    if tool.kind == "spawn":
+        values["prompt"] = _text(arguments.get(tool.prompt))
+        values["type"] = _text(arguments.get(tool.type)) or None
+    return Event(
+        facts.client,
+        about.name,
+        hook,
+        kind=tool.kind,
+        subject=_text(arguments.get(tool.subject)) if tool.subject else "",
+        arguments=arguments,
+        result=_said(payload.get(names.get("result", "")))[:LONGEST_RESULT],
+        going_on=payload.get(names.get("going_on", "")) is True,
+        pid=pid,
+        **values,
+    )
+
+
+def reply_json(facts: Facts, event: Event, reply: Reply) -> str:
+    """Return what the client's hook prints; nothing where nothing is said. An answer that the event
+    cannot take in this client is left out."""
+    about = facts.events[event.hook]
+    answer: dict[str, Any] = {}
+    for form in about.forms:
+        text = getattr(reply, form)
+        if text:
+            values = {"$text": text, "$event": event.hook, "$input": _input(facts, event, reply)}
+            _merge(answer, _filled(about.output.get(form) or facts.output[form], values))
+    return json.dumps(answer, ensure_ascii=True) if answer else ""
+
+
+def _input(facts: Facts, event: Event, reply: Reply) -> Mapping[str, Any]:
+    """Return a spawn's arguments with the prompt replaced."""
+    name = facts.tool(event.tool).prompt
+    return {**event.arguments, name: reply.prompt} if reply.prompt and name else event.arguments
+
+
+def _filled(form: Any, values: Mapping[str, Any]) -> Any:
+    if isinstance(form, Mapping):
+        return {key: _filled(value, values) for key, value in form.items()}
+    return values.get(form, form) if isinstance(form, str) else form
+
+
+def _merge(into: dict[str, Any], more: Mapping[str, Any]) -> None:
+    for key, value in more.items():
+        if isinstance(value, Mapping) and isinstance(into.get(key), dict):
+            _merge(into[key], value)
+        else:
+            into[key] = value
+
+
+def _text(value: Any) -> str:
+    """Return a text that can be stored: half a surrogate pair, which JSON can say, cannot."""
+    if not isinstance(value, str):
+        return ""
+    return value.encode("utf-8", "replace").decode() if not value.isascii() else value
+
+
+def _said(value: Any) -> str:
+    """Return the text of a tool's result, whatever form its client gives it."""
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, Mapping):
+        for name in ("text", "result", "content", "stdout", "output", "llmContent"):
+            if text := _said(value.get(name)):
+                return text
+        return ""
+    if isinstance(value, list):
+        return "\n".join(filter(None, map(_said, value)))
+    return ""

@@ -1,0 +1,100 @@
+"""What is known of each coding client, from `facts/CLIENT.json`: its events and what each can take,
+its fields, its tools, the forms of its answers, and the version all this was seen in."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import Any, NamedTuple
+
+from synapse.errors import NotFound
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+FORMS = ("stop", "deny", "prompt", "context", "again")
+
+
+class About(NamedTuple):
+    """One event of a client: our name for it, how many characters it takes, in which forms it can be
+    answered; `skip` are patterns of fields for which nothing is done."""
+
+    name: str
+    cap: int
+    forms: tuple[str, ...]
+    skip: Mapping[str, str]
+    output: Mapping[str, Any]
+    matcher: str
+
+
+class ToolFacts(NamedTuple):
+    """What a client's tool does, and which of its arguments name the subject, a child's prompt and type."""
+
+    kind: str = "other"
+    subject: str = ""
+    prompt: str = ""
+    type: str = ""
+
+
+class Facts(NamedTuple):
+    """One client's. `parts` are the hooks that it runs at a start; `raw` has all of its file, for what only
+    one client's module asks."""
+
+    client: str
+    verified: str
+    events: Mapping[str, About]
+    fields: Mapping[str, str]
+    tools: Mapping[str, ToolFacts]
+    output: Mapping[str, Any]
+    parts: int
+    raw: Mapping[str, Any]
+
+    def tool(self, name: str) -> ToolFacts:
+        """Return what is known of a tool: by its name, else by the first pattern that it fits."""
+        known = self.tools.get(name)
+        if known is not None or not name:
+            return known or ToolFacts()
+        return next((tool for pattern, tool in self.tools.items() if fnmatchcase(name, pattern)), ToolFacts())
+
+    def cap(self, event: str) -> int:
+        """Return the characters that the client takes at an event of ours; the least where several are."""
+        caps = [about.cap for about in self.events.values() if about.name == event]
+        return min(caps, default=0)
+
+
+def clients() -> list[str]:
+    """Return the clients that facts are known of."""
+    return sorted(name.removesuffix(".json") for name in os.listdir(FOLDER) if name.endswith(".json"))
+
+
+@cache  # a file of the package, which does not change
+def load(client: str) -> Facts:
+    """Return the facts of a client; NotFound says which clients there are."""
+    try:
+        with open(os.path.join(FOLDER, f"{client}.json"), encoding="utf-8") as file:
+            raw = json.load(file)
+    except (FileNotFoundError, ValueError):
+        raise NotFound(f"no client {client!r} is known: {', '.join(clients())}", id=client) from None
+    return Facts(
+        client,
+        str(raw["verified"]),
+        {name: _about(fields) for name, fields in raw["events"].items()},
+        raw["fields"],
+        {name: ToolFacts(**fields) for name, fields in raw["tools"].items()},
+        raw["output"],
+        int(raw.get("parts", 1)),
+        raw,
+    )
+
+
+def _about(fields: Mapping[str, Any]) -> About:
+    forms = set(filter(None, str(fields.get("form", "")).split("+")))
+    return About(
+        fields["name"],
+        int(fields.get("cap", 0)),
+        tuple(form for form in FORMS if form in forms),
+        fields.get("skip", {}),
+        fields.get("output", {}),
+        str(fields.get("matcher", "")),
+    )

@@ -1,0 +1,189 @@
+"""The program that a client's hook starts: `PYTHON -I -S hook.py CLIENT [--more] [--root DIR]`.
+
+It reads an event from standard input and prints the client's answer. The daemon of the workspace is
+asked, where one is up; else this process answers. Whatever goes wrong here: nothing is printed, a
+line goes to the log, and the exit code is 0, so that the client goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+LARGEST = 8 << 20  # bytes of an event
+READ_WITHIN = 5.0  # seconds
+DAEMON_WITHIN = 2.0
+LONGEST_PATH = 100  # bytes that the path of a socket may have everywhere
+MORE_WITHIN = 3.0
+LONGEST_LOG = 1 << 20  # bytes
+
+
+def main(words: list[str]) -> None:
+    """Answer one event; always 0."""
+    began, client = time.monotonic(), words[0] if words else ""
+    root = None
+    try:
+        if not os.environ.get("SYNAPSE_RUN"):  # a run of our own supervisor is told by it
+            payload = read(sys.stdin.fileno())
+            root = place(words, payload)
+            if root is not None:
+                text = more(root, client, payload) if "--more" in words else answered(root, client, payload)
+                sys.stdout.write(text)
+                sys.stdout.flush()
+    except BaseException as error:
+        note(root, client, error, began)
+    finish()
+
+
+def finish() -> None:
+    """End at once: what is left to tidy up is nobody's business, and takes time."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        pass
+    os._exit(0)
+
+
+def read(descriptor: int) -> dict[str, Any]:
+    """Return the event as text, within a time and a size."""
+    import select
+
+    end, parts, size = time.monotonic() + READ_WITHIN, [], 0
+    while True:
+        ready, _, _ = select.select([descriptor], [], [], max(end - time.monotonic(), 0))
+        if not ready:
+            raise TimeoutError("the event did not come to its end")
+        part = os.read(descriptor, 1 << 16)
+        if not part:
+            break
+        parts.append(part)
+        size += len(part)
+        if size > LARGEST:
+            raise ValueError(f"the event has more than {LARGEST} bytes")
+    payload = json.loads(b"".join(parts).decode("utf-8", "replace"))
+    if not isinstance(payload, dict):
+        raise ValueError("the event is no JSON object")
+    return payload
+
+
+def place(words: list[str], payload: dict[str, Any]) -> str | None:
+    """Return the workspace of the event's folder; None where there is none."""
+    if "--root" in words:
+        return words[words.index("--root") + 1]
+    sys.path.insert(0, PACKAGES)
+    from synapse.discovery import locate
+    from synapse.errors import NotFound
+
+    folder = payload.get("cwd")
+    start = folder if isinstance(folder, str) and os.path.isdir(folder) else None
+    try:
+        return os.path.realpath(locate(start=start, defaults=()).root)
+    except NotFound:
+        return None
+
+
+def answered(root: str, client: str, payload: dict[str, Any]) -> str:
+    """Return the daemon's answer, or this process' own."""
+    pid = parent()
+    try:
+        return ask(root, {"do": "hook", "client": client, "pid": pid, "payload": payload})
+    except (OSError, ValueError, KeyError):
+        return alone(root, client, payload, pid)
+
+
+def ask(root: str, asked: dict[str, Any]) -> str:
+    """Return what the daemon answers; OSError where none does."""
+    path = os.path.join(root, "runs", ".daemon.sock")
+    if len(os.fsencode(path)) > LONGEST_PATH:
+        os.chdir(os.path.dirname(path))
+        path = os.path.basename(path)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
+        line.settimeout(DAEMON_WITHIN)
+        line.connect(path)
+        line.sendall(json.dumps(asked).encode() + b"\n")
+        with line.makefile("r", encoding="utf-8") as answer:
+            reply = json.loads(answer.readline())
+    return str(reply["answer"])
+
+
+def alone(root: str, client: str, payload: dict[str, Any], pid: int) -> str:
+    """Return the answer that is made here, with the packages of this interpreter."""
+    import site
+
+    site.main()
+    if PACKAGES not in sys.path:
+        sys.path.insert(0, PACKAGES)
+    import synapse
+    from orchestrator.plugin.answer import answer
+
+    with synapse.open(root) as memory:
+        return answer(memory, client, payload, pid)
+
+
+def more(root: str, client: str, payload: dict[str, Any]) -> str:
+    """Return what the first hook of a start had no room for, once it is known."""
+    sys.path.insert(0, PACKAGES)
+    from orchestrator.plugin.answer import more_path
+    from orchestrator.plugin.event import read_event
+    from orchestrator.plugin.facts import load
+
+    event = read_event(load(client), payload)
+    if event is None:
+        return ""
+    path, end = more_path(root, event), time.monotonic() + MORE_WITHIN
+    while time.monotonic() < end:
+        try:
+            with open(path, encoding="utf-8") as file:
+                text = file.read()
+            os.unlink(path)
+            return text
+        except FileNotFoundError:
+            time.sleep(0.01)
+    return ""
+
+
+def parent() -> int:
+    """Return the process of the client: the first above this one that is no shell."""
+    pid = os.getppid()
+    for _ in range(4):
+        try:
+            with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+                text = file.read()
+        except OSError:
+            return pid
+        name, rest = text[text.index("(") + 1 : text.rindex(")")], text[text.rindex(")") + 2 :].split()
+        if name not in ("sh", "bash", "dash", "zsh", "fish", "ksh", "busybox"):
+            return pid
+        pid = int(rest[1])
+    return pid
+
+
+def note(root: str | None, client: str, error: BaseException, began: float) -> None:
+    """Add a line to the log that says what went wrong; nowhere to write is no matter."""
+    try:
+        folder = os.path.join(root, "runs") if root else ""
+        if not root or not os.access(folder, os.W_OK):
+            base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+            folder = os.path.join(base, "synapse")
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+        path = os.path.join(folder, ".hooks.log" if root else "hooks.log")
+        size = os.path.getsize(path) if os.path.exists(path) else 0
+        moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        took = int((time.monotonic() - began) * 1000)
+        line = f"{moment} {client} {took} ms {type(error).__name__}: {' '.join(str(error).split())[:500]}\n"
+        with open(path, "w" if size > LONGEST_LOG else "a", encoding="utf-8", errors="replace") as file:
+            file.write(line)
+    except OSError:
+        pass
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

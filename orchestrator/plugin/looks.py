@@ -1,0 +1,189 @@
+"""The look before and after a call of a client's tool: what is for this moment, what another agent has
+found, is at or is editing. Each thing is told once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+
+from orchestrator.acts import Act, Shares, act_of
+from orchestrator.findings import Findings, Look
+from orchestrator.holder import lives
+from orchestrator.intent import ALIKE, similar
+from orchestrator.plugin.context import Context
+from orchestrator.plugin.event import Event, Reply
+from orchestrator.plugin.state import Worker
+from orchestrator.plugin.workers import Workers
+from synapse import claims, clauses
+from synapse.authority import visible
+from synapse.claims import Claim
+from synapse.clock import seconds
+from synapse.conditions import SPAWN
+from synapse.entry import SECOND, Entry
+from synapse.errors import Conflict, SynapseError
+
+EDIT_MINUTES = 15  # that a file counts as being edited after its last change
+CONCERN = 3  # entries about a file or address that are told beside one call
+SHARED = ("fetch", "search")
+ACTS = ("edit", "run", "spawn", *SHARED)  # kinds of tools that make a turn one that leaves something
+CALL_SECONDS = 60.0  # that a fetch or a search takes at most
+_MINUTE = 60 * SECOND
+
+
+class Looks:
+    """Looks into the memory around the calls of one session's workers."""
+
+    def __init__(self, workers: Workers, context: Context) -> None:
+        self.workers, self.context, self.store = workers, context, workers.store
+        self.findings = Findings(self.store, workers.root, lambda name: lives(workers.root, name))
+
+    # -- before a call -----------------------------------------------------------------------------
+
+    def before(self, worker: Worker, event: Event) -> Reply:
+        """Return what a worker is told before a call, if anything: instead of it, or beside it."""
+        if text := self._moment(worker, event):
+            return Reply(deny=text)
+        if event.kind in SHARED and (text := self._shared(worker, event)):
+            return Reply(deny=text)
+        lines: list[str] = []
+        if event.kind == "edit":
+            lines += self._edited(worker, event)
+        if event.kind == "spawn":
+            lines += self._alike(worker, event)
+        entries = self._concerning(worker, event)
+        text = self.context.beside(worker, entries) if entries else ""
+        return Reply(context="\n".join(filter(None, (*lines, text))))
+
+    def _moment(self, worker: Worker, event: Event) -> str:
+        """Return what is for the moment before this call; nothing where it was given before."""
+        call = SPAWN if event.kind == "spawn" else event.tool
+        arguments = {} if event.kind == "read" else event.arguments  # `edit` is for what changes files
+        known = frozenset(worker.seen)
+        entries = self.findings.moments(self.workers.seat(worker), call, arguments, known)
+        if not entries:
+            return ""
+        worker.add("seen", [entry.id for entry in entries])
+        return self.context.held(worker, entries)
+
+    def _shared(self, worker: Worker, event: Event) -> str:
+        """Return another agent's result of the same call; else the call is this worker's to make."""
+        act, seat = _act(event), self.workers.seat(worker)
+        if act.key in worker.told:
+            return ""
+        look = self.findings.begin(seat, act, _once(worker, event), None, CALL_SECONDS)
+        if look.text is not None and look.entry is not None:
+            worker.add("told", [act.key])
+            worker.add("seen", [look.entry.id])
+            return look.text
+        if event.call:
+            worker.at[event.call] = {"work": act.work, "claimed": look.claimed}
+        return ""
+
+    def _edited(self, worker: Worker, event: Event) -> Iterator[str]:
+        """Yield who else is editing this file; it is this worker's for a while where nobody is."""
+        path = self._path(event)
+        work = claims.named(f"edit {path[-180:]}")
+        now, seat = self.store.clock(), self.workers.seat(worker)
+        self.store.index.catch_up()
+        holder = claims.holder(self.store, work, now)
+        if holder is not None and holder.run == worker.run:
+            if holder.until - now > EDIT_MINUTES * _MINUTE // 2:
+                return
+            holder = None
+        if holder is None or self._is_over(holder):
+            over = {holder.run} if holder else set()
+            try:
+                claims.take(seat.pen, work, EDIT_MINUTES, None, None, now, over)
+                worker.add("editing", [work])
+                return
+            except Conflict:
+                holder = claims.holder(self.store, work, now)
+        if holder is not None and f"{work} {holder.run}" not in worker.told:
+            worker.add("told", [f"{work} {holder.run}"])
+            yield f"{holder.agent} is editing {path} too (until {seconds(holder.until)}, run {holder.run})."
+
+    def _is_over(self, holder: Claim) -> bool:
+        run = self.store.index.query.run(holder.run) if holder.run else None
+        if run is None:
+            return False
+        return run["state"] == "ended" or not lives(self.workers.root, str(run.get("holder")))
+
+    def _alike(self, worker: Worker, event: Event) -> Iterator[str]:
+        """Yield which runs do what a spawn asks for, or did it."""
+        for run in self.store.index.query.runs(project=self.workers.project, limit=50):
+            same = run["run"] != worker.run and similar(str(run["task"]), event.prompt) >= ALIKE
+            known = f"alike {run['run']} {run['state']}"
+            done = run["state"] == "ended" and run.get("status") == "done" and run.get("summary")
+            live = run["state"] == "running" and lives(self.workers.root, str(run.get("holder")))
+            if not same or known in worker.told or not (done or live):
+                continue
+            worker.add("told", [known])
+            if live:
+                yield f"{run['agent']} is at work on the same (run {run['run']})."
+            else:
+                line = " ".join(str(run["summary"]).split())[:300]
+                yield f"{run['agent']} has done the same (run {run['run']}, entry {run.get('entry')}): {line}"
+
+    def _concerning(self, worker: Worker, event: Event) -> list[Entry]:
+        """Return the entries that name the file or address of a call, that the worker was not given."""
+        if event.kind not in ("read", "edit", "fetch") or not event.subject:
+            return []
+        path = self._path(event) if event.kind != "fetch" else event.subject
+        key = f"about {path}"
+        names = [path, *([os.path.basename(path)] if "." in os.path.basename(path) else [])]
+        agent, now = self.workers.reader(worker), self.store.clock()
+        self.store.index.catch_up()
+        matches = clauses.matches(self.store.index, agent, path, now, self.store.index.horizon)
+        entries = [
+            entry
+            for entry in (match.entry for match in matches)
+            if entry.id not in worker.seen
+            and entry.author != worker.agent
+            and entry.trust != "unverified"
+            and visible(entry, agent)
+            and any(name in f"{entry.topic or ''}\n{entry.body}" for name in names)
+        ][:CONCERN]
+        worker.add("told", [key])
+        worker.add("seen", [entry.id for entry in entries])
+        return entries
+
+    def _path(self, event: Event) -> str:
+        """Return a file's path as the team knows it: from the folder of the session on."""
+        path = event.subject
+        if os.path.isabs(path) and event.cwd:
+            inside = os.path.relpath(path, event.cwd)
+            return path if inside.startswith("..") else inside
+        return path
+
+    # -- after a call ------------------------------------------------------------------------------
+
+    def after(self, worker: Worker, event: Event) -> None:
+        """Keep what a call gave that holds for everybody."""
+        known = worker.at.pop(event.call, None) if event.call else None
+        if known is None or event.kind not in SHARED:
+            return
+        act, seat = _act(event), self.workers.seat(worker)
+        look = Look(claimed=bool(known["claimed"]), files={})
+        if event.result.strip():
+            self.findings.keep(seat, act, _once(worker, event), event.result, look)
+        elif look.claimed:
+            self.findings.release(seat, act)
+
+    def give_back(self, worker: Worker) -> None:
+        """Give back what a worker was at when it ended: files, and calls that came to nothing."""
+        seat = self.workers.seat(worker)
+        for call in worker.at.values():
+            if call["claimed"]:
+                with suppress(SynapseError):  # it has run out
+                    seat.release(call["work"])
+        worker.at = {}
+        self.workers.release(worker)
+
+
+def _act(event: Event) -> Act:
+    return act_of(event.tool, event.arguments, Shares())
+
+
+def _once(worker: Worker, event: Event) -> str:
+    return f"{worker.run}/{event.call or _act(event).key}"

@@ -1,0 +1,207 @@
+"""What is answered to an event of a client's session: the one policy, whatever the client.
+
+At a start the view; before a turn the news and what a prompt's words find; before a call what is for
+it; after it what came meanwhile; at an end what the worker leaves. Called by `hook.py` and the daemon.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+from orchestrator.plugin import state, workers
+from orchestrator.plugin.context import Context
+from orchestrator.plugin.event import NOTHING, Event, Reply
+from orchestrator.plugin.facts import Facts
+from orchestrator.plugin.looks import ACTS, Looks
+from orchestrator.plugin.settings import clients
+from orchestrator.plugin.state import MAIN, ClientSession, Worker
+from orchestrator.plugin.workers import Workers
+from orchestrator.task import Outcome
+from orchestrator.wake import BESIDE
+from synapse.core import Memory
+from synapse.tools import blocker_of
+
+
+def respond(memory: Memory, facts: Facts, event: Event) -> tuple[Reply, str]:
+    """Return what an event is answered, and what the second hook of a start adds to that."""
+    memory.store.fresh()
+    if memory.store.readonly:
+        return _shown_only(memory, facts, event), ""
+    if event.name == "start":
+        workers.sweep(memory)
+    with state.held(memory.store.root or "", event.client, event.session) as session:
+        session.cwd = event.cwd or session.cwd
+        session.fired[event.hook] = time.time()
+        return _Answer(memory, facts, event, session).made()
+
+
+def _shown_only(memory: Memory, facts: Facts, event: Event) -> Reply:
+    """Return the view alone, where nothing can be written: no run begins, and nothing is remembered."""
+    if event.name not in ("start", "agent-start"):
+        return NOTHING
+    known = Workers(memory, ClientSession(event.client, event.session))
+    settings = clients(dict(memory.store.settings.other))
+    kind = None if event.name == "start" else event.type or ""
+    agent = memory.store.agents().get(settings.agent_of(kind, memory.store.agents()))
+    if agent is None:
+        return NOTHING
+    cap = facts.events[event.hook].cap
+    opening = Context(known).opening(agent, memory.as_agent(agent.id), event.prompt, cap, (), 1)
+    return Reply(context=opening.parts[0] if opening.parts else "")
+
+
+class _Answer:
+    """One event of one session, while its state is held."""
+
+    def __init__(self, memory: Memory, facts: Facts, event: Event, session: ClientSession) -> None:
+        self.facts, self.event, self.session = facts, event, session
+        self.about = facts.events[event.hook]
+        self.workers = Workers(memory, session)
+        self.context = Context(self.workers)
+        self.looks = Looks(self.workers, self.context)
+        self.more = ""
+
+    def made(self) -> tuple[Reply, str]:
+        """Return the reply, and what a second hook says."""
+        answers: Mapping[str, Callable[[], Reply]] = {
+            "start": self._start,
+            "prompt": self._prompt,
+            "before": self._before,
+            "after": self._after,
+            "agent-start": self._agent_start,
+            "agent-stop": self._agent_stop,
+            "stop": self._stop,
+            "end": self._end,
+        }
+        reply = answers[self.event.name]()
+        worker = self.session.workers.get(self.event.agent or MAIN)
+        if worker is not None:
+            worker.given += sum(map(len, (*reply, self.more)))
+        return reply, self.more
+
+    # -- starts ------------------------------------------------------------------------------------
+
+    def _start(self) -> Reply:
+        """A session begins, or its conversation was emptied: the view, without what it still has."""
+        known = self.session.workers.get(MAIN)
+        if known is not None and self.event.source == "clear":
+            self.workers.end_all(self.event.client)
+        worker = self.workers.of(self.event)
+        worker.transcript = self.event.transcript or worker.transcript
+        if known is not None and self.event.source == "resume":
+            worker.add("seen", known.seen)  # its conversation has them
+        elif self.event.source == "compact":
+            worker.seen = []
+        return self._opened(worker, "")
+
+    def _agent_start(self) -> Reply:
+        """A sub-agent begins: its view, by the words of what it was asked."""
+        asked = self.event.prompt or self._asked()
+        worker = self.workers.of(self.event, asked)
+        worker.about = [asked] if asked else []
+        return self._opened(worker, asked)
+
+    def _asked(self) -> str:
+        """Return what the sub-agent that begins was asked: of the spawns of its type, the oldest."""
+        for spawn in self.session.spawns:
+            if spawn["type"] in ("", self.event.type):
+                self.session.spawns.remove(spawn)
+                return spawn["prompt"]
+        return ""
+
+    def _opened(self, worker: Worker, text: str) -> Reply:
+        agent, seat = self.workers.reader(worker), self.workers.seat(worker)
+        opening = self.context.opening(agent, seat, text, self.about.cap, worker.seen, self.facts.parts)
+        self.context.note_shown(worker, opening.view, self.event.name)
+        first, *more = opening.parts or ("",)
+        self.more = "".join(more)
+        return Reply(context=first)
+
+    # -- turns -------------------------------------------------------------------------------------
+
+    def _prompt(self) -> Reply:
+        """A person asks: what the words find, and what came since, without what the worker has."""
+        worker = self.workers.of(self.event, self.event.prompt)
+        worker.about = [self.event.prompt[:4_000]]
+        worker.acts = 0
+        worker.turns += 1
+        news = self._news(worker)
+        agent, seat = self.workers.reader(worker), self.workers.seat(worker)
+        room = self.about.cap - len(news) - 1
+        opening = self.context.opening(agent, seat, self.event.prompt, room, worker.seen, 1)
+        self.context.note_shown(worker, opening.view, "prompt")
+        return Reply(context="\n".join(filter(None, (news, *opening.parts))))
+
+    def _before(self) -> Reply:
+        worker = self.workers.of(self.event)
+        if self.event.call:
+            self.session.note_call(self.event.call, self.event.agent or MAIN)
+        if reason := self.workers.runs.over(self.workers.run(worker)):
+            return Reply(deny=f"Stopped: {reason}", stop=reason)
+        if self.event.kind == "spawn":
+            spawn = {"type": self.event.type or "", "prompt": self.event.prompt, "call": self.event.call or ""}
+            self.session.spawns = [*self.session.spawns, spawn][-50:]
+        reply = self.looks.before(worker, self.event)
+        if reply.deny and self.event.kind == "spawn":
+            self.session.spawns.pop()
+        return self._fitting(reply)
+
+    def _after(self) -> Reply:
+        worker = self.workers.of(self.event)
+        self.looks.after(worker, self.event)
+        worker.acts += self.event.kind in ACTS
+        return Reply(context=self._news(worker))
+
+    def _news(self, worker: Worker) -> str:
+        """Return what has come that the worker is to be told, within what the client takes."""
+        news = self.context.listen(worker)
+        return self.context.told(worker, news, self.about.cap) if news else ""
+
+    def _fitting(self, reply: Reply) -> Reply:
+        """Return a reply without what the event cannot take; a context that is too long goes too."""
+        can, cap = self.about.forms, self.about.cap
+        context = reply.context if "context" in can and len(reply.context) <= cap else ""
+        return reply._replace(context=context, deny=reply.deny if "deny" in can else "")
+
+    # -- ends --------------------------------------------------------------------------------------
+
+    def _agent_stop(self) -> Reply:
+        """A sub-agent would end: first what it has to know, then what it leaves."""
+        worker = self.workers.of(self.event)
+        if text := self._unheard(worker):
+            return Reply(again=text)
+        worker.transcript = self.event.transcript or worker.transcript
+        self.looks.give_back(worker)
+        self.workers.end(self.event.agent or MAIN, _outcome(self.event.message), self.event.client)
+        return NOTHING
+
+    def _stop(self) -> Reply:
+        """A turn of the main conversation would end: what it did is written, and the session stays."""
+        worker = self.workers.of(self.event)
+        if text := self._unheard(worker):
+            return Reply(again=text)
+        outcome = _outcome(self.event.message)
+        self.looks.give_back(worker)
+        if outcome.status == "blocked" or (worker.acts and outcome.text):
+            self.workers.report(worker, outcome, f"{max(worker.turns, 1)}")
+        worker.acts = 0
+        return NOTHING
+
+    def _unheard(self, worker: Worker) -> str:
+        """Return what came for a worker that has to be heard before it ends; said once in a row."""
+        if self.event.going_on or "again" not in self.about.forms:
+            return ""
+        news = [each for each in self.context.listen(worker) if each.tier != BESIDE]
+        return self.context.told(worker, news, self.about.cap) if news else ""
+
+    def _end(self) -> Reply:
+        if self.session.workers:
+            self.workers.end_all(self.event.client)
+        return NOTHING
+
+
+def _outcome(message: str) -> Outcome:
+    """Return what a last message says: that the work is done, or what blocks it."""
+    blocked = blocker_of(message)
+    return Outcome("blocked", message, blocked) if blocked else Outcome("done", message)

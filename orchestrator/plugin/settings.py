@@ -1,0 +1,65 @@
+"""Who a client's agents are in the memory: `clients:` in synapse.yaml, and the defaults without it. Pure."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+from synapse.discovery import FOLDER
+from synapse.errors import InvalidEntry
+from synapse.namespace import is_component
+
+LEAD, DEFAULT = "lead", "engineer"
+PROJECT = "general"
+
+
+class Clients(NamedTuple):
+    """The memory's agent of a main conversation, that of sub-agents, those of some types, and the
+    project that all of them work on; an empty one is named after the folder."""
+
+    lead: str = LEAD
+    default: str = DEFAULT
+    agents: Mapping[str, str] = {}
+    project: str = ""
+
+    def agent_of(self, type: str | None, registered: Collection[str]) -> str:
+        """Return the agent that a sub-agent of this type is; the lead for the main conversation."""
+        if type is None:
+            return self.lead
+        if type in self.agents:
+            return self.agents[type]
+        name = component(type.rpartition(":")[2])
+        return name if name in registered else self.default
+
+    def project_of(self, root: str) -> str:
+        """Return the project that the sessions of a workspace work on: by its own name, or that of
+        the folder that holds it."""
+        folder = root if os.path.basename(root) != FOLDER else os.path.dirname(root)
+        return self.project or component(os.path.basename(folder)) or PROJECT
+
+
+def clients(settings: Mapping[str, Any]) -> Clients:
+    """Return what synapse.yaml says; InvalidEntry tells what to write."""
+    values = settings.get("clients") or {}
+    if not isinstance(values, Mapping):
+        raise InvalidEntry("clients is not valid: write fields such as {lead: lead, default: engineer}")
+    unknown = sorted(set(map(str, values)) - set(Clients._fields))
+    if unknown:
+        raise InvalidEntry(f"clients: {unknown[0]} is not one of {', '.join(Clients._fields)}")
+    agents = values.get("agents") or {}
+    if not isinstance(agents, Mapping):
+        raise InvalidEntry("clients: agents is not valid: write a line for each, such as Explore: researcher")
+    fields = {name: str(values[name]) for name in ("lead", "default", "project") if values.get(name)}
+    named = {str(type): str(agent) for type, agent in agents.items()}
+    for name in (*fields.values(), *named.values()):
+        if not is_component(name):
+            raise InvalidEntry(f"clients: {name!r} is no name of an agent or project: a-z, 0-9, '_' and '-'")
+    return Clients(**fields, agents=named)
+
+
+def component(name: str) -> str:
+    """Return a name as the memory's agents and projects have it; an empty one where nothing is left."""
+    plain = re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("-_")[:60]
+    return plain if plain and is_component(plain) else ""

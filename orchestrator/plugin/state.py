@@ -1,0 +1,172 @@
+"""What is kept of a client's session between its hooks: a file in `runs/.clients/`, held by a lock.
+
+Every hook is a process of its own, and several run at once. Nothing here reads the memory; what is
+lost with a file is that an entry may be given once more.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields
+from hashlib import sha256
+from typing import Any
+
+from synapse.errors import StoreBusy, StoreError
+
+FOLDER = os.path.join("runs", ".clients")
+MAIN = ""  # the key of the main conversation; a sub-agent's is the client's id of it
+MOST = 400  # ids, keys and calls that are remembered of each worker
+WAIT = 1.0  # seconds for another hook of the session
+STALE = 7 * 86_400  # seconds after which the file of a session that nobody touched goes
+
+
+@dataclass
+class Worker:
+    """One conversation of a session, main or a sub-agent's: its run, and what it was given. `due`
+    are entries that it is to be told and was not yet; `told` are keys of what it was told once;
+    `at` are the calls that others wait for; `acts` counts what it did since it last ended a turn."""
+
+    agent: str
+    run: str
+    epoch: int
+    type: str | None = None
+    cursor: int = 0
+    seen: list[str] = field(default_factory=list)
+    due: list[str] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
+    about: list[str] = field(default_factory=list)
+    editing: list[str] = field(default_factory=list)
+    at: dict[str, Any] = field(default_factory=dict)
+    acts: int = 0
+    turns: int = 0
+    given: int = 0  # characters that it was given
+    transcript: str | None = None
+
+    def add(self, name: str, values: Iterator[str] | list[str] | tuple[str, ...]) -> None:
+        """Remember these in one of the lists, the newest of them."""
+        known = getattr(self, name)
+        setattr(self, name, [*known, *(value for value in values if value not in known)][-MOST:])
+
+    def drop(self, name: str, value: str) -> None:
+        """Forget one of a list."""
+        setattr(self, name, [each for each in getattr(self, name) if each != value])
+
+
+@dataclass
+class ClientSession:
+    """One session of a client: its workers by the client's ids, spawns whose child has not begun
+    yet, and whose call each of the newest calls is. `fired` are the times of each event's last."""
+
+    client: str
+    session: str
+    cwd: str = ""
+    holder: str = ""
+    workers: dict[str, Worker] = field(default_factory=dict)
+    spawns: list[dict[str, str]] = field(default_factory=list)
+    calls: dict[str, str] = field(default_factory=dict)
+    fired: dict[str, float] = field(default_factory=dict)
+
+    def note_call(self, call: str, worker: str) -> None:
+        """Remember whose call this is, the newest of them."""
+        self.calls[call] = worker
+        for old in list(self.calls)[:-MOST]:
+            del self.calls[old]
+
+
+def path_of(root: str, client: str, session: str) -> str:
+    """Return the file of a session."""
+    return os.path.join(root, FOLDER, f"{client}-{sha256(session.encode()).hexdigest()[:16]}.json")
+
+
+@contextmanager
+def held(root: str, client: str, session: str) -> Iterator[ClientSession]:
+    """Yield what is known of a session while no other hook has it; keep it afterwards."""
+    path = path_of(root, client, session)
+    with locked(f"{path}.lock"):
+        known = load(path) or ClientSession(client, session)
+        yield known
+        _store(path, known)
+
+
+@contextmanager
+def locked(path: str) -> Iterator[None]:
+    """Hold a lock file. StoreBusy where somebody else does for longer than a hook may take."""
+    try:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be made: {error}") from error
+    try:
+        end = time.monotonic() + WAIT
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    raise StoreBusy(f"{path} is held by another hook of the session") from None
+                time.sleep(0.005)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def load(path: str) -> ClientSession | None:
+    """Return what a file holds; None where there is none, or it is no such file."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            values = json.load(file)
+        workers = {key: _worker(fields) for key, fields in values.pop("workers").items()}
+        return ClientSession(**_known(ClientSession, values), workers=workers)
+    except (OSError, ValueError, TypeError, AttributeError, KeyError):
+        return None
+
+
+def sessions(root: str) -> Iterator[tuple[str, ClientSession]]:
+    """Yield the sessions that files tell of, with the file of each."""
+    folder = os.path.join(root, FOLDER)
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return
+    for name in names:
+        if name.endswith(".json"):
+            path = os.path.join(folder, name)
+            if (known := load(path)) is not None:
+                yield path, known
+
+
+def remove_stale(root: str) -> None:
+    """Remove the files of sessions that nobody touched for long."""
+    folder = os.path.join(root, FOLDER)
+    for name in os.listdir(folder) if os.path.isdir(folder) else ():
+        path = os.path.join(folder, name)
+        try:
+            if time.time() - os.stat(path).st_mtime > STALE:
+                os.unlink(path)
+        except OSError:
+            pass
+
+
+def _worker(values: dict[str, Any]) -> Worker:
+    return Worker(**_known(Worker, values))
+
+
+def _known(kind: type, values: dict[str, Any]) -> dict[str, Any]:
+    names = {each.name for each in fields(kind)}
+    return {name: value for name, value in values.items() if name in names}
+
+
+def _store(path: str, session: ClientSession) -> None:
+    aside = f"{path}.{os.getpid()}.new"
+    try:
+        with open(aside, "w", encoding="utf-8") as file:
+            json.dump(asdict(session), file, ensure_ascii=True)
+        os.rename(aside, path)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be written: {error}") from error

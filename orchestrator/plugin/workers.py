@@ -1,0 +1,203 @@
+"""The runs that a client's conversations are: begun with an agent of their own, ended with what they leave.
+
+Two conversations that run at once are never one agent: the second engineer is `engineer-2`. A run
+of a client is `attached`: its process holds it, and no supervisor goes on with it.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from orchestrator import prices, writeback
+from orchestrator.engine import Usage
+from orchestrator.folder import OUTPUT, Folder
+from orchestrator.holder import client_holder, lives
+from orchestrator.plugin import state
+from orchestrator.plugin.event import Event
+from orchestrator.plugin.settings import Clients, clients
+from orchestrator.plugin.state import MAIN, ClientSession, Worker
+from orchestrator.plugin.transcripts import Spent, spent
+from orchestrator.runs import Run, Runs, name
+from orchestrator.task import Outcome, Task
+from synapse.core import Memory
+from synapse.errors import Conflict, SynapseError
+from synapse.seat import Seat
+from synapse.workspace import Agent
+
+LEAD_ROLE, ROLE = "project-lead", "engineer"
+GONE = "its client is gone"
+MOST = 99  # agents of one name at once
+
+
+class Workers:
+    """The conversations of one session, as runs of the workspace."""
+
+    def __init__(self, memory: Memory, session: ClientSession) -> None:
+        self.memory, self.store, self.session = memory, memory.store, session
+        self.root = memory.store.root or ""
+        self.runs = Runs(memory.store)
+        self.settings: Clients = clients(dict(memory.store.settings.other))
+        self.project = self.settings.project_of(self.root)
+
+    def of(self, event: Event, text: str = "") -> Worker:
+        """Return the worker whose event this is. One that is not known begins now: its client may
+        have been at work before anybody listened."""
+        key = event.agent or MAIN
+        worker = self.session.workers.get(key)
+        if worker is None or not self.is_running(worker):
+            worker = self.begin(event, key, text)
+        return worker
+
+    def is_running(self, worker: Worker) -> bool:
+        run = self.store.index.query.run(worker.run)
+        return run is not None and run["state"] == "running" and run["epoch"] == worker.epoch
+
+    def begin(self, event: Event, key: str, text: str) -> Worker:
+        """Return a new worker: an agent that nobody is at this moment, and its run."""
+        if event.pid:
+            self.session.holder = client_holder(event.pid)
+        parent = self.runs.get(self.of(event._replace(agent=None)).run) if key != MAIN else None
+        kind = None if key == MAIN else event.type or ""
+        with state.locked(os.path.join(self.root, state.FOLDER, ".agents.lock")):
+            self.store.index.catch_up()
+            agent = self._free(self.settings.agent_of(kind, self.store.agents()), key == MAIN)
+            task = Task(text or f"A session of {event.client}", agent.id, project=self.project)
+            id = name(agent.id, event.client, event.session, key, self.store.index.cursor())
+            more: dict[str, Any] = {"engine": event.client, "model": None, "attached": event.session}
+            run = self.runs.begin(id, task, agent, self.session.holder, parent, None, **more)
+        worker = Worker(agent.id, run.id, run.epoch, kind, self.store.index.cursor())
+        worker.transcript = event.transcript
+        self.session.workers[key] = worker
+        return worker
+
+    def _free(self, base: str, main: bool) -> Agent:
+        """Return the agent of this name, or its first copy that has no conversation now; registered
+        where it is not yet."""
+        agents = self.store.agents()
+        model = agents.get(base) or Agent(base, LEAD_ROLE if main else ROLE, projects=(self.project,))
+        for number in range(1, MOST + 1):
+            id = base if number == 1 else f"{base[:56]}-{number}"
+            running = self.store.index.query.runs(state="running", agent=id)
+            if any(lives(self.root, str(run.get("holder"))) for run in running):
+                continue
+            known = agents.get(id)
+            return known or self.memory.register(model._replace(id=id, name=None, user=None, shift=0))
+        raise Conflict(f"{MOST} agents named {base} are at work: nobody more can begin")
+
+    def seat(self, worker: Worker) -> Seat:
+        """Return the memory as a worker's agent has it."""
+        return self.memory.as_agent(worker.agent, worker.run, worker.epoch)
+
+    def reader(self, worker: Worker) -> Agent:
+        """Return the agent as it reads in its run."""
+        return self.store.agents()[worker.agent].joined(self.project)
+
+    def run(self, worker: Worker) -> Run:
+        found = self.runs.get(worker.run)
+        assert found is not None  # a worker has begun one
+        return found
+
+    def report(self, worker: Worker, outcome: Outcome, part: str = "") -> str | None:
+        """Write what a worker leaves into the memory, once for each part of its run; the entry's id."""
+        self._output(worker, outcome.text, part)
+        id, seat = None, self.seat(worker)
+        for note in writeback.settle(worker.run, self.project, outcome):
+            entry = seat.append(
+                note.body,
+                note.namespace,
+                priority=note.priority,
+                tags=note.tags,
+                evidence=note.evidence and note.evidence.replace(OUTPUT, _file(part)),
+                once=f"{worker.run}/{note.key}{part}",
+            )
+            id = entry.id
+        return id
+
+    def _output(self, worker: Worker, text: str, part: str) -> None:
+        if text:
+            Folder(self.root, worker.run).make().write(_file(part), text, sync=False)
+
+    def end(self, key: str, outcome: Outcome, client: str) -> None:
+        """End a worker's run: its entry, what it used by its client's transcript, its claims."""
+        worker = self.session.workers[key]
+        if not self.is_running(worker):
+            return
+        entry = self.report(worker, outcome) if outcome.status != "stopped" else None
+        self.release(worker)
+        more = _figures(spent(client, worker.transcript), worker, self.memory)
+        more |= {"summary": writeback.summary(outcome.text), "why": outcome.why, "debt": [], "entry": entry}
+        self.runs.end(self.run(worker), outcome.status, **more)
+
+    def release(self, worker: Worker) -> None:
+        """Give back the files that a worker was editing."""
+        seat = self.seat(worker)
+        for work in worker.editing:
+            try:
+                seat.release(work)
+            except SynapseError:
+                pass  # it has run out, or was given back
+        worker.editing = []
+
+    def end_all(self, client: str, status: str = "done", why: str = "") -> None:
+        """End the session: first the sub-agents that still run, then the main conversation."""
+        for key in sorted(self.session.workers, reverse=True):
+            alone = status if key == MAIN else "stopped"
+            reason = why or ("" if key == MAIN else "its session has ended")
+            self.end_silently(key, alone, reason, client)
+
+    def end_silently(self, key: str, status: str, why: str, client: str) -> None:
+        """End a worker's run with no entry: what it did has been written turn by turn."""
+        worker = self.session.workers[key]
+        if not self.is_running(worker):
+            return
+        self.release(worker)
+        more = _figures(spent(client, worker.transcript), worker, self.memory)
+        self.runs.end(self.run(worker), status, **more, summary="", why=why, debt=[], entry=None)
+
+
+def sweep(memory: Memory) -> list[str]:
+    """End the runs of clients that are gone without a word; their ids."""
+    root, ended = memory.store.root or "", []
+    for _, known in state.sessions(root):
+        if not known.holder or lives(root, known.holder):
+            continue
+        with state.held(root, known.client, known.session) as session:
+            workers = Workers(memory, session)
+            running = [each.run for each in session.workers.values() if workers.is_running(each)]
+            if running and not lives(root, session.holder):
+                workers.end_all(session.client, "stopped", GONE)
+                ended += running
+    state.remove_stale(root)
+    return ended
+
+
+def _file(part: str) -> str:
+    return OUTPUT if not part else f"turn-{part}.md"
+
+
+def _figures(used: Spent | None, worker: Worker, memory: Memory) -> dict[str, Any]:
+    """Return what a run's record says of tokens: the client's own report, and what we added to it."""
+    usage = used.usage if used else Usage(estimated=True)
+    turns = used.turns if used else 0
+    given = worker.given // 4  # tokens, estimated: prose has four characters in one
+    billed = given * max(turns, 1)
+    work = max(usage.input_tokens + usage.output_tokens - billed, 0)
+    overhead = [billed, 0, work, given, 0, max(work // max(turns, 1), 0), "estimate"]
+    model = used.model if used else None
+    return {
+        "usage": usage._asdict(),
+        "model": model,
+        "turns": turns,
+        "cost": _cost(usage, model, memory),
+        "overhead": overhead,
+        "guide": 0,
+    }
+
+
+def _cost(usage: Usage, model: str | None, memory: Memory) -> float | None:
+    if usage.cost is not None or not model:
+        return usage.cost
+    given = prices.declared(dict(memory.store.settings.other))
+    price = prices.price(model, at=memory.store.clock(), given=given)
+    return prices.cost(price, usage) if price else None
