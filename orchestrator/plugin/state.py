@@ -29,7 +29,8 @@ STALE = 7 * 86_400  # seconds after which the file of a session that nobody touc
 class Worker:
     """One conversation of a session, main or a sub-agent's: its run, and what it was given. `due`
     are entries that it is to be told and was not yet; `told` are keys of what it was told once;
-    `at` are the calls that others wait for; `acts` counts what it did since it last ended a turn."""
+    `later` are texts that the event they were for could not take; `at` are the calls that others wait
+    for; `acts` counts what it did since it last ended a turn."""
 
     agent: str
     run: str
@@ -41,6 +42,7 @@ class Worker:
     told: list[str] = field(default_factory=list)
     about: list[str] = field(default_factory=list)
     editing: list[str] = field(default_factory=list)
+    later: list[str] = field(default_factory=list)
     at: dict[str, Any] = field(default_factory=dict)
     acts: int = 0
     turns: int = 0
