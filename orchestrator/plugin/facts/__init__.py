@@ -30,11 +30,13 @@ class About(NamedTuple):
 
 class ToolFacts(NamedTuple):
     """What a client's tool does, and which of its arguments name the subject, a child's prompt and type.
+    With a `pattern`, the subjects are what it finds in that argument.
     `answer` finds a child's last message, and the reason of its end, in what its call gives; `done` is the
     reason of a child that has done its task."""
 
     kind: str = "other"
     subject: str = ""
+    pattern: str = ""
     prompt: str = ""
     type: str = ""
     answer: str = ""
@@ -55,6 +57,7 @@ class Facts(NamedTuple):
     parts: int
     strip: Mapping[str, str]
     calls: bool
+    in_bytes: bool
     raw: Mapping[str, Any]
 
     def tool(self, name: str) -> ToolFacts:
@@ -64,10 +67,9 @@ class Facts(NamedTuple):
             return known or ToolFacts()
         return next((tool for pattern, tool in self.tools.items() if fnmatchcase(name, pattern)), ToolFacts())
 
-    def cap(self, event: str) -> int:
-        """Return the characters that the client takes at an event of ours; the least where several are."""
-        caps = [about.cap for about in self.events.values() if about.name == event]
-        return min(caps, default=0)
+    def length(self, text: str) -> int:
+        """Return how long a text is as the client counts it: in characters or in bytes."""
+        return len(text) if text.isascii() or not self.in_bytes else len(text.encode())
 
 
 def clients() -> list[str]:
@@ -93,6 +95,7 @@ def load(client: str) -> Facts:
         int(raw.get("parts", 1)),
         raw.get("strip", {}),
         raw.get("agents") == "calls",
+        raw.get("unit") == "bytes",
         raw,
     )
 
