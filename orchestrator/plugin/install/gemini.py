@@ -56,10 +56,13 @@ def examine(target: Target) -> list[Finding]:
 
 
 def hooks(target: Target) -> str:
-    """Return the extension's hooks.json: an entry for each event that the facts name."""
+    """Return the extension's hooks.json: an entry for each event that the facts name. A hook that ends
+    with another code than 0 has Gemini refuse the turn, so one that is gone is passed over."""
+    program = shlex.quote(target.hook)
+    command = f"test ! -x {program} || exec {program}"
     entries = {}
     for event, about in facts.load(CLIENT).events.items():
-        hook = {"type": "command", "name": "synapse", "command": shlex.quote(target.hook)}
+        hook = {"type": "command", "name": "synapse", "command": command}
         matcher = {"matcher": about.matcher} if about.matcher else {}
         entries[event] = [{**matcher, "hooks": [{**hook, "timeout": HOOK_MILLISECONDS}]}]
     return json.dumps({"hooks": entries}, indent=2) + "\n"
