@@ -20,7 +20,7 @@ _HOOK = (
     + """\
 # A hook that cannot start must not break the client: it reads its input, and says nothing.
 if [ -x {python} ] && [ -f {program} ]; then
-    exec {python} -I -S {program} {client} "$@"
+    exec {python} -I -S {program} {client} {root}"$@"
 fi
 cat >/dev/null 2>&1
 exit 0
@@ -30,7 +30,7 @@ _WATCH = (
     _HEAD
     + """\
 if [ -x {python} ] && [ -f {program} ]; then
-    exec {python} -P {program} {client} "$@"
+    exec {python} -P {program} {client} {root}"$@"
 fi
 exit 0
 """

@@ -64,8 +64,8 @@ class Json(NamedTuple):
     """Members of a JSON, JSONC or JSON5 file that others write too.
 
     Objects are merged into objects, items of lists are added behind the user's. `mark` is a text
-    that a string of every one of our members holds (the plugin's folder): by it those of another
-    version are known, and those that somebody edited."""
+    that stands in every one of our members, in a string or in its name (the plugin's folder): by it
+    those of another version are known, and those that somebody edited."""
 
     path: str
     members: Mapping[str, Any]
@@ -94,13 +94,15 @@ class Mode(NamedTuple):
 
 class Command(NamedTuple):
     """A command of the client's own, run after all files were written; `undo` is run before any
-    of them is taken back. It is not run again while nothing of the plan changed."""
+    of them is taken back, with `late` after all of them were: it then only tidies up, and may fail.
+    What was done is not done again while nothing of the plan changed."""
 
-    do: tuple[str, ...]
+    do: tuple[str, ...] = ()
     undo: tuple[str, ...] = ()
     cwd: str | None = None
     env: Mapping[str, str] = {}
     needs: str = ""  # the program without which it is left out; by default the first word
+    late: bool = False
 
 
 Change: TypeAlias = File | Json | Block | Mode | Command

@@ -1,0 +1,292 @@
+"""Plans of clients carried out on the disk: everything is planned first, then written or not.
+
+`prepare` reads and decides, `carry_out` writes files, runs the clients' commands and keeps the
+record. Called by the shell's verbs and by the nightly refresh of AGENTS.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from orchestrator.plugin.install import merge, record, write
+from orchestrator.plugin.install.change import Change, Command, File, Mode, Target
+from orchestrator.plugin.install.merge import Text
+from orchestrator.plugin.install.record import Install, Ran, Written
+from orchestrator.plugin.install.version import version
+from orchestrator.plugin.install.write import Edit
+from synapse.errors import Conflict, StoreError
+
+COMMAND_WITHIN = 120.0  # seconds
+
+
+class Prepared(NamedTuple):
+    """What will be done: files to write, commands to run before (undoing) and after, the record as
+    it is to be, and what people should know."""
+
+    target: Target
+    edits: list[Edit]
+    undo: list[Ran]
+    do: list[Ran]
+    installs: dict[str, Install]
+    notes: list[str]
+
+    @property
+    def changes(self) -> bool:
+        """Tell whether anything will be done."""
+        return bool(self.undo or self.do or any(edit.changes for edit in self.edits))
+
+
+# -- install ---------------------------------------------------------------------------------------
+
+
+def prepare(target: Target, changes: Sequence[Change]) -> Prepared:
+    """Return what an installation will do. Nothing is written; what cannot be done is refused."""
+    installs = record.read(target)
+    key = record.key_of(target)
+    before = installs.get(key, Install("", {}, []))
+    notes: list[str] = []
+    edits, files = _files(target, _by_path(changes), before)
+    for path, written in before.files.items():
+        if path not in files:  # an earlier version had it
+            gone, note = _taken_back(target, path, written, _kept_by(installs, key, path))
+            edits += gone
+            notes += note
+    commands = _commands(changes, target, notes)
+    same = [ran.do for ran in commands] == [ran.do for ran in before.commands]
+    do = [] if same and not any(edit.changes for edit in edits) else commands
+    software = version() if do or any(edit.changes for edit in edits) else before.software
+    installs = {**installs, key: Install(software, files, commands)}
+    write.refuse_unwritable(edits)
+    return Prepared(target, edits, [], do, installs, notes)
+
+
+def _by_path(changes: Iterable[Change]) -> dict[str, list[Text | Mode]]:
+    paths: dict[str, list[Text | Mode]] = {}
+    for change in changes:
+        if not isinstance(change, Command):
+            paths.setdefault(change.path, []).append(change)
+    return paths
+
+
+def _files(
+    target: Target, paths: Mapping[str, list[Text | Mode]], before: Install
+) -> tuple[list[Edit], dict[str, Written]]:
+    edits, files = [], {}
+    for path, changes in paths.items():
+        edit, written = _file(target, path, changes, before.files.get(path))
+        edits.append(edit)
+        files[path] = written
+    return edits, files
+
+
+def _file(target: Target, path: str, changes: Sequence[Text | Mode], was: Written | None) -> tuple[Edit, Written]:
+    """Return the edit of one file, and what the record says of it."""
+    data = write.read(path)
+    _refuse_foreign(target, path, data, changes, was)
+    pieces = was.pieces if was is not None else []
+    texts = [change for change in changes if not isinstance(change, Mode)]
+    made = merge.merge(path, data, texts, pieces) if texts else merge.Merged(data or b"", [], data)
+    bits = next((change.mode for change in changes if isinstance(change, Mode)), None)
+    mode = bits if bits is not None else next((c.mode for c in texts if data is None or isinstance(c, File)), None)
+    earlier = was.mode if was is not None else (write.mode_of(path) if bits is not None else None)
+    folders = list(dict.fromkeys([*(was.folders if was is not None else []), *write.missing_folders(path)]))
+    base = None if made.base is None else digest(made.base)
+    return Edit(path, data, made.data, mode), Written(base, digest(made.data), made.pieces, folders, earlier)
+
+
+def _refuse_foreign(
+    target: Target, path: str, data: bytes | None, changes: Sequence[Text | Mode], was: Written | None
+) -> None:
+    """Raise Conflict where a whole file of ours would take the place of somebody's."""
+    whole = next((change for change in changes if isinstance(change, File)), None)
+    if whole is None or data is None or data == whole.text.encode() or _is_below(path, target.folder):
+        return
+    if was is None:
+        raise Conflict(f"{path} is there already, and is not ours: move it away", path=path)
+    if digest(data) != was.after:
+        raise Conflict(f"{path} was edited since it was installed: move it away, or undo the edit", path=path)
+
+
+def _commands(changes: Iterable[Change], target: Target, notes: list[str]) -> list[Ran]:
+    commands = []
+    for change in changes:
+        if isinstance(change, Command):
+            program = change.needs or (change.do or change.undo)[0]
+            if change.do and shutil.which(program, path=target.env.get("PATH")) is None:
+                notes.append(f"{program} is not installed, so this was left out: {' '.join(change.do)}")
+            else:
+                commands.append(Ran(list(change.do), list(change.undo), change.cwd, dict(change.env), change.late))
+    return commands
+
+
+# -- uninstall -------------------------------------------------------------------------------------
+
+
+def prepare_removal(target: Target) -> Prepared:
+    """Return what taking an installation back will do."""
+    installs = record.read(target)
+    key = record.key_of(target)
+    before = installs.pop(key, Install("", {}, []))
+    edits: list[Edit] = []
+    notes: list[str] = []
+    for path, written in reversed(before.files.items()):
+        gone, note = _taken_back(target, path, written, _kept_by(installs, key, path))
+        edits += gone
+        notes += note
+    undo = []
+    for ran in reversed(before.commands):
+        is_there = bool(ran.undo) and shutil.which(ran.undo[0], path=target.env.get("PATH")) is not None
+        if ran.undo and not is_there and not ran.late:
+            notes.append(f"{ran.undo[0]} is gone, so this was left out: {' '.join(ran.undo)}")
+        elif is_there:
+            undo.append(ran)
+    write.refuse_unwritable(edits)
+    return Prepared(target, edits, undo, [], installs, notes)
+
+
+def _taken_back(target: Target, path: str, written: Written, is_shared: bool) -> tuple[list[Edit], list[str]]:
+    """Return the edit that takes our part of a file back, and what to say of what stays."""
+    data = write.read(path)
+    if data is None or is_shared:
+        return [], []
+    bits = written.mode if digest(data) == written.after else None
+    folders = tuple(written.folders)
+    if any(piece["kind"] == "file" for piece in written.pieces):
+        if digest(data) != written.after and not _is_below(path, target.folder):
+            return [], [f"{path} was edited since, so it stays"]
+        return [Edit(path, data, None, None, folders)], []
+    new = merge.undo(path, data, written.pieces) if written.pieces else data
+    if digest(data) == written.after and (None if new is None else digest(new)) != written.before:
+        raise StoreError(f"{path}: what was put in could not be taken out to the byte; nothing was done", path=path)
+    return [Edit(path, data, new, bits, folders)], []
+
+
+def _kept_by(installs: Mapping[str, Install], key: str, path: str) -> bool:
+    """Tell whether another project's installation needs a file too."""
+    return any(path in done.files for name, done in installs.items() if name != key)
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path.startswith(folder + os.sep)
+
+
+# -- on the disk -----------------------------------------------------------------------------------
+
+
+def carry_out(prepared: Prepared) -> None:
+    """Do what was prepared. Where a step fails, all of it is put back, and the error raised."""
+    target, ended = prepared.target, 0
+    try:
+        for ran in prepared.undo:
+            if not ran.late:
+                _run(ran.undo, ran, target)
+        edits = [_again(edit, target) if prepared.undo else edit for edit in prepared.edits]
+        write.write(edits)
+        try:
+            for ran in prepared.do:
+                if ran.do:
+                    _run(ran.do, ran, target)
+                ended += 1
+            write.write([_record(prepared)])
+        except BaseException:
+            for ran in reversed(prepared.do[:ended]):
+                if ran.undo:
+                    _run(ran.undo, ran, target)
+            _back(edits)
+            raise
+    except BaseException:
+        for ran in prepared.undo:
+            if ran.do:
+                _run_quietly(ran.do, ran, target)
+        raise
+    for ran in prepared.undo:
+        if ran.late:
+            _run_quietly(ran.undo, ran, target)
+    _tidy(target)
+
+
+def _again(edit: Edit, target: Target) -> Edit:
+    """Return an edit of a file that a client's command may have changed meanwhile."""
+    data = write.read(edit.path)
+    if data == edit.old:
+        return edit
+    written = record.read(target)[record.key_of(target)].files[edit.path]
+    return edit._replace(old=data, new=None if data is None else merge.undo(edit.path, data, written.pieces))
+
+
+def _back(edits: Sequence[Edit]) -> None:
+    """Put files back as they were, whatever a client's command made of them."""
+    changed = [edit for edit in edits if edit.changes or edit.old is None]
+    folders = [folder for edit in changed if edit.old is None for folder in _folders_above(edit.path)]
+    write.put_back([edit._replace(new=write.read(edit.path)) for edit in changed], folders)
+
+
+def _folders_above(path: str) -> list[str]:
+    folders: list[str] = []
+    while (path := os.path.dirname(path)) not in ("/", ""):
+        folders.insert(0, path)
+    return folders
+
+
+def _record(prepared: Prepared) -> Edit:
+    """Return the edit of the record: with the digests of the files as the client's commands left
+    them; no record where nothing is installed any more."""
+    path = record.path_of(prepared.target)
+    installs = {}
+    for key, done in prepared.installs.items():
+        files = done.files
+        if key == record.key_of(prepared.target) and prepared.do:
+            files = {name: _current(name, written) for name, written in files.items()}
+        installs[key] = done._replace(files=files)
+    text = record.text_of(prepared.target.client, installs).encode() if installs else None
+    return Edit(path, write.read(path), text, 0o600 if text else None)
+
+
+def _current(path: str, written: Written) -> Written:
+    data = write.read(path)
+    return written if data is None else written._replace(after=digest(data))
+
+
+def _run(words: Sequence[str], ran: Ran, target: Target) -> None:
+    """Run a command of the client's; StoreError says what it said."""
+    try:
+        done = subprocess.run(
+            words,
+            cwd=ran.cwd,
+            env={**target.env, **ran.env},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=COMMAND_WITHIN,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise StoreError(f"`{' '.join(words)}` did not run: {error}") from error
+    if done.returncode:
+        lines = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
+        raise StoreError(f"`{' '.join(words)}` failed: {lines[-1] if lines else f'exit code {done.returncode}'}")
+
+
+def _run_quietly(words: Sequence[str], ran: Ran, target: Target) -> None:
+    try:
+        _run(words, ran, target)
+    except StoreError:
+        pass  # the first error is the one to tell
+
+
+def _tidy(target: Target) -> None:
+    """Remove our own folders where nothing is left in them."""
+    for folder in (target.folder, os.path.dirname(target.folder), record.folder_of(target)):
+        for place, _, _ in os.walk(folder, topdown=False):
+            try:
+                os.rmdir(place)
+            except OSError:
+                pass  # something is in it
+
+
+def digest(data: bytes) -> str:
+    """Return the digest by which a file is known to be as it was left."""
+    return hashlib.sha256(data).hexdigest()

@@ -1,0 +1,103 @@
+"""What an installation did, so that it can be undone: one JSON file for each client.
+
+It lies in the workspace (`runs/.plugins/CLIENT.json`), for an installation of the user's among the
+user's own state. Called by `apply`; holds texts of ours and digests of others', never a copy of
+what others wrote.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from orchestrator.plugin.install.change import Target
+from orchestrator.plugin.install.merge import Piece
+from synapse.errors import StoreError
+
+FORMAT = 1
+PLUGINS = os.path.join("runs", ".plugins")
+USER = "~"  # stands for the project in a record of the user's
+
+
+class Written(NamedTuple):
+    """One file: its digest before and after, what was put in, and the folders that were made for
+    it. `mode` is what its permission bits were, where they were changed."""
+
+    before: str | None
+    after: str
+    pieces: list[Piece]
+    folders: list[str]
+    mode: int | None = None
+
+
+class Ran(NamedTuple):
+    """A command of the client's, and the one that undoes it."""
+
+    do: list[str]
+    undo: list[str]
+    cwd: str | None
+    env: dict[str, str]
+    late: bool = False
+
+
+class Install(NamedTuple):
+    """What one installation into one project did."""
+
+    software: str
+    files: dict[str, Written]
+    commands: list[Ran]
+
+
+def path_of(target: Target) -> str:
+    """Return where a client's record lies."""
+    return os.path.join(folder_of(target), f"{target.client}.json")
+
+
+def folder_of(target: Target) -> str:
+    """Return the folder of the records."""
+    if target.user or target.root is None:
+        state = target.env.get("XDG_STATE_HOME") or os.path.join(target.home, ".local", "state")
+        return os.path.join(state, "synapse", "plugins")
+    return os.path.join(target.root, PLUGINS)
+
+
+def key_of(target: Target) -> str:
+    """Return the name under which a record keeps what was done for this target."""
+    return USER if target.user else target.project
+
+
+def read(target: Target) -> dict[str, Install]:
+    """Return what was installed of a client, by project; empty where nothing was."""
+    path = path_of(target)
+    try:
+        with open(path, encoding="utf-8") as file:
+            data = json.load(file)
+        if data["format"] > FORMAT:
+            raise StoreError(f"{path} was written by a newer version: upgrade this software", path=path)
+        return {name: _install(value) for name, value in data["installs"].items()}
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read: {error.strerror}", path=path) from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise StoreError(
+            f"{path} is damaged ({error}): move it away; what was installed is then known by its marks", path=path
+        ) from error
+
+
+def text_of(client: str, installs: Mapping[str, Install]) -> str:
+    """Return the text of a record."""
+    data = {"format": FORMAT, "client": client, "installs": {name: _plain(done) for name, done in installs.items()}}
+    return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
+
+
+def _plain(done: Install) -> dict[str, Any]:
+    files = {path: written._asdict() for path, written in done.files.items()}
+    return {"software": done.software, "files": files, "commands": [ran._asdict() for ran in done.commands]}
+
+
+def _install(value: Any) -> Install:
+    files = {path: Written(**written) for path, written in value["files"].items()}
+    return Install(value["software"], files, [Ran(**ran) for ran in value["commands"]])
