@@ -5,12 +5,13 @@ Whole entries and pointers only: what does not fit is a part of its own, or wait
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from orchestrator import budget, prompt, wake
-from orchestrator.fence import fence, secret
-from orchestrator.plugin.state import Worker
+from orchestrator.fence import SECRET_BYTES, fence, secret
+from orchestrator.plugin.state import MAIN, Worker
 from orchestrator.plugin.workers import Workers
 from orchestrator.templates import Templates
 from orchestrator.wake import NOW, SOON, Ear, News, Reader
@@ -39,7 +40,7 @@ class Context:
     def __init__(self, workers: Workers) -> None:
         self.workers, self.store = workers, workers.store
         self.templates = Templates(workers.store.root)
-        self.secret = secret(workers.root)
+        self.secret = os.urandom(SECRET_BYTES) if self.store.readonly else secret(workers.root)
 
     # -- the view ----------------------------------------------------------------------------------
 
@@ -90,16 +91,26 @@ class Context:
 
     # -- the news ----------------------------------------------------------------------------------
 
-    def listen(self, worker: Worker) -> list[News]:
+    def listen(self, worker: Worker, text: str = "") -> list[News]:
         """Return what has come for a worker and was not given to it, the soonest first. What is read
-        of the log is remembered as due until it is given."""
+        of the log is remembered as due until it is given. What stands in a text that the worker is
+        reading is known to it, and so is what its own sub-agents leave, which its client tells it."""
         ear = Ear(self.store, quota=1 << 30, cursor=worker.cursor)
         agent = self.workers.reader(worker)
         reader = Reader(agent, tuple(worker.about), frozenset(worker.seen), worker.cursor)
         came = [(entry, tier) for _, entry, tier in ear.news({worker.run: reader}) if entry.id not in worker.seen]
         worker.cursor = ear.cursor
-        worker.add("due", [f"{tier} {entry.id}" for entry, tier in came])
+        known = [entry.id for entry, _ in came if entry.body.strip() in text or self._is_result(entry, worker)]
+        worker.add("seen", known)
+        worker.add("due", [f"{tier} {entry.id}" for entry, tier in came if entry.id not in known])
         return self._due(worker)
+
+    def _is_result(self, entry: Entry, worker: Worker) -> bool:
+        """Return whether an entry is what a sub-agent of this conversation left when it ended."""
+        workers = self.workers.session.workers
+        if worker is not workers.get(MAIN) or "run" not in entry.tags:
+            return False
+        return any(entry.run == each.run for each in workers.values() if each is not worker)
 
     def _due(self, worker: Worker) -> list[News]:
         due = [each.partition(" ") for each in worker.due]

@@ -19,7 +19,8 @@ _FIELDS = ("session", "cwd", "agent", "type", "source", "prompt", "tool", "call"
 class Event(NamedTuple):
     """One event of a client's session. `name` is ours, `hook` the client's; `agent` is the client's
     id of a sub-agent, None in the main conversation. `kind` says what a tool does: read, edit, run,
-    fetch, search, spawn, memory or other; `subject` is the file or address that it is about."""
+    fetch, search, spawn, memory or other; `subject` is the file or address that it is about.
+    `identity` is the agent that the client's environment names for its main conversation."""
 
     client: str
     name: str
@@ -40,6 +41,7 @@ class Event(NamedTuple):
     transcript: str | None = None
     going_on: bool = False
     pid: int | None = None
+    identity: str = ""
 
 
 class Reply(NamedTuple):
@@ -57,7 +59,7 @@ class Reply(NamedTuple):
 NOTHING = Reply()
 
 
-def read_event(facts: Facts, payload: Mapping[str, Any], pid: int | None = None) -> Event | None:
+def read_event(facts: Facts, payload: Mapping[str, Any], pid: int | None = None, identity: str = "") -> Event | None:
     """Return the event that a client's JSON tells of; None for one that nothing is done about."""
     names = facts.fields
     hook = _text(payload.get(names["event"]))
@@ -89,6 +91,7 @@ def read_event(facts: Facts, payload: Mapping[str, Any], pid: int | None = None)
         result=_said(payload.get(names.get("result", "")))[:LONGEST_RESULT],
         going_on=payload.get(names.get("going_on", "")) is True,
         pid=pid,
+        identity=identity,
         **values,
     )
 

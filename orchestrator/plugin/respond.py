@@ -155,7 +155,7 @@ class _Answer:
 
     def _news(self, worker: Worker) -> str:
         """Return what has come that the worker is to be told, within what the client takes."""
-        news = self.context.listen(worker)
+        news = self.context.listen(worker, self.event.result)
         return self.context.told(worker, news, self.about.cap) if news else ""
 
     def _fitting(self, reply: Reply) -> Reply:

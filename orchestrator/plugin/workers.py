@@ -7,6 +7,7 @@ of a client is `attached`: its process holds it, and no supervisor goes on with 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import Any
 
 from orchestrator import prices, writeback
@@ -21,7 +22,7 @@ from orchestrator.plugin.transcripts import Spent, spent
 from orchestrator.runs import Run, Runs, name
 from orchestrator.task import Outcome, Task
 from synapse.core import Memory
-from synapse.errors import Conflict, SynapseError
+from synapse.errors import Conflict, StoreBusy, SynapseError
 from synapse.seat import Seat
 from synapse.workspace import Agent
 
@@ -61,7 +62,9 @@ class Workers:
         kind = None if key == MAIN else event.type or ""
         with state.locked(os.path.join(self.root, state.FOLDER, ".agents.lock")):
             self.store.index.catch_up()
-            agent = self._free(self.settings.agent_of(kind, self.store.agents()), key == MAIN)
+            named = self.settings.agent_of(kind, self.store.agents())
+            named = event.identity if key == MAIN and event.identity else named
+            agent = self._free(named, key == MAIN)
             task = Task(text or f"A session of {event.client}", agent.id, project=self.project)
             id = name(agent.id, event.client, event.session, key, self.store.index.cursor())
             more: dict[str, Any] = {"engine": event.client, "model": None, "attached": event.session}
@@ -133,10 +136,8 @@ class Workers:
         """Give back the files that a worker was editing."""
         seat = self.seat(worker)
         for work in worker.editing:
-            try:
+            with suppress(SynapseError):  # it has run out, or was given back
                 seat.release(work)
-            except SynapseError:
-                pass  # it has run out, or was given back
         worker.editing = []
 
     def end_all(self, client: str, status: str = "done", why: str = "") -> None:
@@ -162,7 +163,7 @@ def sweep(memory: Memory) -> list[str]:
     for _, known in state.sessions(root):
         if not known.holder or lives(root, known.holder):
             continue
-        with state.held(root, known.client, known.session) as session:
+        with suppress(StoreBusy), state.held(root, known.client, known.session) as session:
             workers = Workers(memory, session)
             running = [each.run for each in session.workers.values() if workers.is_running(each)]
             if running and not lives(root, session.holder):
