@@ -6,7 +6,7 @@ Whole entries and pointers only: what does not fit is a part of its own, or wait
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from orchestrator import budget, prompt, wake
@@ -37,8 +37,9 @@ class Opening(NamedTuple):
 class Context:
     """Makes what the conversations of one workspace are given."""
 
-    def __init__(self, workers: Workers) -> None:
-        self.workers, self.store = workers, workers.store
+    def __init__(self, workers: Workers, length: Callable[[str], int] = len) -> None:
+        """Make texts for a client that counts their length in this way."""
+        self.workers, self.store, self.length = workers, workers.store, length
         self.templates = Templates(workers.store.root)
         self.secret = os.urandom(SECRET_BYTES) if self.store.readonly else secret(workers.root)
 
@@ -69,7 +70,7 @@ class Context:
         parts: list[str] = []
         body = ""
         for piece in _pieces(view.text):
-            if body and len(self._framed(agent, body + piece, not parts)) > cap:
+            if body and self.length(self._framed(agent, body + piece, not parts)) > cap:
                 parts.append(self._framed(agent, body, not parts))
                 body = ""
             body += piece
@@ -132,7 +133,7 @@ class Context:
         text = ""
         for pair in list(zip(entries, blocks, strict=True))[: wake.AT_ONCE]:
             longer = prompt.wake([block for _, block in (*kept, pair)], reader, self.secret, self.templates)
-            if len(longer) <= cap:
+            if self.length(longer) <= cap:
                 kept, text = [*kept, pair], longer
         given = {entry.id for entry, _ in kept} | gone
         worker.due = [each for each in worker.due if each.partition(" ")[2] not in given]

@@ -7,6 +7,7 @@ of a client is `attached`: its process holds it, and no supervisor goes on with 
 from __future__ import annotations
 
 import os
+import time
 from contextlib import suppress
 from typing import Any
 
@@ -27,7 +28,8 @@ from synapse.seat import Seat
 from synapse.workspace import Agent
 
 LEAD_ROLE, ROLE = "project-lead", "engineer"
-GONE = "its client is gone"
+GONE, QUIET = "its client is gone", "nothing was heard of it for 12 hours"
+IDLE = 12 * 3_600  # seconds; a client whose server outlives its windows never says that one was closed
 MOST = 99  # agents of one name at once
 
 
@@ -161,13 +163,15 @@ def sweep(memory: Memory) -> list[str]:
     """End the runs of clients that are gone without a word; their ids."""
     root, ended = memory.store.root or "", []
     for _, known in state.sessions(root):
-        if not known.holder or lives(root, known.holder):
+        idle = time.time() - max(known.fired.values(), default=0.0) > IDLE
+        if not known.holder or (lives(root, known.holder) and not idle):
             continue
         with suppress(StoreBusy), state.held(root, known.client, known.session) as session:
             workers = Workers(memory, session)
             running = [each.run for each in session.workers.values() if workers.is_running(each)]
-            if running and not lives(root, session.holder):
-                workers.end_all(session.client, "stopped", GONE)
+            gone = not lives(root, session.holder)
+            if running and (gone or idle):
+                workers.end_all(session.client, "stopped", GONE if gone else QUIET)
                 ended += running
     state.remove_stale(root)
     return ended

@@ -78,14 +78,16 @@ def test_two_sessions_are_two_leads(memory):
     assert sorted(runs(memory, state="running")) == ["lead", "lead-2"]
 
 
-def test_a_client_that_is_gone_leaves_no_run_behind(client, memory, monkeypatch):
+@pytest.mark.parametrize("how", ["dead", "silent"])
+def test_a_client_that_is_gone_leaves_no_run_behind(client, memory, how):
     client("SessionStart", source="startup")
     client.spawn("a1", "Fix the parser")
     path = state.path_of(memory.store.root, "claude-code", "s1")
     with open(path, encoding="utf-8") as file:
         known = json.load(file)
     assert sweep(memory) == []
-    known["holder"] = "client-999999999-1"
+    known["holder"] = "client-999999999-1" if how == "dead" else known["holder"]
+    known["fired"] = {"SessionStart": 1.0} if how == "silent" else known["fired"]
     with open(path, "w", encoding="utf-8") as file:
         json.dump(known, file)
     assert len(sweep(memory)) == 2
