@@ -9,14 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
-from orchestrator.plugin import calls, state, workers
+from orchestrator.plugin import calls, state, transcripts_gemini, workers
 from orchestrator.plugin.context import Context
 from orchestrator.plugin.event import NOTHING, Event, Reply
 from orchestrator.plugin.facts import Facts
 from orchestrator.plugin.looks import ACTS, Looks
 from orchestrator.plugin.settings import clients
 from orchestrator.plugin.state import MAIN, ClientSession, Worker
-from orchestrator.plugin.transcripts import child_transcript
 from orchestrator.plugin.workers import Workers
 from orchestrator.task import Outcome
 from orchestrator.wake import BESIDE
@@ -68,6 +67,7 @@ class _Answer:
         answers: Mapping[str, Callable[[], Reply]] = {
             "start": self._start,
             "prompt": self._prompt,
+            "woken": self._woken,
             "before": self._before,
             "after": self._after,
             "agent-start": self._agent_start,
@@ -135,6 +135,13 @@ class _Answer:
         opening = self.context.opening(agent, seat, self.event.prompt, room, worker.seen, 1)
         self.context.note_shown(worker, opening.view, "prompt")
         return Reply(context="\n".join(filter(None, (news, *opening.parts))))
+
+    def _woken(self) -> Reply:
+        """A turn begins that no person asked for: what came since, and maybe woke the session."""
+        worker = self.workers.of(self.event)
+        worker.acts = 0
+        worker.turns += 1
+        return Reply(context=self._news(worker))
 
     def _before(self) -> Reply:
         worker = self.workers.of(self.event)
@@ -206,7 +213,8 @@ class _Answer:
         if spawn is None or worker is None:
             return
         said = calls.outcome(self.facts.tool(self.event.tool), self.event.result)
-        worker.transcript = child_transcript(self.event.client, self.event.transcript, self.event.prompt)
+        parent = self.event.transcript
+        worker.transcript = transcripts_gemini.child(parent, self.event.prompt) if parent else None
         self.looks.give_back(worker)
         self.workers.end(spawn["agent"], _outcome(said) if isinstance(said, str) else said, self.event.client)
 
