@@ -74,6 +74,8 @@ def read_event(facts: Facts, payload: Mapping[str, Any], pid: int | None = None,
     values: dict[str, Any] = {field: _text(payload.get(names[field])) for field in _FIELDS if field in names}
     if about.name == "agent-stop" and "agent_transcript" in names:
         values["transcript"] = _text(payload.get(names["agent_transcript"]))
+    for field, pattern in facts.strip.items():
+        values[field] = re.sub(pattern, "", values.get(field, ""), count=1, flags=re.DOTALL)
     for field in ("agent", "type", "call", "transcript"):
         values[field] = values.get(field) or None
     arguments = payload.get(names.get("arguments", ""))
