@@ -57,6 +57,8 @@ def _safely(check: Callable[[], Iterator[Finding]]) -> list[Finding]:
     findings: list[Finding] = []
     try:
         findings += check()
+    except SynapseError as error:
+        findings.append(Finding("workspace", "fail", str(error), "mend that, then ask again"))
     except Exception as error:
         findings.append(Finding("doctor", "fail", f"{type(error).__name__}: {error}", "tell us: this is our fault"))
     return findings

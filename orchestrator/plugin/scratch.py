@@ -69,7 +69,7 @@ def fill(root: str) -> None:
         seat = memory.as_agent("engineer")
         for number in range(ENTRIES):
             text = f"synapse-doctor {number}: " + "what was found here is written at some length. " * (WORDS // 10)
-            seat.append("blockers/doctor", text, priority="critical")
+            seat.append(text, namespace="blockers/doctor", priority="critical")
 
 
 def payload(known: Facts, name: str, folder: str, number: int) -> str:
