@@ -124,7 +124,9 @@ def configuration(target: Target) -> Iterator[Finding]:
     elif prepared.changes:
         yield Finding("configuration", "warn", "a command of the client's was not run yet", mend)
     else:
-        yield Finding("configuration", "ok", f"{len(prepared.edits)} files are as they were installed")
+        count = len(prepared.edits)
+        files = "1 file is as it was" if count == 1 else f"{count} files are as they were"
+        yield Finding("configuration", "ok", f"{files} installed")
 
 
 def of_the_client(target: Target) -> Iterator[Finding]:
