@@ -9,13 +9,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
-from orchestrator.plugin import calls, state, transcripts_gemini, workers
+from orchestrator.plugin import calls, state, workers
 from orchestrator.plugin.context import Context
 from orchestrator.plugin.event import NOTHING, Event, Reply
 from orchestrator.plugin.facts import Facts
 from orchestrator.plugin.looks import ACTS, Looks
 from orchestrator.plugin.settings import clients
 from orchestrator.plugin.state import MAIN, ClientSession, Worker
+from orchestrator.plugin.transcripts import child_transcript
 from orchestrator.plugin.workers import Workers
 from orchestrator.task import Outcome
 from orchestrator.wake import BESIDE
@@ -213,8 +214,7 @@ class _Answer:
         if spawn is None or worker is None:
             return
         said = calls.outcome(self.facts.tool(self.event.tool), self.event.result)
-        parent = self.event.transcript
-        worker.transcript = transcripts_gemini.child(parent, self.event.prompt) if parent else None
+        worker.transcript = child_transcript(self.event.client, self.event.transcript, self.event.prompt)
         self.looks.give_back(worker)
         self.workers.end(spawn["agent"], _outcome(said) if isinstance(said, str) else said, self.event.client)
 

@@ -15,8 +15,7 @@ from orchestrator.plugin.transcripts import Spent, objects
 
 def usage(path: str) -> Spent | None:
     """Return what a chat used; None where no reply is in it. `input` includes what the cache held."""
-    lines = objects(path, b'"tokens"')
-    replies = {line["id"]: line for line in lines if line.get("type") == "gemini" and line.get("id")}
+    replies = {line["id"]: line for line in objects(path) if line.get("type") == "gemini" and line.get("id")}
     known = [reply for reply in replies.values() if isinstance(reply.get("tokens"), dict)]
     if not known:
         return None
@@ -31,9 +30,7 @@ def usage(path: str) -> Spent | None:
 
 def child(parent: str, prompt: str) -> str | None:
     """Return the chat of a sub-agent that was asked this, of the session that the parent's chat is of."""
-    if not os.path.isfile(parent):
-        return None
-    session = next((line.get("sessionId") for line in objects(parent, b'"sessionId"')), None)
+    session = next((line.get("sessionId") for line in objects(parent)), None)
     folder = os.path.join(os.path.dirname(parent), str(session))
     if not session or not os.path.isdir(folder):
         return None
@@ -47,7 +44,7 @@ def child(parent: str, prompt: str) -> str | None:
 def _asked(path: str) -> list[str]:
     """Return the texts that a chat begins with."""
     texts: list[str] = []
-    for line in objects(path, b'"type"'):
+    for line in objects(path):
         if line.get("type") == "gemini":
             break
         content = line.get("content")

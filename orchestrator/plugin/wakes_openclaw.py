@@ -76,8 +76,9 @@ def _address(env: Mapping[str, str]) -> tuple[Mapping[str, Any], int]:
         with open(env.get("OPENCLAW_CONFIG_PATH") or os.path.join(state, "openclaw.json"), encoding="utf-8") as file:
             values = jsonc.parse(file.read()).value
         hooks, gateway = values.get("hooks") or {}, values.get("gateway") or {}
-        port = gateway.get("port") or PORT
-        port = int(env.get("OPENCLAW_GATEWAY_PORT") or getattr(port, "text", port))
+        port = gateway.get("port")
+        declared = port.text if isinstance(port, jsonc.Number) else str(PORT)
+        port = int(env.get("OPENCLAW_GATEWAY_PORT") or declared)
         return (hooks if hooks.get("enabled") and isinstance(hooks.get("token"), str) else {}), port
     except (OSError, ValueError, AttributeError, TypeError):
         return {}, PORT

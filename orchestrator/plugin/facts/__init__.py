@@ -57,9 +57,9 @@ class Facts(NamedTuple):
     tools: Mapping[str, ToolFacts]
     output: Mapping[str, Any]
     parts: int
+    unit: str
     strip: Mapping[str, str]
     calls: bool
-    unit: str
     raw: Mapping[str, Any]
 
     def tool(self, name: str) -> ToolFacts:
@@ -98,9 +98,9 @@ def load(client: str) -> Facts:
         {name: ToolFacts(**fields) for name, fields in raw["tools"].items()},
         raw["output"],
         int(raw.get("parts", 1)),
+        str(raw.get("unit", "")),
         raw.get("strip", {}),
         raw.get("agents") == "calls",
-        str(raw.get("unit", "")),
         raw,
     )
 

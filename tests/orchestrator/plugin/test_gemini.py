@@ -11,8 +11,7 @@ from orchestrator.engine import Usage
 from orchestrator.plugin import facts
 from orchestrator.plugin.answer import answer
 from orchestrator.plugin.event import NOTHING, Reply, read_event, reply_json
-from orchestrator.plugin.transcripts import spent
-from orchestrator.plugin.transcripts_gemini import child
+from orchestrator.plugin.transcripts import child_transcript, spent
 from orchestrator.runs import Runs
 from synapse import Agent
 
@@ -173,6 +172,6 @@ def test_a_subagents_transcript_is_known_by_its_prompt(tmp_path):
     (tmp_path / "s-1").mkdir()
     (tmp_path / "s-1" / "other.jsonl").write_text('{"id": "1", "type": "user", "content": [{"text": "else"}]}\n')
     (tmp_path / "s-1" / "child.jsonl").write_text((SAMPLES / "subagent.jsonl").read_text())
-    found = child(str(parent), "CHILD view <b>\n\nsecond child look")
+    found = child_transcript("gemini", str(parent), "CHILD view <b>\n\nsecond child look")
     assert found == str(tmp_path / "s-1" / "child.jsonl")
-    assert child(str(parent), "something else") is None
+    assert child_transcript("gemini", str(parent), "something else") is None
