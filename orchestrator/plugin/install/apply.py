@@ -260,7 +260,10 @@ def _record(prepared: Prepared) -> Edit:
 
 def _current(path: str, written: Written) -> Written:
     data = write.read(path)
-    return written if data is None else written._replace(after=digest(data))
+    if data is None or digest(data) == written.after:
+        return written
+    before = merge.undo(path, data, written.pieces) if written.pieces else data
+    return written._replace(after=digest(data), before=None if before is None else digest(before))
 
 
 def _run(words: Sequence[str], ran: Ran, target: Target) -> None:
