@@ -181,7 +181,7 @@ def test_an_entry_for_the_moment_before_a_call_is_given_in_its_place(project):
 
 
 def test_the_memory_tools_work(project):
-    note = {"content": "Tariffs round half up.", "namespace": "projects/shop"}
+    note = {"fact": "Tariffs round half up.", "scope": "agent"}
 
     def script(seen):
         name = next((tool.name for tool in seen.tools if tool.name.endswith("memory_remember")), None)
