@@ -28,7 +28,8 @@ STALE = 7 * 86_400  # seconds after which the file of a session that nobody touc
 class Worker:
     """One conversation of a session, main or a sub-agent's: its run, and what it was given. `due`
     are entries that it is to be told and was not yet; `told` are keys of what it was told once;
-    `at` are the calls that others wait for; `acts` counts what it did since it last ended a turn."""
+    `later` are texts that the event they were for could not take; `at` are the calls that others wait
+    for; `acts` counts what it did since it last ended a turn."""
 
     def __init__(self, agent: str, run: str, epoch: int, type: str | None = None, cursor: int = 0) -> None:
         self.agent, self.run, self.epoch, self.type, self.cursor = agent, run, epoch, type, cursor
@@ -37,6 +38,7 @@ class Worker:
         self.told: list[str] = []
         self.about: list[str] = []
         self.editing: list[str] = []
+        self.later: list[str] = []
         self.at: dict[str, Any] = {}
         self.acts = 0
         self.turns = 0

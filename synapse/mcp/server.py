@@ -38,7 +38,7 @@ def build(identify: Identify, offered: Sequence[Tool], *, started: str = "") -> 
     """Return a server of these tools. `identify` says with each request at whose seat it acts, in a
     thread of its own; `started` is the id of the client's session, where the server knows one."""
     handlers = Handlers(identify, offered, started)
-    return Server(
+    return Served(
         "synapse",
         version=_version(),
         title="Synapse",
@@ -55,6 +55,17 @@ def build(identify: Identify, offered: Sequence[Tool], *, started: str = "") -> 
         on_list_prompts=handlers.list_prompts,
         on_get_prompt=handlers.get_prompt,
     )
+
+
+class Served(Server[Any]):
+    """A server that says what it does not do: its tools and prompts never change while it runs."""
+
+    def get_capabilities(self, *args: Any, **more: Any) -> types.ServerCapabilities:
+        found = super().get_capabilities(*args, **more)
+        for each in (found.tools, found.prompts, found.resources):
+            if each is not None:
+                each.list_changed = False
+        return found
 
 
 class Handlers:

@@ -18,30 +18,37 @@ FORMS = ("stop", "deny", "prompt", "context", "again")
 
 class About(NamedTuple):
     """One event of a client: our name for it, how many characters it takes, in which forms it can be
-    answered; `skip` are patterns of fields for which nothing is done."""
+    answered; `skip` are patterns of fields for which nothing is done, and `also` are those for which
+    it is another event of ours."""
 
     name: str
     cap: int
     forms: tuple[str, ...]
     skip: Mapping[str, str]
+    also: Mapping[str, Mapping[str, str]]
     output: Mapping[str, Any]
     matcher: str
 
 
 class ToolFacts(NamedTuple):
     """What a client's tool does, and which of its arguments name the subject, a child's prompt and type.
-    With a `pattern`, the subjects are what it finds in that argument."""
+    With a `pattern`, the subjects are what it finds in that argument.
+    `answer` finds a child's last message, and the reason of its end, in what its call gives; `done` is the
+    reason of a child that has done its task."""
 
     kind: str = "other"
     subject: str = ""
     pattern: str = ""
     prompt: str = ""
     type: str = ""
+    answer: str = ""
+    done: str = ""
 
 
 class Facts(NamedTuple):
-    """One client's. `parts` are the hooks that it runs at a start; `raw` has all of its file, for what only
-    one client's module asks."""
+    """One client's. `parts` are the hooks that it runs at a start; `strip` are patterns of what stands
+    before a field's own text; `calls`: no event but a call's own tells of a sub-agent; `raw` has all
+    of its file, for what only one client's module asks."""
 
     client: str
     verified: str
@@ -50,7 +57,9 @@ class Facts(NamedTuple):
     tools: Mapping[str, ToolFacts]
     output: Mapping[str, Any]
     parts: int
-    in_bytes: bool
+    unit: str
+    strip: Mapping[str, str]
+    calls: bool
     raw: Mapping[str, Any]
 
     def tool(self, name: str) -> ToolFacts:
@@ -61,8 +70,11 @@ class Facts(NamedTuple):
         return next((tool for pattern, tool in self.tools.items() if fnmatchcase(name, pattern)), ToolFacts())
 
     def length(self, text: str) -> int:
-        """Return how long a text is as the client counts it: in characters or in bytes."""
-        return len(text) if text.isascii() or not self.in_bytes else len(text.encode())
+        """Return how long a text is as the client counts it: in characters, in bytes, or in the units
+        of UTF-16, in which JavaScript counts."""
+        if text.isascii() or not self.unit:
+            return len(text)
+        return len(text.encode("utf-16-le")) // 2 if self.unit == "utf-16" else len(text.encode())
 
 
 def clients() -> list[str]:
@@ -86,7 +98,9 @@ def load(client: str) -> Facts:
         {name: ToolFacts(**fields) for name, fields in raw["tools"].items()},
         raw["output"],
         int(raw.get("parts", 1)),
-        raw.get("unit") == "bytes",
+        str(raw.get("unit", "")),
+        raw.get("strip", {}),
+        raw.get("agents") == "calls",
         raw,
     )
 
@@ -98,6 +112,7 @@ def _about(fields: Mapping[str, Any]) -> About:
         int(fields.get("cap", 0)),
         tuple(form for form in FORMS if form in forms),
         fields.get("skip", {}),
+        fields.get("also", {}),
         fields.get("output", {}),
         str(fields.get("matcher", "")),
     )
