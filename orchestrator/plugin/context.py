@@ -83,7 +83,7 @@ class Context:
 
     def note_shown(self, worker: Worker, view: View, how: str) -> None:
         """Note in the log and in the session what a worker was shown."""
-        worker.cursor = max(worker.cursor, view.cursor)
+        worker.cursor, worker.opened = max(worker.cursor, view.cursor), True
         ids = list(view.shown)
         if ids:
             of = len(view.included) + len(view.left_out)

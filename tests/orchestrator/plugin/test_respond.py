@@ -103,6 +103,13 @@ def test_a_session_begins_with_what_is_critical(client, memory):
     assert shown(context(client("SessionStart", source="startup"))) == [id]
 
 
+def test_a_conversation_whose_start_nobody_heard_of_is_given_its_view_at_its_next_call(client, memory):
+    id = write(memory, "Call /v2/users, never /v1.").id
+    for agent in (None, "a1"):
+        assert shown(context(client.tool("Bash", {"command": "ls"}, agent)[1])) == [id]
+        assert client.tool("Bash", {"command": "ls"}, agent)[1] == {}
+
+
 def test_an_empty_memory_adds_nothing(client):
     assert client("SessionStart", source="startup") == {"more": ""}
     assert client("UserPromptSubmit", prompt="Fix the parser") == {}
