@@ -91,9 +91,9 @@ def of_child(body):
 def test_main_and_sub_agent_start_with_their_views_and_leave_entries(codex_project, model):
     def child(seen):
         if seen.turn == 0:
-            return call(
-                seen, **{"memory_search" if model == OLD else "mcp__synapse__memory_search": {"query": "login"}}
-            )
+            entry = {"namespace": "status/work", "body": "Half of the login is found."}
+            prefix = "mcp__synapse__" if model == NEW else ""
+            return call(seen, **{f"{prefix}memory_search": {"query": "login"}, f"{prefix}append": entry})
         return "The login endpoint is at /v2/login, in auth.py."
 
     codex = codex_project(leads(child))
@@ -110,7 +110,9 @@ def test_main_and_sub_agent_start_with_their_views_and_leave_entries(codex_proje
     runs = {run["agent"]: run for run in codex.runs()}
     assert runs["engineer"]["parent"] == runs["lead"]["run"]
     assert all(run["usage"]["input_tokens"] > 1_000 for run in runs.values())
-    assert any("/v2/login, in auth.py" in entry.body for entry in codex.entries())
+    written = {entry.body: entry.author for entry in codex.entries() if entry.namespace == "status/work"}
+    assert written["Half of the login is found."] == "engineer"  # its own call of a tool of the memory
+    assert written["Done: The login endpoint is at /v2/login, in auth.py."] == "engineer"
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -160,6 +162,18 @@ def test_before_a_call_it_is_told_what_is_for_it(codex_project, model):
     assert "Never push on a Friday" in texts(second)
     assert "blocked by PreToolUse hook" in texts(second)
     assert (codex.work / "pushed").exists()  # asked again, it is done: it was told once
+
+
+def test_before_it_reads_a_file_it_is_told_what_is_known_of_it(codex_project):
+    def script(seen):
+        if seen.turn == 0:
+            codex.write("decisions/login", "auth.py is generated: never edit it.")
+        return call(seen, exec_command={"cmd": "cat auth.py"}) if seen.turn < 2 else "Done."
+
+    codex = codex_project(script)
+    codex.codex(NEW)
+    assert ["auth.py is generated" in texts(body) for body in codex.requests] == [False, True, True]
+    assert texts(codex.requests[-1]).count("auth.py is generated") == 1
 
 
 def test_two_agents_hear_that_they_edit_one_file(codex_project):

@@ -9,6 +9,7 @@ import select
 import shutil
 import signal
 import struct
+import subprocess
 import termios
 import time
 
@@ -165,6 +166,35 @@ def test_a_window_with_a_server_of_its_own_is_woken(codex_project):
     assert window.until(heard(codex, "WAKE: read this"))
     window.close()
     assert not wakes_codex.wake(session, "WAKE: nobody is here", str(codex.work), codex.env, pid)
+
+
+@pytest.fixture
+def up():
+    """Starts the daemon of a project's workspace; it is stopped at the end."""
+    daemons = []
+
+    def start(codex):
+        words = ["orchestrator", "up", "--engine", "scripted"]
+        daemons.append(subprocess.Popen(words, cwd=codex.work, env=codex.env, stdin=-3, stdout=-3, stderr=-3))
+        return (codex.root / "runs/.daemon.sock").exists
+
+    yield start
+    for daemon in daemons:
+        daemon.terminate()
+        daemon.wait(20)
+
+
+def test_a_critical_wakes_a_window_that_waits_for_its_user(codex_project, up):
+    codex = codex_project(lambda seen: f"Said after {seen.turn}.")
+    is_up = up(codex)
+    window = Window(codex, "--no-daemon", "--dangerously-bypass-hook-trust")
+    assert window.until(lambda _: is_up())
+    window.until(lambda _: False, 3)
+    window.type("hello there")
+    assert window.until(lambda text: "Saidafter0" in text)
+    codex.write("decisions/login", "STOP using /v1: it is gone.", priority="critical")
+    assert window.until(heard(codex, "STOP using /v1"), 60)
+    window.close()
 
 
 def test_a_one_shot_session_is_not_woken(codex_project):
