@@ -18,7 +18,7 @@ from orchestrator.plugin.install.change import Change, Command, File, Mode, Targ
 from orchestrator.plugin.install.merge import Text
 from orchestrator.plugin.install.record import Install, Ran, Written
 from orchestrator.plugin.install.version import version
-from orchestrator.plugin.install.write import Edit
+from orchestrator.plugin.install.write import Edit, Wrote
 from synapse.errors import Conflict, StoreError
 
 COMMAND_WITHIN = 120.0  # seconds
@@ -34,6 +34,7 @@ class Prepared(NamedTuple):
     do: list[Ran]
     installs: dict[str, Install]
     notes: list[str]
+    folders: tuple[str, ...] = ()  # that are made for the record
 
     @property
     def changes(self) -> bool:
@@ -62,7 +63,7 @@ def prepare(target: Target, changes: Sequence[Change]) -> Prepared:
     software = version() if do or any(edit.changes for edit in edits) else before.software
     installs = {**installs, key: Install(software, files, commands)}
     write.refuse_unwritable(edits)
-    return Prepared(target, edits, [], do, installs, notes)
+    return Prepared(target, edits, [], do, installs, notes, tuple(write.missing_folders(record.path_of(target))))
 
 
 def _by_path(changes: Iterable[Change]) -> dict[str, list[Text | Mode]]:
@@ -204,8 +205,7 @@ def carry_out(prepared: Prepared) -> None:
         for ran in early:
             _run(ran.undo, ran, target)
         edits = [_again(edit, target) if early else edit for edit in prepared.edits]
-        write.write(edits)
-        _finish(prepared, edits)
+        _finish(prepared, write.write(edits))
     except BaseException:
         for ran in early:
             _run_quietly(ran.do, ran, target)
@@ -216,7 +216,7 @@ def carry_out(prepared: Prepared) -> None:
     _tidy(target)
 
 
-def _finish(prepared: Prepared, edits: Sequence[Edit]) -> None:
+def _finish(prepared: Prepared, wrote: Wrote) -> None:
     """Run the clients' commands, and keep the record; put the files back where that fails."""
     ended: list[Ran] = []
     try:
@@ -227,7 +227,7 @@ def _finish(prepared: Prepared, edits: Sequence[Edit]) -> None:
     except BaseException:
         for ran in ended:
             _run_quietly(ran.undo, ran, prepared.target)
-        _back(edits)
+        _back(wrote)
         raise
 
 
@@ -240,18 +240,9 @@ def _again(edit: Edit, target: Target) -> Edit:
     return edit._replace(old=data, new=None if data is None else merge.undo(edit.path, data, written.pieces))
 
 
-def _back(edits: Sequence[Edit]) -> None:
+def _back(wrote: Wrote) -> None:
     """Put files back as they were, whatever a client's command made of them."""
-    changed = [edit for edit in edits if edit.changes or edit.old is None]
-    folders = [folder for edit in changed if edit.old is None for folder in _folders_above(edit.path)]
-    write.put_back([edit._replace(new=write.read(edit.path)) for edit in changed], folders)
-
-
-def _folders_above(path: str) -> list[str]:
-    folders: list[str] = []
-    while (path := os.path.dirname(path)) not in ("/", ""):
-        folders.insert(0, path)
-    return folders
+    write.put_back([edit._replace(new=write.read(edit.path)) for edit in wrote.edits], wrote.folders)
 
 
 def _record(prepared: Prepared) -> Edit:
@@ -264,13 +255,17 @@ def _record(prepared: Prepared) -> Edit:
         if key == record.key_of(prepared.target) and prepared.do:
             files = {name: _current(name, written) for name, written in files.items()}
         installs[key] = done._replace(files=files)
-    text = record.text_of(prepared.target.client, installs).encode() if installs else None
-    return Edit(path, write.read(path), text, 0o600 if text else None)
+    folders = record.folders(prepared.target) or prepared.folders
+    text = record.text_of(prepared.target.client, installs, folders).encode() if installs else None
+    return Edit(path, write.read(path), text, 0o600 if text else None, tuple(folders))
 
 
 def _current(path: str, written: Written) -> Written:
     data = write.read(path)
-    return written if data is None else written._replace(after=digest(data))
+    if data is None or digest(data) == written.after:
+        return written
+    before = merge.undo(path, data, written.pieces) if written.pieces else data
+    return written._replace(after=digest(data), before=None if before is None else digest(before))
 
 
 def _run(words: Sequence[str], ran: Ran, target: Target) -> None:
