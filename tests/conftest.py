@@ -16,11 +16,6 @@ def pytest_addoption(parser):
     parser.addoption("--golden", action="store_true", help="write the golden files anew instead of comparing")
 
 
-def pytest_make_parametrize_id(config, val, argname):
-    """Name a value whose text has its address in it by its argument: names are the same in every process."""
-    return argname if " at 0x" in repr(val) else None
-
-
 @pytest.fixture
 def golden(request):
     """Compares a text with the golden file of this name, byte for byte; `pytest --golden` writes it."""
