@@ -22,9 +22,12 @@ import synapse
 from synapse.errors import InvalidEntry
 from synapse.mcp.bearer import TokenFile, digest, new_token
 from synapse.mcp.caller import Caller
+from synapse.mcp.changes import Subscriber, Watch
 from synapse.mcp.offer import instructions, offer
+from synapse.mcp.resources import Target
 from synapse.mcp.server import build
 from synapse.records import Pending
+from synapse.seat import Seat
 from synapse.testing import FrozenClock
 from synapse.tokens import Tokens
 from synapse.workspace import Agent
@@ -680,6 +683,50 @@ def test_what_cannot_be_seen_is_not_told(root):
             assert heard.count("synapse://view/eng") == 1
 
     run(body())
+
+
+def test_seats_of_one_agent_are_one_subscriber(mem):
+    """Whoever gives each request a seat of its own can still be told, and end that."""
+    heard = []
+
+    async def handler(message):
+        heard.append(str(message.params.uri))
+
+    async def body():
+        served = build(lambda caller: Seat(mem.store, "eng"), offer())
+        async with Client(served, mode="legacy", message_handler=handler) as me:
+            entry = mem.as_agent("lead").append("first", "api/x")
+            await asyncio.gather(*(subscribe(me, uri) for uri in (VIEW, f"synapse://entry/{entry.id}")))
+            mem.as_agent("lead").archive(entry.id)
+            while len(heard) < 2:
+                await asyncio.sleep(0.01)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                await me.unsubscribe_resource(VIEW)
+            mem.as_agent("lead").restore(entry.id)
+            while heard.count(f"synapse://entry/{entry.id}") < 2:
+                await asyncio.sleep(0.01)
+            assert heard.count(VIEW) == 1
+
+    run(body())
+
+
+def test_what_could_not_be_told_is_told_again(mem):
+    told = []
+
+    def tell(uri):
+        told.append(uri)
+        if len(told) == 1:
+            raise OSError("the disk is away for a moment")
+
+    watch = Watch(mem.store)
+    watch.add(Subscriber(mem.as_agent("eng"), [Target("view", "eng")], tell))
+    mem.as_agent("lead").append("news", "api/x")
+    end = time.monotonic() + 20
+    while len(told) < 2 and time.monotonic() < end:
+        time.sleep(0.01)
+    watch.close()
+    assert told == [VIEW, VIEW]
 
 
 # -- what goes wrong -------------------------------------------------------------------------------
