@@ -870,6 +870,18 @@ def test_a_client_that_dies_leaves_no_server(root, how):
         assert gone(pid)
 
 
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_a_server_ends_when_it_is_told_though_its_client_stays(root, how):
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command(root), stdin=pipe, stdout=pipe, stderr=pipe, env=clean()) as server:
+        server.stdin.write(json.dumps(HELLO).encode() + b"\n")
+        server.stdin.flush()
+        assert json.loads(server.stdout.readline())["id"] == 1
+        server.send_signal(how)
+        assert server.wait(30) == -how
+        assert server.stderr.read() == b""
+
+
 def test_a_subscriber_that_dies_leaves_nothing(root):
     """Its server ends with it, and takes its bell down."""
 
