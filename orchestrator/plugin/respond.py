@@ -119,6 +119,7 @@ class _Answer:
         parts = self.facts.parts if parts is None else parts
         opening = self.context.opening(agent, seat, text, self.about.cap, worker.seen, parts)
         self.context.note_shown(worker, opening.view, self.event.name)
+        worker.cursor, worker.opened = max(worker.cursor, opening.view.cursor), True
         first, *more = opening.parts or ("",)
         self.more = "".join(more)
         return Reply(context=first)

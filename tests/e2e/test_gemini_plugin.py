@@ -33,7 +33,8 @@ class Project:
         (self.home / ".gemini").mkdir(parents=True)
         (self.home / ".gemini/settings.json").write_text(SETTINGS)
         self.work.mkdir()
-        (self.work / "tariff.py").write_text("RATE = 7\n")
+        (self.work / "src").mkdir()
+        (self.work / "src/tariff.py").write_text("RATE = 7\n")
         with synapse.init(str(self.root)) as memory:
             memory.register(Agent("cto", read=("*",), write=("*",)))
             memory.register(Agent("lead", role="project-lead", read=("*",), write=("*",)))
@@ -120,7 +121,7 @@ def completes(text):
 
 
 SPAWN = ("invoke_agent", {"agent_name": "generalist", "prompt": "Raise the rate in tariff.py"})
-READ = ("read_file", {"file_path": "tariff.py"})
+READ = ("read_file", {"file_path": "src/tariff.py"})
 
 
 def test_the_view_reaches_both_and_the_completion_is_written_with_its_usage(project):
@@ -167,8 +168,11 @@ def test_a_blocker_of_a_subagent_is_written(project):
 
 
 def test_what_concerns_a_file_stands_behind_what_was_read(project):
-    project.write("tariff.py is generated: edit tariff.toml.", "projects/shop")
-    requests = project.gemini(steps(READ))
+    def reads():
+        project.write("src/tariff.py is generated: edit tariff.toml.", "projects/shop")
+        return READ
+
+    requests = project.gemini(steps(reads))
     assert "edit tariff.toml" in requests[1]
 
 
@@ -230,7 +234,8 @@ def test_the_extension_is_valid_and_at_work_in_its_project_alone(project, tmp_pa
     other = tmp_path / "other"
     other.mkdir()
     synapse.init(str(other / "shared-memory")).close()
-    (other / "tariff.py").write_text("RATE = 9\n")
+    (other / "src").mkdir()
+    (other / "src/tariff.py").write_text("RATE = 9\n")
     project.work = Path(other)
     assert len(project.gemini(steps(READ))) == 2
     with synapse.open(str(other / "shared-memory")) as memory:

@@ -39,7 +39,9 @@ class Claw:
         }
         for place in (self.config.parent, self.work, folder / "tmp"):
             place.mkdir(parents=True)
-        (self.work / "tariff.py").write_text("RATE = 7\n")
+        (self.work / "src").mkdir()
+        for name in ("tariff.py", "tax.py"):
+            (self.work / "src" / name).write_text("RATE = 7\n")
         self.script, self.gateway, self.port = None, None, free_port()
         self.server = ModelServer(lambda seen: self.script(seen)).start()
         self.config.write_text(json.dumps(self.configuration(), indent=2) + "\n")
@@ -169,7 +171,7 @@ def steps(*calls, child="", answer="All of it is done."):
     return script
 
 
-READ = ("read", {"path": "tariff.py"})
+READ = ("read", {"path": "src/tariff.py"})
 SPAWN = ("sessions_spawn", {"task": "Raise the rate in tariff.py", "label": "engineer"})
 
 
@@ -208,12 +210,13 @@ def test_a_session_has_what_a_supervised_agent_has(plugged):
 
     # The look before an act: beside a file, and in the place of a call.
     def reads_what_is_generated():
-        plugged.write("tariff.py is generated: edit tariff.toml.", "projects/shop")
-        return READ
+        plugged.write("src/tax.py is generated: edit tax.toml.", "projects/shop")
+        return ("read", {"path": "src/tax.py"})
 
     plugged.write("Ask ops before a push.", "decisions/git", priority="important", when="run git push")
-    requests = plugged.say("push it", steps(reads_what_is_generated, ("exec", {"command": "git push; touch pushed"})))
-    assert "edit tariff.toml" in requests[1]
+    push = ("exec", {"command": "git push; touch pushed"})
+    requests = plugged.say("push it", steps(reads_what_is_generated, push))
+    assert "edit tax.toml" in requests[1]
     assert "Ask ops before a push." in requests[2]
     assert not (plugged.work / "pushed").exists()
 

@@ -184,6 +184,21 @@ def test_a_start_is_divided_over_the_hooks_there_are_and_ends_with_pointers(clie
     assert client.answers[0][2]["more"] == ""
 
 
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_an_entry_that_no_client_takes_whole_comes_as_a_pointer(client, memory, when):
+    def huge(n):
+        return write(memory, f"Rule {n} of m{n}.py: " + "word " * 6_000).id
+
+    ids = [huge(n) for n in range(3)] if when == "before" else []
+    texts = [context(client("SessionStart", source="startup"))]
+    ids += [huge(n) for n in range(3, 6)] if when == "after" else []
+    for n in range(6):
+        texts += map(context, client.tool("Read", {"file_path": f"{client.folder}/m{n}.py"}))
+    assert max(map(len, texts)) <= CAP
+    told = [sum(f"`synapse read {id}`" in text for text in texts) for id in ids]
+    assert told == ([1] * 3 if when == "after" else [2] * 3)  # at the start, and beside the file that it names
+
+
 # -- the look before a call ------------------------------------------------------------------------
 
 
