@@ -93,8 +93,8 @@ class Daemon:
     async def _event(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """Return what a client's hook prints for an event."""
         pid = asked.get("pid")
-        acts = answer, self.supervisor.books.memory, str(asked["client"]), asked["payload"], pid
-        return {"answer": await self.supervisor.desk(*acts)}
+        about = str(asked["client"]), asked["payload"], pid, str(asked.get("identity", ""))
+        return {"answer": await self.supervisor.desk(answer, self.supervisor.books.memory, *about)}
 
     def _told(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         if asked.get("do") == "down":

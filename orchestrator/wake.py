@@ -8,10 +8,9 @@ an engine.
 from __future__ import annotations
 
 import threading
-from asyncio import AbstractEventLoop
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from orchestrator.engine import Message
 from synapse.authority import is_merged, visible, wakes
@@ -24,6 +23,9 @@ from synapse.page import Event
 from synapse.relevance import clauses, concerns, forms
 from synapse.store import Store
 from synapse.workspace import Agent
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
 
 QUOTA = 10  # wakes that one author causes in a minute; what is over waits for the next session
 TALK = 10  # entries that one author addresses to one run and that are told it, where it has no more authority

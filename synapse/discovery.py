@@ -87,6 +87,30 @@ def of_project(start: str | os.PathLike[str] | None = None) -> Location | None:
     return None if location is None or location.rule == "home" else location
 
 
+class WorkTree(NamedTuple):
+    """A git work tree. `main` is the top of the main one, itself unless it is linked to one;
+    `directory` is what all linked ones share of git's own files."""
+
+    top: str
+    main: str
+    directory: str
+
+
+def work_tree(start: str | os.PathLike[str] | None = None) -> WorkTree | None:
+    """Return the git work tree that a folder lies in, None outside of git."""
+    folder = _start(start)
+    while not (git := _git(folder))[0]:
+        above = os.path.dirname(folder)
+        if above == folder:
+            return None
+        folder = above
+    path = os.path.join(folder, ".git")
+    directory = path if os.path.isdir(path) else _git_file(path) or path
+    common = _line(os.path.join(directory, "commondir"))
+    shared = os.path.realpath(os.path.join(directory, common)) if common else directory
+    return WorkTree(folder, git[1] or folder, shared)
+
+
 def is_workspace(path: str) -> bool:
     """Tell whether a folder is a workspace: it has a synapse.yaml, entries or a journal."""
     for name, test in (("synapse.yaml", stat.S_ISREG), ("entries", stat.S_ISDIR), ("journal", stat.S_ISDIR)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from synapse.cli.verbs import WHERE, Program, Verb, listed
 
 GROUPS = {
+    "clients": "Give a coding client the memory",
     "do": "Give work to agents",
     "see": "See what runs, and what ran",
     "end": "Step in",
@@ -17,6 +18,14 @@ def _verb(name: str, group: str, code: str, summary: str, example: str) -> Verb:
 
 
 _TABLE = (
+    _verb(
+        "install",
+        "clients",
+        "installing",
+        "give a coding client the memory",
+        "orchestrator install claude-code",
+    ),
+    _verb("uninstall", "clients", "installing", "take it away again", "orchestrator uninstall claude-code"),
     _verb(
         "run",
         "do",

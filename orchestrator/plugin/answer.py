@@ -16,10 +16,10 @@ from synapse.core import Memory
 MORE = ".more"
 
 
-def answer(memory: Memory, client: str, payload: Mapping[str, Any], pid: int | None) -> str:
+def answer(memory: Memory, client: str, payload: Mapping[str, Any], pid: int | None, identity: str = "") -> str:
     """Return what the client's hook prints for an event."""
     known = facts.load(client)
-    event = read_event(known, payload, pid)
+    event = read_event(known, payload, pid, identity)
     if event is None:
         return ""
     starts = known.parts > 1 and event.name in ("start", "agent-start")

@@ -5,12 +5,13 @@ Whole entries and pointers only: what does not fit is a part of its own, or wait
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from orchestrator import budget, prompt, wake
-from orchestrator.fence import fence, secret
-from orchestrator.plugin.state import Worker
+from orchestrator.fence import SECRET_BYTES, fence, secret
+from orchestrator.plugin.state import MAIN, Worker
 from orchestrator.plugin.workers import Workers
 from orchestrator.templates import Templates
 from orchestrator.wake import NOW, SOON, Ear, News, Reader
@@ -36,10 +37,11 @@ class Opening(NamedTuple):
 class Context:
     """Makes what the conversations of one workspace are given."""
 
-    def __init__(self, workers: Workers) -> None:
-        self.workers, self.store = workers, workers.store
+    def __init__(self, workers: Workers, length: Callable[[str], int] = len) -> None:
+        """Make texts for a client that counts their length in this way."""
+        self.workers, self.store, self.length = workers, workers.store, length
         self.templates = Templates(workers.store.root)
-        self.secret = secret(workers.root)
+        self.secret = os.urandom(SECRET_BYTES) if self.store.readonly else secret(workers.root)
 
     # -- the view ----------------------------------------------------------------------------------
 
@@ -68,7 +70,7 @@ class Context:
         parts: list[str] = []
         body = ""
         for piece in _pieces(view.text):
-            if body and len(self._framed(agent, body + piece, not parts)) > cap:
+            if body and self.length(self._framed(agent, body + piece, not parts)) > cap:
                 parts.append(self._framed(agent, body, not parts))
                 body = ""
             body += piece
@@ -90,16 +92,26 @@ class Context:
 
     # -- the news ----------------------------------------------------------------------------------
 
-    def listen(self, worker: Worker) -> list[News]:
+    def listen(self, worker: Worker, text: str = "") -> list[News]:
         """Return what has come for a worker and was not given to it, the soonest first. What is read
-        of the log is remembered as due until it is given."""
+        of the log is remembered as due until it is given. What stands in a text that the worker is
+        reading is known to it, and so is what its own sub-agents leave, which its client tells it."""
         ear = Ear(self.store, quota=1 << 30, cursor=worker.cursor)
         agent = self.workers.reader(worker)
         reader = Reader(agent, tuple(worker.about), frozenset(worker.seen), worker.cursor)
         came = [(entry, tier) for _, entry, tier in ear.news({worker.run: reader}) if entry.id not in worker.seen]
         worker.cursor = ear.cursor
-        worker.add("due", [f"{tier} {entry.id}" for entry, tier in came])
+        known = [entry.id for entry, _ in came if entry.body.strip() in text or self._is_result(entry, worker)]
+        worker.add("seen", known)
+        worker.add("due", [f"{tier} {entry.id}" for entry, tier in came if entry.id not in known])
         return self._due(worker)
+
+    def _is_result(self, entry: Entry, worker: Worker) -> bool:
+        """Return whether an entry is what a sub-agent of this conversation left when it ended."""
+        workers = self.workers.session.workers
+        if worker is not workers.get(MAIN) or "run" not in entry.tags:
+            return False
+        return any(entry.run == each.run for each in workers.values() if each is not worker)
 
     def _due(self, worker: Worker) -> list[News]:
         due = [each.partition(" ") for each in worker.due]
@@ -121,7 +133,7 @@ class Context:
         text = ""
         for pair in list(zip(entries, blocks, strict=True))[: wake.AT_ONCE]:
             longer = prompt.wake([block for _, block in (*kept, pair)], reader, self.secret, self.templates)
-            if len(longer) <= cap:
+            if self.length(longer) <= cap:
                 kept, text = [*kept, pair], longer
         given = {entry.id for entry, _ in kept} | gone
         worker.due = [each for each in worker.due if each.partition(" ")[2] not in given]

@@ -10,16 +10,18 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from orchestrator.plugin.facts import Facts
+from orchestrator.plugin.facts import Facts, ToolFacts
 
 LONGEST_RESULT = 1 << 20  # characters of a tool's result that are looked at
+SUBJECTS = 20  # files of one call that are looked up
 _FIELDS = ("session", "cwd", "agent", "type", "source", "prompt", "tool", "call", "message", "transcript")
 
 
 class Event(NamedTuple):
     """One event of a client's session. `name` is ours, `hook` the client's; `agent` is the client's
     id of a sub-agent, None in the main conversation. `kind` says what a tool does: read, edit, run,
-    fetch, search, spawn, memory or other; `subject` is the file or address that it is about."""
+    fetch, search, spawn, memory or other; `subjects` are the files or addresses that it is about.
+    `identity` is the agent that the client's environment names for its main conversation."""
 
     client: str
     name: str
@@ -32,7 +34,7 @@ class Event(NamedTuple):
     prompt: str = ""
     tool: str = ""
     kind: str = "other"
-    subject: str = ""
+    subjects: tuple[str, ...] = ()
     arguments: Mapping[str, Any] = {}
     call: str | None = None
     result: str = ""
@@ -40,6 +42,7 @@ class Event(NamedTuple):
     transcript: str | None = None
     going_on: bool = False
     pid: int | None = None
+    identity: str = ""
 
 
 class Reply(NamedTuple):
@@ -57,7 +60,7 @@ class Reply(NamedTuple):
 NOTHING = Reply()
 
 
-def read_event(facts: Facts, payload: Mapping[str, Any], pid: int | None = None) -> Event | None:
+def read_event(facts: Facts, payload: Mapping[str, Any], pid: int | None = None, identity: str = "") -> Event | None:
     """Return the event that a client's JSON tells of; None for one that nothing is done about."""
     names = facts.fields
     hook = _text(payload.get(names["event"]))
@@ -84,11 +87,12 @@ def read_event(facts: Facts, payload: Mapping[str, Any], pid: int | None = None)
         about.name,
         hook,
         kind=tool.kind,
-        subject=_text(arguments.get(tool.subject)) if tool.subject else "",
+        subjects=_subjects(tool, arguments),
         arguments=arguments,
         result=_said(payload.get(names.get("result", "")))[:LONGEST_RESULT],
         going_on=payload.get(names.get("going_on", "")) is True,
         pid=pid,
+        identity=identity,
         **values,
     )
 
@@ -124,6 +128,13 @@ def _merge(into: dict[str, Any], more: Mapping[str, Any]) -> None:
             _merge(into[key], value)
         else:
             into[key] = value
+
+
+def _subjects(tool: ToolFacts, arguments: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the files or addresses that a call names, each once."""
+    text = _text(arguments.get(tool.subject)) if tool.subject else ""
+    subjects = re.findall(tool.pattern, text, re.MULTILINE) if tool.pattern else [text]
+    return tuple(dict.fromkeys(filter(None, subjects)))[:SUBJECTS]
 
 
 def _text(value: Any) -> str:

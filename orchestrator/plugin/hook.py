@@ -92,11 +92,16 @@ def place(words: list[str], payload: dict[str, Any]) -> str | None:
 
 def answered(root: str, client: str, payload: dict[str, Any]) -> str:
     """Return the daemon's answer, or this process' own."""
-    pid = parent()
+    asked: dict[str, Any] = {
+        "client": client,
+        "payload": payload,
+        "pid": parent(),
+        "identity": os.environ.pop("SYNAPSE_AGENT", ""),
+    }
     try:
-        return ask(root, {"do": "hook", "client": client, "pid": pid, "payload": payload})
+        return ask(root, {"do": "hook", **asked})
     except (OSError, ValueError, KeyError):
-        return alone(root, client, payload, pid)
+        return alone(root, **asked)
 
 
 def ask(root: str, asked: dict[str, Any]) -> str:
@@ -114,7 +119,7 @@ def ask(root: str, asked: dict[str, Any]) -> str:
     return str(reply["answer"])
 
 
-def alone(root: str, client: str, payload: dict[str, Any], pid: int) -> str:
+def alone(root: str, client: str, payload: dict[str, Any], pid: int, identity: str) -> str:
     """Return the answer that is made here, with the packages of this interpreter."""
     import site
 
@@ -125,7 +130,7 @@ def alone(root: str, client: str, payload: dict[str, Any], pid: int) -> str:
     from orchestrator.plugin.answer import answer
 
     with synapse.open(root) as memory:
-        return answer(memory, client, payload, pid)
+        return answer(memory, client, payload, pid, identity)
 
 
 def more(root: str, client: str, payload: dict[str, Any]) -> str:
@@ -169,12 +174,11 @@ def parent() -> int:
 def note(root: str | None, client: str, error: BaseException, began: float) -> None:
     """Add a line to the log that says what went wrong; nowhere to write is no matter."""
     try:
-        folder = os.path.join(root, "runs") if root else ""
-        if not root or not os.access(folder, os.W_OK):
+        path = os.path.join(root, "runs", ".hooks.log") if root else ""
+        if not os.access(os.path.dirname(path), os.W_OK):
             base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
-            folder = os.path.join(base, "synapse")
-            os.makedirs(folder, mode=0o700, exist_ok=True)
-        path = os.path.join(folder, ".hooks.log" if root else "hooks.log")
+            path = os.path.join(base, "synapse", "hooks.log")
+            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         size = os.path.getsize(path) if os.path.exists(path) else 0
         moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         took = int((time.monotonic() - began) * 1000)

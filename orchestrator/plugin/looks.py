@@ -81,8 +81,11 @@ class Looks:
         return ""
 
     def _edited(self, worker: Worker, event: Event) -> Iterator[str]:
-        """Yield who else is editing this file; it is this worker's for a while where nobody is."""
-        path = self._path(event)
+        """Yield who else is editing these files; each is this worker's for a while where nobody is."""
+        for path in self._paths(event):
+            yield from self._edited_one(worker, path)
+
+    def _edited_one(self, worker: Worker, path: str) -> Iterator[str]:
         work = claims.named(f"edit {path[-180:]}")
         now, seat = self.store.clock(), self.workers.seat(worker)
         self.store.index.catch_up()
@@ -127,34 +130,35 @@ class Looks:
 
     def _concerning(self, worker: Worker, event: Event) -> list[Entry]:
         """Return the entries that name the file or address of a call, that the worker was not given."""
-        if event.kind not in ("read", "edit", "fetch") or not event.subject:
+        if event.kind not in ("read", "edit", "fetch"):
             return []
-        path = self._path(event) if event.kind != "fetch" else event.subject
-        key = f"about {path}"
-        names = [path, *([os.path.basename(path)] if "." in os.path.basename(path) else [])]
-        agent, now = self.workers.reader(worker), self.store.clock()
-        self.store.index.catch_up()
-        matches = clauses.matches(self.store.index, agent, path, now, self.store.index.horizon)
-        entries = [
-            entry
-            for entry in (match.entry for match in matches)
-            if entry.id not in worker.seen
-            and entry.author != worker.agent
-            and entry.trust != "unverified"
-            and visible(entry, agent)
-            and any(name in f"{entry.topic or ''}\n{entry.body}" for name in names)
-        ][:CONCERN]
-        worker.add("told", [key])
+        paths = event.subjects if event.kind == "fetch" else self._paths(event)
+        entries: list[Entry] = []
+        for path in paths:
+            if f"about {path}" not in worker.told:
+                entries += self._naming(worker, path)
+                worker.add("told", [f"about {path}"])
+        entries = list({entry.id: entry for entry in entries}.values())[:CONCERN]
         worker.add("seen", [entry.id for entry in entries])
         return entries
 
-    def _path(self, event: Event) -> str:
-        """Return a file's path as the team knows it: from the folder of the session on."""
-        path = event.subject
-        if os.path.isabs(path) and event.cwd:
-            inside = os.path.relpath(path, event.cwd)
-            return path if inside.startswith("..") else inside
-        return path
+    def _naming(self, worker: Worker, path: str) -> Iterator[Entry]:
+        """Yield the entries with a file's path or name, or an address, in them."""
+        name = os.path.basename(path)
+        names = (path, name) if "." in name else (path,)
+        agent, now = self.workers.reader(worker), self.store.clock()
+        self.store.index.catch_up()
+        for entry, *_ in clauses.matches(self.store.index, agent, path, now, self.store.index.horizon):
+            text = f"{entry.topic or ''}\n{entry.body}"
+            known = entry.id in worker.seen or entry.author == worker.agent or entry.trust == "unverified"
+            if not known and visible(entry, agent) and any(name in text for name in names):
+                yield entry
+
+    def _paths(self, event: Event) -> Iterator[str]:
+        """Yield the paths of files as the team knows them: from the folder of the session on."""
+        for path in event.subjects:
+            inside = os.path.relpath(path, event.cwd) if os.path.isabs(path) and event.cwd else path
+            yield path if inside.startswith("..") else inside
 
     # -- after a call ------------------------------------------------------------------------------
 

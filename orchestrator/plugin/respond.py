@@ -47,7 +47,7 @@ def _shown_only(memory: Memory, facts: Facts, event: Event) -> Reply:
     if agent is None:
         return NOTHING
     cap = facts.events[event.hook].cap
-    opening = Context(known).opening(agent, memory.as_agent(agent.id), event.prompt, cap, (), 1)
+    opening = Context(known, facts.length).opening(agent, memory.as_agent(agent.id), event.prompt, cap, (), 1)
     return Reply(context=opening.parts[0] if opening.parts else "")
 
 
@@ -58,7 +58,7 @@ class _Answer:
         self.facts, self.event, self.session = facts, event, session
         self.about = facts.events[event.hook]
         self.workers = Workers(memory, session)
-        self.context = Context(self.workers)
+        self.context = Context(self.workers, facts.length)
         self.looks = Looks(self.workers, self.context)
         self.more = ""
 
@@ -128,7 +128,7 @@ class _Answer:
         worker.turns += 1
         news = self._news(worker)
         agent, seat = self.workers.reader(worker), self.workers.seat(worker)
-        room = self.about.cap - len(news) - 1
+        room = self.about.cap - self.facts.length(news) - 1
         opening = self.context.opening(agent, seat, self.event.prompt, room, worker.seen, 1)
         self.context.note_shown(worker, opening.view, "prompt")
         return Reply(context="\n".join(filter(None, (news, *opening.parts))))
@@ -155,13 +155,13 @@ class _Answer:
 
     def _news(self, worker: Worker) -> str:
         """Return what has come that the worker is to be told, within what the client takes."""
-        news = self.context.listen(worker)
+        news = self.context.listen(worker, self.event.result)
         return self.context.told(worker, news, self.about.cap) if news else ""
 
     def _fitting(self, reply: Reply) -> Reply:
         """Return a reply without what the event cannot take; a context that is too long goes too."""
         can, cap = self.about.forms, self.about.cap
-        context = reply.context if "context" in can and len(reply.context) <= cap else ""
+        context = reply.context if "context" in can and self.facts.length(reply.context) <= cap else ""
         return reply._replace(context=context, deny=reply.deny if "deny" in can else "")
 
     # -- ends --------------------------------------------------------------------------------------

@@ -12,12 +12,12 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeVar
 
 from synapse.errors import StoreBusy, StoreError
 
+T = TypeVar("T")
 FOLDER = os.path.join("runs", ".clients")
 MAIN = ""  # the key of the main conversation; a sub-agent's is the client's id of it
 MOST = 400  # ids, keys and calls that are remembered of each worker
@@ -25,27 +25,23 @@ WAIT = 1.0  # seconds for another hook of the session
 STALE = 7 * 86_400  # seconds after which the file of a session that nobody touched goes
 
 
-@dataclass
 class Worker:
     """One conversation of a session, main or a sub-agent's: its run, and what it was given. `due`
     are entries that it is to be told and was not yet; `told` are keys of what it was told once;
     `at` are the calls that others wait for; `acts` counts what it did since it last ended a turn."""
 
-    agent: str
-    run: str
-    epoch: int
-    type: str | None = None
-    cursor: int = 0
-    seen: list[str] = field(default_factory=list)
-    due: list[str] = field(default_factory=list)
-    told: list[str] = field(default_factory=list)
-    about: list[str] = field(default_factory=list)
-    editing: list[str] = field(default_factory=list)
-    at: dict[str, Any] = field(default_factory=dict)
-    acts: int = 0
-    turns: int = 0
-    given: int = 0  # characters that it was given
-    transcript: str | None = None
+    def __init__(self, agent: str, run: str, epoch: int, type: str | None = None, cursor: int = 0) -> None:
+        self.agent, self.run, self.epoch, self.type, self.cursor = agent, run, epoch, type, cursor
+        self.seen: list[str] = []
+        self.due: list[str] = []
+        self.told: list[str] = []
+        self.about: list[str] = []
+        self.editing: list[str] = []
+        self.at: dict[str, Any] = {}
+        self.acts = 0
+        self.turns = 0
+        self.given = 0  # characters that it was given
+        self.transcript: str | None = None
 
     def add(self, name: str, values: Iterator[str] | list[str] | tuple[str, ...]) -> None:
         """Remember these in one of the lists, the newest of them."""
@@ -57,19 +53,18 @@ class Worker:
         setattr(self, name, [each for each in getattr(self, name) if each != value])
 
 
-@dataclass
 class ClientSession:
     """One session of a client: its workers by the client's ids, spawns whose child has not begun
     yet, and whose call each of the newest calls is. `fired` are the times of each event's last."""
 
-    client: str
-    session: str
-    cwd: str = ""
-    holder: str = ""
-    workers: dict[str, Worker] = field(default_factory=dict)
-    spawns: list[dict[str, str]] = field(default_factory=list)
-    calls: dict[str, str] = field(default_factory=dict)
-    fired: dict[str, float] = field(default_factory=dict)
+    def __init__(self, client: str, session: str) -> None:
+        self.client, self.session = client, session
+        self.cwd = ""
+        self.holder = ""
+        self.workers: dict[str, Worker] = {}
+        self.spawns: list[dict[str, str]] = []
+        self.calls: dict[str, str] = {}
+        self.fired: dict[str, float] = {}
 
     def note_call(self, call: str, worker: str) -> None:
         """Remember whose call this is, the newest of them."""
@@ -121,8 +116,12 @@ def load(path: str) -> ClientSession | None:
     try:
         with open(path, encoding="utf-8") as file:
             values = json.load(file)
-        workers = {key: _worker(fields) for key, fields in values.pop("workers").items()}
-        return ClientSession(**_known(ClientSession, values), workers=workers)
+        session = _filled(ClientSession(values["client"], values["session"]), values)
+        workers = values["workers"].items()
+        session.workers = {
+            key: _filled(Worker(each["agent"], each["run"], each["epoch"]), each) for key, each in workers
+        }
+        return session
     except (OSError, ValueError, TypeError, AttributeError, KeyError):
         return None
 
@@ -153,20 +152,19 @@ def remove_stale(root: str) -> None:
             pass
 
 
-def _worker(values: dict[str, Any]) -> Worker:
-    return Worker(**_known(Worker, values))
-
-
-def _known(kind: type, values: dict[str, Any]) -> dict[str, Any]:
-    names = {each.name for each in fields(kind)}
-    return {name: value for name, value in values.items() if name in names}
+def _filled(made: T, values: dict[str, Any]) -> T:
+    """Return a new value with the fields that a file has of it; those of other versions are left out."""
+    known = vars(made)
+    known.update({name: value for name, value in values.items() if isinstance(value, type(known.get(name, made)))})
+    known.update({name: value for name, value in values.items() if known.get(name, made) is None})
+    return made
 
 
 def _store(path: str, session: ClientSession) -> None:
     aside = f"{path}.{os.getpid()}.new"
     try:
         with open(aside, "w", encoding="utf-8") as file:
-            json.dump(asdict(session), file, ensure_ascii=True)
+            json.dump(vars(session), file, default=vars)
         os.rename(aside, path)
     except OSError as error:
         raise StoreError(f"{path} cannot be written: {error}") from error

@@ -7,6 +7,8 @@ of a client is `attached`: its process holds it, and no supervisor goes on with 
 from __future__ import annotations
 
 import os
+import time
+from contextlib import suppress
 from typing import Any
 
 from orchestrator import prices, writeback
@@ -21,12 +23,13 @@ from orchestrator.plugin.transcripts import Spent, spent
 from orchestrator.runs import Run, Runs, name
 from orchestrator.task import Outcome, Task
 from synapse.core import Memory
-from synapse.errors import Conflict, SynapseError
+from synapse.errors import Conflict, StoreBusy, SynapseError
 from synapse.seat import Seat
 from synapse.workspace import Agent
 
 LEAD_ROLE, ROLE = "project-lead", "engineer"
-GONE = "its client is gone"
+GONE, QUIET = "its client is gone", "nothing was heard of it for 12 hours"
+IDLE = 12 * 3_600  # seconds; a client whose server outlives its windows never says that one was closed
 MOST = 99  # agents of one name at once
 
 
@@ -61,7 +64,9 @@ class Workers:
         kind = None if key == MAIN else event.type or ""
         with state.locked(os.path.join(self.root, state.FOLDER, ".agents.lock")):
             self.store.index.catch_up()
-            agent = self._free(self.settings.agent_of(kind, self.store.agents()), key == MAIN)
+            named = self.settings.agent_of(kind, self.store.agents())
+            named = event.identity if key == MAIN and event.identity else named
+            agent = self._free(named, key == MAIN)
             task = Task(text or f"A session of {event.client}", agent.id, project=self.project)
             id = name(agent.id, event.client, event.session, key, self.store.index.cursor())
             more: dict[str, Any] = {"engine": event.client, "model": None, "attached": event.session}
@@ -133,10 +138,8 @@ class Workers:
         """Give back the files that a worker was editing."""
         seat = self.seat(worker)
         for work in worker.editing:
-            try:
+            with suppress(SynapseError):  # it has run out, or was given back
                 seat.release(work)
-            except SynapseError:
-                pass  # it has run out, or was given back
         worker.editing = []
 
     def end_all(self, client: str, status: str = "done", why: str = "") -> None:
@@ -160,13 +163,15 @@ def sweep(memory: Memory) -> list[str]:
     """End the runs of clients that are gone without a word; their ids."""
     root, ended = memory.store.root or "", []
     for _, known in state.sessions(root):
-        if not known.holder or lives(root, known.holder):
+        idle = time.time() - max(known.fired.values(), default=0.0) > IDLE
+        if not known.holder or (lives(root, known.holder) and not idle):
             continue
-        with state.held(root, known.client, known.session) as session:
+        with suppress(StoreBusy), state.held(root, known.client, known.session) as session:
             workers = Workers(memory, session)
             running = [each.run for each in session.workers.values() if workers.is_running(each)]
-            if running and not lives(root, session.holder):
-                workers.end_all(session.client, "stopped", GONE)
+            gone = not lives(root, session.holder)
+            if running and (gone or idle):
+                workers.end_all(session.client, "stopped", GONE if gone else QUIET)
                 ended += running
     state.remove_stale(root)
     return ended

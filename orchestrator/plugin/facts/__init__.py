@@ -29,10 +29,12 @@ class About(NamedTuple):
 
 
 class ToolFacts(NamedTuple):
-    """What a client's tool does, and which of its arguments name the subject, a child's prompt and type."""
+    """What a client's tool does, and which of its arguments name the subject, a child's prompt and type.
+    With a `pattern`, the subjects are what it finds in that argument."""
 
     kind: str = "other"
     subject: str = ""
+    pattern: str = ""
     prompt: str = ""
     type: str = ""
 
@@ -48,6 +50,7 @@ class Facts(NamedTuple):
     tools: Mapping[str, ToolFacts]
     output: Mapping[str, Any]
     parts: int
+    in_bytes: bool
     raw: Mapping[str, Any]
 
     def tool(self, name: str) -> ToolFacts:
@@ -57,10 +60,9 @@ class Facts(NamedTuple):
             return known or ToolFacts()
         return next((tool for pattern, tool in self.tools.items() if fnmatchcase(name, pattern)), ToolFacts())
 
-    def cap(self, event: str) -> int:
-        """Return the characters that the client takes at an event of ours; the least where several are."""
-        caps = [about.cap for about in self.events.values() if about.name == event]
-        return min(caps, default=0)
+    def length(self, text: str) -> int:
+        """Return how long a text is as the client counts it: in characters or in bytes."""
+        return len(text) if text.isascii() or not self.in_bytes else len(text.encode())
 
 
 def clients() -> list[str]:
@@ -84,6 +86,7 @@ def load(client: str) -> Facts:
         {name: ToolFacts(**fields) for name, fields in raw["tools"].items()},
         raw["output"],
         int(raw.get("parts", 1)),
+        raw.get("unit") == "bytes",
         raw,
     )
 

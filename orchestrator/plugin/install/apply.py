@@ -127,12 +127,17 @@ def _commands(changes: Iterable[Change], target: Target, notes: list[str]) -> li
 # -- uninstall -------------------------------------------------------------------------------------
 
 
-def prepare_removal(target: Target) -> Prepared:
-    """Return what taking an installation back will do."""
+def prepare_removal(target: Target, changes: Sequence[Change] = ()) -> Prepared:
+    """Return what taking an installation back will do. Where its record is lost, what the changes of
+    today would put in is looked for by its marks."""
     installs = record.read(target)
     key = record.key_of(target)
-    before = installs.pop(key, Install("", {}, []))
-    edits: list[Edit] = []
+    if key not in installs:
+        edits = [edit for path, wanted in _by_path(changes).items() for edit in _unrecorded(target, path, wanted)]
+        write.refuse_unwritable(edits)
+        return Prepared(target, edits, [], [], installs, [])
+    before = installs.pop(key)
+    edits = []
     notes: list[str] = []
     for path, written in reversed(before.files.items()):
         gone, note = _taken_back(target, path, written, _kept_by(installs, key, path))
@@ -147,6 +152,19 @@ def prepare_removal(target: Target) -> Prepared:
             undo.append(ran)
     write.refuse_unwritable(edits)
     return Prepared(target, edits, undo, [], installs, notes)
+
+
+def _unrecorded(target: Target, path: str, changes: Sequence[Text | Mode]) -> list[Edit]:
+    """Return the edit that takes out of a file what is ours by its marks."""
+    data = write.read(path)
+    texts = [change for change in changes if not isinstance(change, Mode)]
+    if data is None or not texts:
+        return []
+    whole = next((change for change in texts if isinstance(change, File)), None)
+    if whole is not None:
+        is_ours = data == whole.text.encode() or _is_below(path, target.folder)
+        return [Edit(path, data, None)] if is_ours else []
+    return [Edit(path, data, merge.take_out_marked(path, data, texts))]
 
 
 def _taken_back(target: Target, path: str, written: Written, is_shared: bool) -> tuple[list[Edit], list[str]]:
@@ -180,34 +198,37 @@ def _is_below(path: str, folder: str) -> bool:
 
 def carry_out(prepared: Prepared) -> None:
     """Do what was prepared. Where a step fails, all of it is put back, and the error raised."""
-    target, ended = prepared.target, 0
+    target = prepared.target
+    early = [ran for ran in prepared.undo if not ran.late]
     try:
-        for ran in prepared.undo:
-            if not ran.late:
-                _run(ran.undo, ran, target)
-        edits = [_again(edit, target) if prepared.undo else edit for edit in prepared.edits]
+        for ran in early:
+            _run(ran.undo, ran, target)
+        edits = [_again(edit, target) if early else edit for edit in prepared.edits]
         write.write(edits)
-        try:
-            for ran in prepared.do:
-                if ran.do:
-                    _run(ran.do, ran, target)
-                ended += 1
-            write.write([_record(prepared)])
-        except BaseException:
-            for ran in reversed(prepared.do[:ended]):
-                if ran.undo:
-                    _run(ran.undo, ran, target)
-            _back(edits)
-            raise
+        _finish(prepared, edits)
     except BaseException:
-        for ran in prepared.undo:
-            if ran.do:
-                _run_quietly(ran.do, ran, target)
+        for ran in early:
+            _run_quietly(ran.do, ran, target)
         raise
     for ran in prepared.undo:
         if ran.late:
             _run_quietly(ran.undo, ran, target)
     _tidy(target)
+
+
+def _finish(prepared: Prepared, edits: Sequence[Edit]) -> None:
+    """Run the clients' commands, and keep the record; put the files back where that fails."""
+    ended: list[Ran] = []
+    try:
+        for ran in prepared.do:
+            _run(ran.do, ran, prepared.target)
+            ended.insert(0, ran)
+        write.write([_record(prepared)])
+    except BaseException:
+        for ran in ended:
+            _run_quietly(ran.undo, ran, prepared.target)
+        _back(edits)
+        raise
 
 
 def _again(edit: Edit, target: Target) -> Edit:
@@ -253,7 +274,9 @@ def _current(path: str, written: Written) -> Written:
 
 
 def _run(words: Sequence[str], ran: Ran, target: Target) -> None:
-    """Run a command of the client's; StoreError says what it said."""
+    """Run a command of the client's, if there is one; StoreError says what it said."""
+    if not words:
+        return
     try:
         done = subprocess.run(
             words,

@@ -45,8 +45,17 @@ def merge(path: str, data: bytes | None, changes: Sequence[Text], old: Sequence[
 
 def undo(path: str, data: bytes, pieces: Sequence[Piece]) -> bytes | None:
     """Return the file without what was put in, None where nothing else was ever in it."""
+    return _taken_out(path, data, pieces, ())
+
+
+def take_out_marked(path: str, data: bytes, changes: Sequence[Text]) -> bytes | None:
+    """Return the file without what is ours by its marks, where no record says what was put in."""
+    return _taken_out(path, data, (), changes)
+
+
+def _taken_out(path: str, data: bytes, pieces: Sequence[Piece], changes: Sequence[Text]) -> bytes | None:
     try:
-        text = without(decoded(path, data), pieces, ())
+        text = without(decoded(path, data), pieces, changes)
     except (Malformed, Clash) as problem:
         raise Conflict(f"{path}:{problem.line}: {problem}", path=path, line=problem.line) from None
     return None if text is None else text.encode()

@@ -1,0 +1,179 @@
+"""Where a plugin is installed: the project, its workspace, and what of them has to be made first.
+
+Called by the shell's verbs and by the doctor. `place` only looks; `make` makes what is missing.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from orchestrator.plugin.install import record
+from orchestrator.plugin.install.change import Block, Target
+from orchestrator.plugin.settings import Clients, clients
+from synapse import core, discovery
+from synapse.declared import read_settings
+from synapse.errors import NotFound, StoreError
+from synapse.workspace import Agent, Settings
+
+CLIENTS = ("claude-code", "codex", "gemini", "openclaw")
+AGENTS_MD = "agents-md"
+GIT = "git"  # the name of the record of what git leaves out
+TEAM = (("lead", "project-lead"), ("default", "engineer"))
+
+
+class Place(NamedTuple):
+    """A target, and what is to be made for it: the workspace, and its agents by role. `tree` is the
+    git work tree around the project."""
+
+    target: Target
+    new: bool
+    agents: tuple[Agent, ...]
+    tree: discovery.WorkTree | None
+
+
+def place(client: str, project: str | None, named: str | None, user: bool, env: Mapping[str, str]) -> Place:
+    """Return where a client's plugin goes: into the project around a folder, by default the current
+    one, and the workspace that this project has or is to have."""
+    start = os.path.realpath(project) if project is not None else os.getcwd()
+    if not os.path.isdir(start):
+        raise NotFound(f"there is no folder {start}", id=start)
+    tree = discovery.work_tree(start)
+    top = start if tree is None else tree.top
+    home = os.path.expanduser("~")
+    if user:
+        data = env.get("XDG_DATA_HOME") or os.path.join(home, ".local", "share")
+        folder = os.path.join(data, "synapse", "plugins", client)
+        return Place(_target(client, None, home, True, home, folder, env), False, (), None)
+    root = _workspace(named, start)
+    new = root is None
+    root = root or os.path.join(start if tree is None else tree.main, discovery.FOLDER)
+    declared, agents = _team(root)
+    target = _target(client, root, top, False, home, os.path.join(root, record.PLUGINS, client), env)
+    return Place(target._replace(lead=declared.lead), new, agents, tree)
+
+
+def _target(
+    client: str, root: str | None, project: str, user: bool, home: str, folder: str, env: Mapping[str, str]
+) -> Target:
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    return Target(client, root, project, user, sys.executable, package, home, folder, env=env)
+
+
+def _workspace(named: str | None, start: str) -> str | None:
+    """Return the workspace of a folder, None where one is to be made."""
+    try:
+        root = os.path.realpath(discovery.locate(named, start=start).root)
+    except NotFound:
+        if discovery.of_project(start) is None:
+            return None
+        raise
+    if not discovery.is_workspace(root):
+        raise NotFound(f"{root} is no workspace: make one with `synapse init {root}`", id=root)
+    if not os.access(root, os.W_OK):
+        raise StoreError(
+            f"{root} belongs to {_owner(root)}, and this user has no right to write in it: ask for that,"
+            " or name a workspace of your own with --root",
+            path=root,
+        )
+    return root
+
+
+def _owner(path: str) -> str:
+    number = os.stat(path).st_uid
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"user {number}"
+
+
+def _team(root: str) -> tuple[Clients, tuple[Agent, ...]]:
+    """Return whom the clients' agents are here, and those of them who have to be registered."""
+    declared = declared_in(root)
+    known = {name.removesuffix(".yaml") for name in _names(os.path.join(root, "agents"))}
+    project = declared.project_of(root)
+    missing = [
+        Agent(getattr(declared, field), role=role, projects=(project,))
+        for field, role in TEAM
+        if getattr(declared, field) not in known
+    ]
+    return declared, tuple(missing)
+
+
+def declared_in(root: str) -> Clients:
+    """Return whom a workspace's synapse.yaml has the clients' agents be, without opening it."""
+    settings, _ = read_settings(_text(os.path.join(root, "synapse.yaml")), "synapse.yaml", Settings())
+    return clients(dict(settings.other))
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise StoreError(f"{path} cannot be read: {error}", path=path) from error
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def make(place: Place) -> None:
+    """Make the workspace and register the agents, where they are missing."""
+    root = place.target.root
+    if root is None or not (place.new or place.agents):
+        return
+    with core.init(root) as memory:
+        for agent in place.agents:
+            memory.register(agent)
+
+
+def unmake(place: Place) -> None:
+    """Remove a workspace that was made for an installation which then failed."""
+    if place.new and place.target.root is not None:
+        shutil.rmtree(place.target.root, ignore_errors=True)
+
+
+def refuse_unmakeable(place: Place) -> None:
+    """Raise StoreError where the workspace could not be made."""
+    root = place.target.root
+    if place.new and root is not None and not os.access(os.path.dirname(root), os.W_OK | os.X_OK):
+        raise StoreError(f"{root} cannot be made: this user has no right to write in {os.path.dirname(root)}")
+
+
+# -- what git leaves out ---------------------------------------------------------------------------
+
+
+def git_target(place: Place) -> Target | None:
+    """Return the target under which is kept what git leaves out of a repository; None outside of
+    git, and for an installation of the user's."""
+    if place.tree is None or place.target.root is None:
+        return None
+    return place.target._replace(client=GIT, project=place.tree.main)
+
+
+def exclude(place: Place, paths: Sequence[str]) -> list[Block]:
+    """Return the change by which git leaves out what installations made in a repository, in all of
+    its work trees; those files name places of this machine. Empty where there is nothing."""
+    target, tree = git_target(place), place.tree
+    if target is None or tree is None:
+        return []
+    lines = {f"/{os.path.relpath(path, top)}" for top in (tree.top, tree.main) for path in paths if _is_in(path, top)}
+    done = record.read(target).get(record.key_of(target))
+    for written in [] if done is None else done.files.values():
+        lines |= {line for piece in written.pieces for line in piece.get("text", "").splitlines()}
+    file = os.path.join(tree.directory, "info", "exclude")
+    return [Block(file, "\n".join(sorted(lines)), "lines")] if lines else []
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return path.startswith(folder + os.sep)

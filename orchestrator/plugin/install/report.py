@@ -1,0 +1,162 @@
+"""What `install` and `uninstall` say: the differences of files, and at most twenty lines.
+
+Pure: from what was done to text. Called by the shell.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import textwrap
+from collections.abc import Iterator
+
+from orchestrator.plugin.install.operate import Done
+from orchestrator.plugin.install.place import AGENTS_MD
+from orchestrator.plugin.install.write import Edit
+
+TITLES = {
+    "claude-code": "Claude Code",
+    "codex": "Codex",
+    "gemini": "Gemini CLI",
+    "openclaw": "OpenClaw",
+    "agents-md": "AGENTS.md",
+}
+WIDTH = 80
+MOST_FILES = 5
+
+
+def differences(done: Done, full: bool = False) -> str:
+    """Return the unified differences of the files that others write too; with `full` of new files
+    as well, and of our own."""
+    parts = []
+    for edit in done.edits:
+        is_theirs = not edit.path.startswith(done.place.target.folder + os.sep)
+        if edit.old != edit.new and (full or (is_theirs and edit.old is not None)):
+            parts += list(_difference(edit))
+    return "\n".join(parts)
+
+
+def _difference(edit: Edit) -> Iterator[str]:
+    path = shown(edit.path)
+    old, new = (data.decode(errors="replace").splitlines() if data is not None else [] for data in (edit.old, edit.new))
+    before, after = ("/dev/null" if data is None else path for data in (edit.old, edit.new))
+    for line in difflib.unified_diff(old, new, before, after, lineterm="", n=2):
+        yield from folded(line)
+
+
+def folded(line: str) -> list[str]:
+    """Return a line in pieces of at most 80 columns, cut between words where that can be; each
+    piece but the first begins with the line's sign and a mark."""
+    pieces, sign = [], line[:1]
+    while len(line) > WIDTH and not line.startswith(("---", "+++")):
+        place = line.rfind(" ", 24, WIDTH + 1)
+        place = place if place > 0 else WIDTH
+        pieces.append(line[:place])
+        line = f"{sign}… {line[place:].lstrip()}"
+    return [*pieces, line]
+
+
+def installed(done: Done, dry_run: bool) -> str:
+    """Return what an installation did, what comes of it, and how to see and undo it."""
+    target, title = done.place.target, TITLES[done.place.target.client]
+    if not done.changes:
+        return "\n".join([f"{title} is set up already: nothing changes.", *_wrapped(done.notes)])
+    first = f"{title} gets the shared memory from its next session on."
+    if target.client == AGENTS_MD:
+        first = "Agents that read AGENTS.md are told of the shared memory from now on."
+    lines = [*_wrapped([f"Would be done: {first}" if dry_run else first], ""), ""]
+    lines += [*_workspace(done), *_agents(done), *_files(done), *_commands(done), *_wrapped(done.notes), ""]
+    if target.client != AGENTS_MD:
+        lines += [*_wrapped([NEXT], ""), ""]
+    user = " --user" if target.user else ""
+    check = f"orchestrator doctor {target.client}"
+    see = ["see      orchestrator ps; synapse log", f"check    {check}"] if target.client != AGENTS_MD else []
+    return "\n".join([*lines, *see, f"undo     orchestrator uninstall {target.client}{user}"])
+
+
+NEXT = (
+    "The next session starts with what its agent should know. While it works it is told what others"
+    " found or are at; what it finishes and what blocks it is written down."
+)
+
+
+def removed(done: Done, dry_run: bool) -> str:
+    """Return what was taken out, and what stays."""
+    target, title = done.place.target, TITLES[done.place.target.client]
+    if not done.changes:
+        where = "for this user" if target.user else f"in {shown(target.project)}"
+        return f"{title} is not set up {where}: there is nothing to undo."
+    first = f"{title} is as it was before the installation."
+    if target.client == AGENTS_MD:
+        first = "The block is out of AGENTS.md."
+    lines = [
+        f"Would be done: {first}" if dry_run else first,
+        "",
+        *_files(done),
+        *_commands(done),
+        *_wrapped(done.notes),
+    ]
+    if target.root is not None and os.path.isdir(target.root):
+        lines += ["", *_wrapped([f"The workspace {shown(target.root)} stays, with all that is in it."], "")]
+    return "\n".join(lines)
+
+
+def _workspace(done: Done) -> list[str]:
+    root = done.place.target.root
+    if root is None:
+        return ["memory   that of the folder in which a session runs; none, and it does nothing"]
+    return [_cut(f"memory   {shown(root)}{' (new)' if done.place.new else ''}")]
+
+
+def _agents(done: Done) -> list[str]:
+    agents = ", ".join(f"{agent.id} ({agent.role})" for agent in done.place.agents)
+    project = next((project for agent in done.place.agents for project in agent.projects), "")
+    return [_cut(f"agents   {agents}, of the project {project}")] if agents else []
+
+
+def _files(done: Done) -> list[str]:
+    folder = done.place.target.folder
+    ours = [edit for edit in done.edits if edit.path.startswith(folder + os.sep)]
+    lines = [_cut(f"{_what(edit)} {shown(edit.path)}") for edit in done.edits if edit not in ours]
+    if len(lines) > MOST_FILES:
+        lines = [*lines[: MOST_FILES - 1], f"         … and {len(lines) - MOST_FILES + 1} other files"]
+    if ours:
+        count = f"{len(ours)} file{'s' if len(ours) > 1 else ''}"
+        lines.append(_cut(f"{_what(ours[0])} {shown(folder)}{os.sep} ({count})"))
+    return lines
+
+
+def _what(edit: Edit) -> str:
+    if edit.old is None:
+        return "new     "
+    return "removed " if edit.new is None else "changed "
+
+
+def _commands(done: Done) -> list[str]:
+    prepared = done.prepared
+    words = [ran.undo for ran in prepared.undo] + [ran.do for ran in prepared.do]
+    return [_cut(f"ran      {' '.join(command)}") for command in words if command]
+
+
+def _wrapped(texts: list[str], head: str = "note     ") -> list[str]:
+    lines: list[str] = []
+    for text in texts:
+        lines += textwrap.wrap(text, WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
+    return lines
+
+
+def _cut(line: str) -> str:
+    """Return a line of at most 80 columns: a path that is too long loses its middle."""
+    return line if len(line) <= WIDTH else f"{line[:28]}…{line[-(WIDTH - 29) :]}"
+
+
+def shown(path: str) -> str:
+    """Return a path as people would write it: from the current folder, else from their home."""
+    try:
+        near = os.path.relpath(path)
+    except (OSError, ValueError):
+        return path
+    home = os.path.expanduser("~")
+    if not near.startswith(".."):
+        return near
+    return f"~{path[len(home) :]}" if path.startswith(home + os.sep) else path

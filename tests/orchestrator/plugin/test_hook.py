@@ -1,0 +1,256 @@
+"""The hook's program, as a client starts it: whatever it is given, the client goes on."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import synapse
+from orchestrator.plugin import state
+from orchestrator.plugin.hook import LARGEST
+from orchestrator.runs import Runs
+from tests.orchestrator.plugin.conftest import context
+
+HOOK = os.path.abspath(os.path.join(os.path.dirname(state.__file__), "hook.py"))
+
+
+# Gives up the right to write anywhere, and becomes the program that is named.
+CONFINED = (
+    "import os, sys; from confined import landlock; landlock() or sys.exit(1); os.execvp(sys.argv[1], sys.argv[1:])"
+)
+
+
+def started(folder, *words, env=None):
+    """Start the hook's program as a client does."""
+    own = {"PATH": os.environ["PATH"], "HOME": folder, **(env or {})}
+    command = [sys.executable, "-I", "-S", HOOK, *(words or ("claude-code",))]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, env=own, cwd=folder, **pipes)
+
+
+def run(folder, text, *words, env=None):
+    """Return the exit code and what the program printed and complained of."""
+    process = started(folder, *words, env=env)
+    out, err = process.communicate(text if isinstance(text, bytes) else json.dumps(text).encode(), timeout=60)
+    return process.returncode, out.decode(), err.decode()
+
+
+def event(folder, name="SessionStart", **fields):
+    return {"session_id": "s1", "cwd": folder, "hook_event_name": name, **fields}
+
+
+def log(folder):
+    """Return the lines of the hooks' logs, of the workspace and of the home folder."""
+    paths = (f"{folder}/shared-memory/runs/.hooks.log", f"{folder}/.local/state/synapse/hooks.log")
+    return "".join(Path(path).read_text(encoding="utf-8") for path in paths if os.path.exists(path))
+
+
+@pytest.fixture
+def folder(memory):
+    memory.as_agent("boss").append("Call /v2/users.", "decisions/api", priority="critical")
+    return os.path.dirname(memory.store.root)
+
+
+def test_it_gives_the_view_and_exits_with_0(folder):
+    code, out, err = run(folder, event(folder, source="startup"))
+    assert (code, err) == (0, "")
+    assert "Call /v2/users." in context(json.loads(out))
+    assert log(folder) == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"\xff\xfe\x00garbage",
+        b"[1, 2",
+        b"[]",
+        b"null",
+        b'{"hook_event_name": 7, "session_id": [], "cwd": {}}',
+        b'{"hook_event_name": "SessionStart", "session_id": "s1", "cwd": "/nowhere/at/all"}',
+        b'{"hook_event_name": "PreToolUse", "session_id": "s1", "tool_name": [1], "tool_input": "x", "agent_id": 3}',
+        b'{"hook_event_name": "SubagentStop", "session_id": "\\ud800", "agent_id": "\\ud800", '
+        b'"last_assistant_message": "\\ud800"}',
+        b"[" * 200_000,
+        b'{"hook_event_name": "SessionStart", "session_id": "' + b"s" * 100_000 + b'"}',
+    ],
+)
+def test_garbage_is_answered_with_nothing_and_0(folder, text):
+    code, out, err = run(folder, text)
+    assert (code, err) == (0, "")
+    assert out == "" or json.loads(out)
+
+
+def test_half_a_surrogate_pair_is_stored_as_text(folder, memory):
+    for name, more in (("SubagentStart", {}), ("SubagentStop", {"last_assistant_message": "It is \ud800 done."})):
+        assert run(folder, event(folder, name, agent_id="a1", agent_type="\ud800", **more))[0] == 0
+    assert [found.status for found in Runs(memory.store).all(agent="engineer")] == ["done"]
+
+
+def test_too_much_is_left_unread(folder):
+    code, out, _ = run(folder, b'{"x": "' + b"a" * (LARGEST + 10) + b'"}')
+    assert (code, out) == (0, "")
+    assert "more than" in log(folder)
+
+
+def test_an_event_that_never_ends_is_not_waited_for(folder, monkeypatch):
+    process = started(folder)
+    process.stdin.write(b'{"hook_event')
+    process.stdin.flush()
+    assert process.wait(timeout=30) == 0
+    assert process.stdout.read() == b""
+    assert "did not come to its end" in log(folder)
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        pipe.close()
+
+
+def test_without_a_workspace_nothing_happens(tmp_path):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert run(str(empty), event(str(empty))) == (0, "", "")
+    assert os.listdir(empty) == []
+
+
+def test_an_unknown_client_is_a_line_in_the_log(folder):
+    assert run(folder, event(folder), "emacs")[:2] == (0, "")
+    assert "no client 'emacs' is known" in log(folder)
+
+
+def test_a_run_of_our_own_supervisor_is_left_alone(folder):
+    assert run(folder, event(folder), env={"SYNAPSE_RUN": "eng-1:1"}) == (0, "", "")
+
+
+def test_the_environment_names_the_agent_of_a_session(folder, memory):
+    memory.register(synapse.Agent("ada", role="engineer"))
+    run(folder, event(folder), env={"SYNAPSE_AGENT": "ada"})
+    assert [found.agent for found in Runs(memory.store).all()] == ["ada"]
+
+
+def test_where_nothing_can_be_written_the_view_is_given(folder, memory):
+    memory.register(synapse.Agent("lead", role="project-lead"))
+    memory.close()
+    probe = subprocess.run([sys.executable, "-c", CONFINED, "true"], cwd=Path(__file__).parents[2] / "crash")
+    if probe.returncode:
+        pytest.skip("this system has no way to take the right to write from a process (landlock)")
+    words = [sys.executable, "-c", CONFINED, sys.executable, "-I", "-S", HOOK, "claude-code"]
+    before = sorted(os.walk(folder))
+    done = subprocess.run(
+        words, input=json.dumps(event(folder)).encode(), capture_output=True, timeout=60,
+        cwd=Path(__file__).parents[2] / "crash", env={"PATH": os.environ["PATH"], "HOME": folder},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert "Call /v2/users." in context(json.loads(done.stdout))
+    assert sorted(os.walk(folder)) == before
+
+
+def test_a_damaged_state_is_begun_anew(folder, memory):
+    run(folder, event(folder))
+    path = state.path_of(memory.store.root, "claude-code", "s1")
+    for text in ("", "{", "[]", '{"workers": 3}', '{"workers": {"": {"agent": 7}}, "client": "x", "session": "s1"}'):
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        code, out, _ = run(folder, event(folder))
+        assert code == 0
+        assert "Call /v2/users." in context(json.loads(out))
+
+
+@pytest.mark.parametrize("kind", ["stale", "silent", "rude"])
+def test_a_dead_or_hanging_daemon_is_no_matter(folder, kind):
+    path = f"{folder}/shared-memory/runs/.daemon.sock"
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    here = os.getcwd()
+    os.chdir(os.path.dirname(path))
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(".daemon.sock")
+    os.chdir(here)
+    if kind != "stale":
+        server.listen()
+    if kind == "rude":
+
+        def serve():
+            line, _ = server.accept()
+            line.recv(100)
+            line.sendall(b"no JSON\n")
+            line.close()
+
+        threading.Thread(target=serve, daemon=True).start()
+    try:
+        code, out, err = run(folder, event(folder))
+    finally:
+        server.close()
+    assert (code, err) == (0, "")
+    assert "Call /v2/users." in context(json.loads(out))
+
+
+def test_the_daemon_answers_where_one_is_up(folder, memory):
+    root = memory.store.root
+    words = [sys.executable, "-m", "orchestrator", "--root", root, "up", "--engine", "scripted"]
+    up = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        end = time.monotonic() + 30
+        while not os.path.exists(f"{root}/runs/.daemon.sock") and time.monotonic() < end:
+            time.sleep(0.05)
+        code, out, err = run(folder, event(folder), "claude-code", env={"PYTHONHOME": ""})
+        assert (code, err) == (0, "")
+        assert "Call /v2/users." in context(json.loads(out))
+        big = event(folder, "PostToolUse", tool_name="Bash", tool_input={}, tool_use_id="c", tool_response="x" * 10**6)
+        assert run(folder, big) == (0, "", "")
+        assert log(folder) == ""
+    finally:
+        up.terminate()
+        up.wait(20)
+
+
+def test_many_hooks_at_once_give_each_conversation_everything_once(folder, memory):
+    run(folder, event(folder))
+    agents = [f"a{n}" for n in range(6)]
+
+    def one(agent):
+        more = {"agent_id": agent, "agent_type": "general-purpose"}
+        texts = [run(folder, event(folder, "SubagentStart", **more))]
+        for n in range(3):
+            call = {"tool_name": "Bash", "tool_input": {}, "tool_use_id": f"{agent}-{n}", "tool_response": "x"}
+            texts.append(run(folder, event(folder, "PostToolUse", **more, **call)))
+        return agent, texts
+
+    with ThreadPoolExecutor(6) as pool:
+        futures = [pool.submit(one, agent) for agent in agents]
+        ids = [memory.as_agent("boss").append(f"Rule {n}", "decisions/x", priority="critical").id for n in range(10)]
+        told = dict(future.result() for future in futures)
+    assert {code for texts in told.values() for code, _, _ in texts} == {0}
+    found = Runs(memory.store).all(state="running")
+    assert len({each.agent for each in found}) == len(found) == 7
+    for agent in agents:
+        call = {"tool_name": "Bash", "tool_input": {}, "tool_use_id": f"{agent}-last", "tool_response": "x"}
+        for _ in range(2):
+            told[agent].append(run(folder, event(folder, "PostToolUse", agent_id=agent, agent_type="x", **call)))
+        text = "".join(out for _, out, _ in told[agent])
+        assert [text.count(f"{id} (from") for id in ids] == [1] * len(ids)
+    assert log(folder) == ""
+
+
+def test_a_killed_hook_leaves_a_workspace_that_works(folder, memory):
+    run(folder, event(folder))
+    for n in range(12):
+        process = started(folder)
+        agent = {"agent_id": f"k{n}", "agent_type": "general-purpose"}
+        process.stdin.write(json.dumps(event(folder, "SubagentStart", **agent)).encode())
+        process.stdin.close()
+        time.sleep(0.02 + n * 0.01)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()
+    code, out, _ = run(folder, event(folder, "SubagentStart", agent_id="last", agent_type="general-purpose"))
+    assert code == 0
+    assert "Call /v2/users." in context(json.loads(out))
+    assert memory.verify().ok
+    run(folder, event(folder, "SessionEnd", reason="exit"))

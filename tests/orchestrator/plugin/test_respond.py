@@ -1,0 +1,350 @@
+"""What a client's conversations are given, and what they leave: the policy, on Claude Code's form of events."""
+
+import json
+import os
+import re
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import given as given_by
+from hypothesis import strategies as st
+
+import synapse
+from orchestrator.plugin import state
+from orchestrator.plugin.context import Context
+from orchestrator.plugin.workers import Workers, sweep
+from orchestrator.runs import Runs
+from tests.orchestrator.plugin.conftest import Client, context, denied
+
+ID = re.compile(r"syn-\d{4}-\d\d-\d\d-\d{3,}")
+CAP = 10_000
+
+
+def shown(text):
+    """Return the ids of the entries that stand in a text whole."""
+    lines = text.splitlines()
+    return [ID.search(line)[0] for line in lines if line.startswith("- [") and "(from:" in line and " > " not in line]
+
+
+def runs(memory, **wanted):
+    return {run.agent: run for run in Runs(memory.store).all(**wanted)}
+
+
+def write(memory, text, where="decisions/api", priority="critical", by="boss", **more):
+    return memory.as_agent(by).append(text, where, priority=priority, **more)
+
+
+# -- who is who ------------------------------------------------------------------------------------
+
+
+def test_a_session_and_its_sub_agents_are_runs(client, memory):
+    client("SessionStart", source="startup")
+    client.spawn("a1", "Fix the parser")
+    client.spawn("a2", "Write the docs")
+    found = runs(memory, state="running")
+    assert sorted(found) == ["engineer", "engineer-2", "lead"]
+    assert found["engineer"].parent == found["engineer-2"].parent == found["lead"].id
+    assert (found["engineer"].task.text, found["engineer-2"].task.text) == ("Fix the parser", "Write the docs")
+    assert {run.project for run in found.values()} == {"shop"}
+
+
+def test_a_name_is_free_again_when_its_conversation_has_ended(client, memory):
+    client("SessionStart", source="startup")
+    for agent in ("a1", "a2", "a3"):
+        client.spawn(agent, f"Task of {agent}")
+        client("SubagentStop", agent, last_assistant_message="It is done.")
+    assert sorted({agent.id for agent in memory.agents()}) == ["boss", "engineer", "lead"]
+
+
+def test_a_type_is_the_agent_of_its_name_or_the_one_that_is_named(client, memory):
+    memory.register(synapse.Agent("reviewer", role="engineer"))
+    memory.register(synapse.Agent("scout", role="specialist"))
+    path = os.path.join(memory.store.root, "synapse.yaml")
+    with open(path, "a", encoding="utf-8") as file:
+        file.write("clients:\n  agents: {Explore: scout}\n  project: web\n")
+    memory.store.look(force=True)
+    client("SessionStart", source="startup")
+    client.spawn("a1", "Look at it", "plugin:reviewer")
+    client.spawn("a2", "Find it", "Explore")
+    found = runs(memory, state="running")
+    assert sorted(found) == ["lead", "reviewer", "scout"]
+    assert found["scout"].project == "web"
+
+
+def test_two_sessions_are_two_leads(memory):
+    folder = os.path.dirname(memory.store.root)
+    for name in ("s1", "s2"):
+        Client(memory, folder, name)("SessionStart", source="startup")
+    assert sorted(runs(memory, state="running")) == ["lead", "lead-2"]
+
+
+@pytest.mark.parametrize("how", ["dead", "silent"])
+def test_a_client_that_is_gone_leaves_no_run_behind(client, memory, how):
+    client("SessionStart", source="startup")
+    client.spawn("a1", "Fix the parser")
+    path = state.path_of(memory.store.root, "claude-code", "s1")
+    with open(path, encoding="utf-8") as file:
+        known = json.load(file)
+    assert sweep(memory) == []
+    known["holder"] = "client-999999999-1" if how == "dead" else known["holder"]
+    known["fired"] = {"SessionStart": 1.0} if how == "silent" else known["fired"]
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(known, file)
+    assert len(sweep(memory)) == 2
+    assert {run.status for run in Runs(memory.store).all()} == {"stopped"}
+
+
+# -- what is given ---------------------------------------------------------------------------------
+
+
+def test_a_session_begins_with_what_is_critical(client, memory):
+    id = write(memory, "Call /v2/users, never /v1.").id
+    assert shown(context(client("SessionStart", source="startup"))) == [id]
+
+
+def test_an_empty_memory_adds_nothing(client):
+    assert client("SessionStart", source="startup") == {"more": ""}
+    assert client("UserPromptSubmit", prompt="Fix the parser") == {}
+    assert client.spawn("a1", "Fix the parser") == {"more": ""}
+    assert client.tool("Bash", {"command": "ls"}) == ({}, {})
+    assert client("Stop", last_assistant_message="Hello.") == {}
+
+
+def test_a_sub_agent_is_given_what_its_task_names(client, memory):
+    for n in range(30):
+        write(memory, f"Module m{n}.py has a limit of {n * 7} requests.", "decisions/limits", "info")
+    client("SessionStart", source="startup")
+    assert "limit of 119 requests" in context(client.spawn("a1", "Mend the limit of module m17.py"))
+
+
+def test_a_prompt_finds_by_its_words_and_gives_nothing_twice(client, memory):
+    write(memory, "The parser of invoices wants UTF-16, not UTF-8.", "decisions/parser", "info")
+    client("SessionStart", source="startup")
+    first = context(client("UserPromptSubmit", prompt="Mend the parser of invoices"))
+    assert "UTF-16" in first
+    assert client("UserPromptSubmit", prompt="Mend the parser of invoices") == {}
+
+
+def test_news_reaches_a_conversation_in_mid_turn_once(client, memory):
+    client("SessionStart", source="startup")
+    client.spawn("a1", "Fix the parser")
+    id = write(memory, "The users table is frozen.").id
+    for agent in (None, "a1"):
+        assert shown(context(client.tool("Bash", {"command": "ls"}, agent)[1])) == [id]
+        assert client.tool("Bash", {"command": "ls"}, agent)[1] == {}
+
+
+def test_what_a_tool_has_just_shown_is_no_news(client, memory):
+    client("SessionStart", source="startup")
+    write(memory, "The users table is frozen.")
+    _, after = client.tool("Bash", {"command": "synapse read"}, result={"stdout": "> The users table is frozen."})
+    assert after == {}
+
+
+def test_what_a_sub_agent_leaves_is_told_by_its_client_alone(client, memory):
+    client("SessionStart", source="startup")
+    client.spawn("a1", "Fix the parser")
+    client("SubagentStop", "a1", last_assistant_message="Blocked: no key for the registry")
+    assert client.tool("Bash", {"command": "ls"})[1] == {}
+    other = Client(memory, client.folder, "s2")
+    assert "no key for the registry" in context(other("SessionStart", source="startup"))
+
+
+def test_after_its_context_was_compacted_a_session_is_given_its_view_again(client, memory):
+    id = write(memory, "Call /v2/users, never /v1.").id
+    assert shown(context(client("SessionStart", source="startup"))) == [id]
+    assert shown(context(client("SessionStart", source="resume"))) == []
+    assert shown(context(client("SessionStart", source="compact"))) == [id]
+
+
+def test_a_start_is_divided_over_the_hooks_there_are_and_ends_with_pointers(client, memory):
+    ids = {write(memory, f"Rule {n}: " + "word " * 150).id for n in range(12)}
+    client("SessionStart", source="startup")
+    path = state.path_of(memory.store.root, "claude-code", "s1")
+    context = Context(Workers(memory, state.load(path)))
+    agent, seat = memory.store.agents()["lead"], memory.as_agent("lead")
+    for cap, parts in ((2_500, 1), (2_500, 2), (1_000, 2), (9_000, 1)):
+        made = context.opening(agent, seat, "", cap, (), parts)
+        assert all(len(part) <= cap for part in made.parts)
+        assert len(made.parts) <= parts
+        for part in made.parts:
+            fence = re.search(r"<(memory-[0-9a-f]+)>", part)[1]
+            assert part.count(f"<{fence}>") == part.count(f"</{fence}>") == 1
+        whole = [id for part in made.parts for id in shown(part)]
+        assert len(whole) == len(set(whole))
+        assert set(whole) == set(made.view.shown) <= ids
+    assert client.answers[0][2]["more"] == ""
+
+
+# -- the look before a call ------------------------------------------------------------------------
+
+
+def test_what_is_for_a_moment_holds_the_call_once(client, memory):
+    client("SessionStart", source="startup")
+    write(memory, "Ask ops before a push.", "decisions/git", "important", when="run git push")
+    assert "Ask ops" in denied(client.before("Bash", {"command": "git push origin"})[0])
+    assert client.before("Bash", {"command": "git push origin"})[0] == {}
+    assert client.before("Read", {"file_path": "git push"})[0] == {}
+
+
+def test_a_fetch_that_another_made_is_given_instead_and_can_be_made_again(client):
+    client("SessionStart", source="startup")
+    for agent in ("a1", "a2"):
+        client.spawn(agent, f"Find the limit for {agent}")
+    call = ("WebFetch", {"url": "http://docs/limits", "prompt": "the limit?"})
+    given, after = client.tool(*call, "a1", result={"result": "It is 17 a minute."})
+    assert (given, after) == ({}, {})
+    assert "17 a minute" in denied(client.before(*call, "a2")[0])
+    assert client.before(*call, "a2")[0] == {}
+
+
+def test_who_else_is_editing_a_file_is_said_once(client):
+    client("SessionStart", source="startup")
+    for agent in ("a1", "a2"):
+        client.spawn(agent, f"Change it for {agent}")
+    edit = ("Edit", {"file_path": f"{client.folder}/api/users.py"})
+    assert client.tool(*edit, "a1") == ({}, {})
+    assert "engineer is editing api/users.py" in context(client.tool(*edit, "a2")[0])
+    assert client.tool(*edit, "a2") == ({}, {})
+    client("SubagentStop", "a1", last_assistant_message="Changed.")
+    client.spawn("a3", "Change it for a3")
+    assert client.tool(*edit, "a3")[0] == {}
+
+
+def test_what_names_a_file_is_told_beside_its_reading(client, memory):
+    client("SessionStart", source="startup")
+    write(memory, "api/users.py: the cache must be cleared by hand.", "decisions/notes", "info")
+    read = ("Read", {"file_path": f"{client.folder}/api/users.py"})
+    assert "cleared by hand" in context(client.tool(*read)[0])
+    assert client.tool(*read)[0] == {}
+
+
+def test_a_spawn_of_work_that_is_done_is_told_so(client):
+    client("SessionStart", source="startup")
+    asked = "Find out which limit the users endpoint has"
+    client.spawn("a1", asked)
+    client("SubagentStop", "a1", last_assistant_message="The limit is 17 a minute.")
+    given, _ = client.tool("Agent", {"prompt": asked, "subagent_type": "general-purpose"})
+    assert "has done the same" in context(given)
+    assert "17 a minute" in context(given)
+
+
+def test_a_stopped_session_makes_no_more_calls(client, memory):
+    client("SessionStart", source="startup")
+    Runs(memory.store).stop(runs(memory)["lead"].id, "operator", "wrong branch")
+    given, _ = client.before("Bash", {"command": "ls"})
+    assert given["continue"] is False
+    assert "wrong branch" in given["stopReason"]
+
+
+# -- what is left ----------------------------------------------------------------------------------
+
+
+def test_a_sub_agent_leaves_its_completion_or_its_blocker(client, memory):
+    client("SessionStart", source="startup")
+    client.spawn("a1", "Fix the parser")
+    client.spawn("a2", "Publish it")
+    client("SubagentStop", "a1", last_assistant_message="The parser reads UTF-16 now.")
+    client("SubagentStop", "a2", last_assistant_message="Blocked: no key for the registry")
+    found = runs(memory)
+    assert (found["engineer"].status, found["engineer-2"].status) == ("done", "blocked")
+    bodies = {entry.namespace: entry.body for entry in memory.as_agent("operator").read()}
+    assert "The parser reads UTF-16 now." in bodies["status/shop"]
+    assert "no key for the registry" in bodies["blockers/shop"]
+
+
+def test_a_turn_that_did_something_is_written_and_talk_is_not(client, memory):
+    client("SessionStart", source="startup")
+    client("UserPromptSubmit", prompt="Hello")
+    client("Stop", last_assistant_message="Hello to you.")
+    assert not list(memory.as_agent("operator").read())
+    for n in (1, 2):
+        client("UserPromptSubmit", prompt=f"Change {n}")
+        client.tool("Edit", {"file_path": f"{client.folder}/a.py"})
+        client("Stop", last_assistant_message=f"Change {n} is made.")
+    assert [entry.body for entry in memory.as_agent("operator").read()] == [
+        "Done: Change 2 is made.",
+        "Done: Change 1 is made.",
+    ]
+    client("SessionEnd", reason="exit")
+    assert runs(memory)["lead"].status == "done"
+
+
+def test_who_would_end_hears_what_is_critical_first_and_once(client, memory):
+    client("SessionStart", source="startup")
+    client.spawn("a1", "Fix the parser")
+    write(memory, "Do not touch the parser.")
+    given = client("SubagentStop", "a1", last_assistant_message="Done.")
+    assert given["decision"] == "block"
+    assert "Do not touch" in given["reason"]
+    write(memory, "Not the lexer either.")
+    assert client("SubagentStop", "a1", last_assistant_message="Done.", stop_hook_active=True) == {}
+    assert runs(memory)["engineer"].status == "done"
+
+
+# -- nothing lost, nothing twice -------------------------------------------------------------------
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["write", "tool", "prompt", "spawn", "stop", "long"]), st.integers(0, 2)), max_size=25
+)
+
+
+def played(memory, client, steps):
+    """Play a session; the ids of what is critical, and what each conversation was given whole."""
+    client("SessionStart", source="startup")
+    live, criticals = {None}, []
+    for number, (step, which) in enumerate(steps):
+        agent = f"a{which}"
+        if step in ("write", "long"):
+            text = f"Rule {number} " + ("word " * 300 if step == "long" else "")
+            criticals.append(write(memory, text).id)
+        elif step == "prompt":
+            client("UserPromptSubmit", prompt=f"Look at rule {number}")
+        elif step == "spawn" and agent not in live:
+            client.spawn(agent, f"Follow rule {number}")
+            live.add(agent)
+        elif step == "tool":
+            client.tool("Bash", {"command": "ls"}, agent if agent in live else None)
+        elif step == "stop" and agent in live:
+            client("SubagentStop", agent, last_assistant_message=f"Rule {number} is followed.", stop_hook_active=True)
+            live.discard(agent)
+    for agent in live:
+        for _ in range(12):
+            client.tool("Bash", {"command": "ls"}, agent)
+    return criticals, live
+
+
+def account(client, criticals, live):
+    """Return what was given twice to one conversation, what was not given, and texts that are too long."""
+    told, twice, long = {}, [], 0
+    for name, agent, given in client.answers:
+        if name == "SubagentStart":
+            told[agent] = []  # another sub-agent of this name
+        for text in (context(given), given.get("more", ""), given.get("reason", "")):
+            long += len(text) > CAP
+            for id in shown(text):
+                twice += [(agent, id)] if id in told.setdefault(agent, []) else []
+                told[agent].append(id)
+    lost = [(agent, id) for agent in live for id in criticals if id not in told.get(agent, [])]
+    return twice, lost, long
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given_by(steps=STEPS)
+def test_every_critical_reaches_every_conversation_once(tmp_path_factory, steps):
+    root = str(tmp_path_factory.mktemp("w") / "shared-memory")
+    with synapse.init(root) as memory:
+        memory.register(synapse.Agent("boss", role="cto"))
+        client = Client(memory, os.path.dirname(root))
+        assert account(client, *played(memory, client, steps)) == ([], [], 0)
+
+
+@pytest.mark.parametrize("broken", ["forgets", "loses"])
+def test_the_account_finds_a_policy_that_forgets_or_loses(memory, client, monkeypatch, broken):
+    if broken == "forgets":
+        monkeypatch.setattr(state.Worker, "add", lambda self, name, values: None)
+    else:
+        monkeypatch.setattr("orchestrator.plugin.context.Context.told", lambda self, worker, news, cap: "")
+    steps = [("write", 0), ("spawn", 1), ("write", 0), ("prompt", 0), ("write", 0), ("prompt", 1)]
+    twice, lost, _ = account(client, *played(memory, client, steps))
+    assert twice if broken == "forgets" else lost
