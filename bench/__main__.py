@@ -12,7 +12,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 
-from bench import acting, comparing, mailing, nights, prompting, questions, reading, spawning, upkeep, writing
+from bench import acting, comparing, hooks, mailing, nights, prompting, questions, reading, spawning, upkeep, writing
 from bench.figures import COLUMNS, Row, as_json, cells, duration, line
 from bench.ground import Ground
 from synapse import clock
@@ -37,6 +37,7 @@ OPERATIONS: dict[str, Operation] = {
     "bell": writing.bell,
     "spawn": spawning.spawning,
     "act": acting.acting,
+    "hook": hooks.hooks,
     "wake": spawning.waking,
     "start": spawning.starting,
     "cold": upkeep.cold,

@@ -107,7 +107,7 @@ class Mail:
             self._acted()
         return told
 
-    def read(self, ids: Names) -> list[str]:
+    def read(self, ids: Names, *, once: str | None = None) -> list[str]:
         """Note that these messages were read; those of them that had not been."""
         wanted = [self._message(id) for id in words(ids)]
         self._owner(None)
@@ -118,7 +118,7 @@ class Mail:
             if entry.author != self.seat.id and self.seat.id not in {mark.agent for mark in read.get(entry.seq, ())}
         ]
         if new:
-            self.seat.pen.act("receipt", ids=new)
+            self.seat.pen.write(Pending("receipt", self.seat.id, {"ids": new}), once=once)
             self._acted()
         return new
 

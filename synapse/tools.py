@@ -13,7 +13,10 @@ from synapse import block, recall
 from synapse.capsule import short
 from synapse.clock import seconds
 from synapse.entry import NEVER, PRIORITIES, Entry, words
-from synapse.errors import InvalidEntry, SynapseError
+from synapse.errors import InvalidEntry, ReadOnly, SynapseError
+from synapse.kinds import MESSAGE, URGENCY, kind_of
+from synapse.mail import Mail
+from synapse.message import Message
 from synapse.reference import resolved
 from synapse.seat import Seat
 from synapse.typed import Any, NamedTuple
@@ -21,6 +24,7 @@ from synapse.workspace import OPERATOR
 
 CAPSULE = 2_048  # bytes
 PAGE = 20
+BRIEFING = (200, 2_000, 10_000)  # tokens of a briefing: at least, where nothing is said, at most
 
 Arguments = Mapping[str, Any]
 
@@ -121,7 +125,7 @@ def _append(seat: Seat, given: Arguments, once: str | None) -> str:
 
 
 def _report_blocker(seat: Seat, given: Arguments, once: str | None) -> str:
-    where = f"blockers/{_project(seat)}"
+    where = f"blockers/{given.get('project') or _project(seat)}"
     text = blocker_of(given["text"]) or given["text"]
     return _stored(seat.append(f"Blocked: {text}", where, priority="critical", once=once))
 
@@ -186,7 +190,7 @@ def _news(seat: Seat, once: str | None) -> str:
     if earlier is not None:
         return "".join(block.whole(seat.get(id)).text for id in earlier)
     if ids:
-        seat.pen.shown(ids, page.visible, page.cursor, "tool", once)
+        _mark(lambda: seat.pen.shown(ids, page.visible, page.cursor, "tool", once))
     if answer:
         return answer
     every = f"{page.matched} live entries match"
@@ -209,7 +213,15 @@ def _note(seat: Seat, entry: Entry, once: str | None) -> None:
         return
     floor, seen = index.query.seen(agent, entry.seq, entry.seq, NEVER)
     if entry.seq > floor and not seen:
-        seat.pen.shown([entry.id], 1, index.horizon, "tool", once)
+        _mark(lambda: seat.pen.shown([entry.id], 1, index.horizon, "tool", once))
+
+
+def _mark(note: Callable[[], object]) -> None:
+    """Note what the agent was given; who may only read is given it all the same."""
+    try:
+        note()
+    except ReadOnly:
+        pass
 
 
 def _short(entry: Entry) -> str:
@@ -265,7 +277,66 @@ def _claim(seat: Seat, given: Arguments, once: str | None) -> str:
 
 def _ack(seat: Seat, given: Arguments, once: str | None) -> str:
     ids = [resolved(seat, id).id for id in words(given["ids"])]
-    return f"Acknowledged {', '.join(seat.ack(ids, once=once))}."
+    messages = [id for id in ids if kind_of(id) == MESSAGE]
+    others = [id for id in ids if id not in messages]
+    if others or not messages:
+        seat.ack(others, once=once)
+    for id in messages:
+        Mail(seat).ack(id, once=once and f"{once}:{id}")
+    return f"Acknowledged {', '.join(ids)}."
+
+
+def _briefing(seat: Seat, given: Arguments, once: str | None) -> str:
+    least, usual, most = BRIEFING
+    budget = given.get("budget", usual)
+    if not least <= budget <= most:
+        raise InvalidEntry(f"budget is {budget} tokens: write {least} to {most}, or none for {usual}")
+    view = seat.briefing(budget, about=given.get("task", ""), commands=False)
+    if seat.id != OPERATOR:
+        total = len(view.included) + len(view.left_out)
+        _mark(lambda: seat.pen.shown(view.shown, total, view.cursor, "tool", once))
+    return view.markdown()
+
+
+def _send(seat: Seat, given: Arguments, once: str | None) -> str:
+    fields = {name: given[name] for name in ("subject", "priority") if name in given}
+    mail = Mail(seat)
+    if "re" in given:
+        if "thread" in given:
+            raise InvalidEntry("an answer goes to the thread of its message: give re or thread, not both")
+        message = mail.reply(resolved(seat, given["re"]).id, given["body"], to=given.get("to"), once=once, **fields)
+    else:
+        if "to" not in given:
+            raise InvalidEntry("to whom? Give to (an agent, a team, or all), or re (the message that this answers)")
+        message = mail.send(given["to"], given["body"], thread=given.get("thread"), once=once, **fields)
+    return f"Sent as {message.entry.id} to {message.entry.to} in {message.thread}."
+
+
+def _inbox(seat: Seat, _: Arguments, once: str | None) -> str:
+    """Give the unread messages, and mark those as read that are there whole. A retry gives again what its key
+    marked."""
+    mail = Mail(seat)
+    earlier = _named(seat, once)
+    if earlier is not None:
+        return "".join(_letter(mail.get(id)) for id in earlier)
+    waiting = mail.inbox()
+    texts = [_letter(message) for message in waiting[:PAGE]]
+    heavy = [len(text.encode()) > CAPSULE for text in texts]
+    shown = [
+        block.pointer(message.entry, False).text if cut else text
+        for message, text, cut in zip(waiting, texts, heavy, strict=False)
+    ]
+    answer, count = _filled(shown, len(waiting), "call inbox again")
+    ids = [message.entry.id for message, cut in zip(waiting[:count], heavy[:count], strict=True) if not cut]
+    if ids:
+        _mark(lambda: mail.read(ids, once=once))
+    return answer or "No unread messages."
+
+
+def _letter(message: Message) -> str:
+    """Return a message as text: its thread and subject, then the entry in its whole form."""
+    subject = f", subject: {block.escaped(' '.join(message.subject.split()))}" if message.subject else ""
+    return f"({message.thread}, {message.priority}{subject})\n{block.whole(message.entry, False).text}"
 
 
 def _object(required: Iterable[str] = (), **properties: Any) -> dict[str, Any]:
@@ -296,6 +367,15 @@ _FACT = _object(
     ttl_days="integer",
     supersedes="string",
 )
+_LETTER = _object(
+    ("body",),
+    body="string",
+    to="string",
+    re="string",
+    thread="string",
+    subject="string",
+    priority={"type": "string", "enum": list(URGENCY)},
+)
 TOOLS = (
     Tool(
         "append",
@@ -313,6 +393,13 @@ TOOLS = (
     Tool("memory_forget", "Withdraw a fact", _object(("fact_id",), fact_id="string"), _memory_forget, True),
 )
 _LEADS = ("ack", "memory_remember", "memory_forget")
+
+# What clients of the MCP server are given beside these: a supervised agent has its briefing in its prompt.
+CLIENTS = (
+    Tool("briefing", "What to know now, for a task", _object(task="string", budget="integer"), _briefing, False),
+    Tool("send", "Send a message, or answer one", _LETTER, _send, True),
+    Tool("inbox", "Unread messages; marks them as read", _object(), _inbox, False),
+)
 
 
 # -- capsules --------------------------------------------------------------------------------------------

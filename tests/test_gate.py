@@ -312,6 +312,11 @@ def walk_briefing(me, world):
     yield "commands", [bare, bare.markdown()], {each.id for each in bare.included} == viewed, False
     rest = me.briefing(moments=False)
     yield "moments", [rest, rest.markdown()], {each.id for each in rest.included} == viewed, False
+    rest = me.briefing(quick=True)
+    yield "quick", [rest, rest.markdown()], {each.id for each in rest.included} == viewed, False
+    first = set(sorted(viewed)[:1])
+    rest = me.briefing(without=first)
+    yield "without", [rest, rest.markdown()], {each.id for each in rest.included} == viewed - first, False
     yield "until", me.briefing(as_of=world.middle, until=found.cursor // 2), True, False
     task = "; ".join(f"{known.word} nowhere; {known.word} common" for known in world.known)
     by = worth.Worth(1e9, 1.0, dict.fromkeys(worth.KINDS, 1.0), 2_000, 20_000, 600)
@@ -682,7 +687,7 @@ MAIL_READERS_PASS = {
 READERS_PASS = {
     "read": {name for asked, _ in (*READS, *UNREAD) for name in asked} | {"archived", "unread"},
     "briefing": {"budget", "department", "as_of", "encoding", "mark", "until", "only", "commands", "moments"}
-    | {"about", "worth"},
+    | {"about", "worth", "without", "quick"},
     "later": {"as_of", "department"},
     "search": {"query", "mode"} | {name for asked in SEARCHES for name in asked},
     "follow": {"since", "critical", "timeout"},

@@ -68,9 +68,9 @@ def read_event(facts: Facts, payload: Mapping[str, Any], pid: int | None = None,
     session = _text(payload.get(names["session"]))
     if about is None or not session:
         return None
-    for field, pattern in about.skip.items():
-        if re.search(pattern, _text(payload.get(names.get(field, field)))):
-            return None
+    if _is_any(about.skip, names, payload):
+        return None
+    name = next((other for other, patterns in about.also.items() if _is_any(patterns, names, payload)), about.name)
     values: dict[str, Any] = {field: _text(payload.get(names[field])) for field in _FIELDS if field in names}
     if about.name == "agent-stop" and "agent_transcript" in names:
         values["transcript"] = _text(payload.get(names["agent_transcript"]))
@@ -84,7 +84,7 @@ def read_event(facts: Facts, payload: Mapping[str, Any], pid: int | None = None,
         values["type"] = _text(arguments.get(tool.type)) or None
     return Event(
         facts.client,
-        about.name,
+        name,
         hook,
         kind=tool.kind,
         subjects=_subjects(tool, arguments),
@@ -95,6 +95,11 @@ def read_event(facts: Facts, payload: Mapping[str, Any], pid: int | None = None,
         identity=identity,
         **values,
     )
+
+
+def _is_any(patterns: Mapping[str, str], names: Mapping[str, str], payload: Mapping[str, Any]) -> bool:
+    """Tell whether a field is as one of the patterns says."""
+    return any(re.search(pattern, _text(payload.get(names.get(field, field)))) for field, pattern in patterns.items())
 
 
 def reply_json(facts: Facts, event: Event, reply: Reply) -> str:

@@ -67,6 +67,7 @@ class _Answer:
         answers: Mapping[str, Callable[[], Reply]] = {
             "start": self._start,
             "prompt": self._prompt,
+            "woken": self._woken,
             "before": self._before,
             "after": self._after,
             "agent-start": self._agent_start,
@@ -132,6 +133,13 @@ class _Answer:
         opening = self.context.opening(agent, seat, self.event.prompt, room, worker.seen, 1)
         self.context.note_shown(worker, opening.view, "prompt")
         return Reply(context="\n".join(filter(None, (news, *opening.parts))))
+
+    def _woken(self) -> Reply:
+        """A turn begins that no person asked for: what came since, and maybe woke the session."""
+        worker = self.workers.of(self.event)
+        worker.acts = 0
+        worker.turns += 1
+        return Reply(context=self._news(worker))
 
     def _before(self) -> Reply:
         worker = self.workers.of(self.event)

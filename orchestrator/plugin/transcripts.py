@@ -116,4 +116,10 @@ def _count(fields: dict[str, Any], name: str) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
-READERS: dict[str, Callable[[str], Spent | None]] = {"claude-code": _claude_code}
+def _codex(path: str) -> Spent | None:
+    from orchestrator.plugin import transcripts_codex
+
+    return transcripts_codex.spent(path)
+
+
+READERS: dict[str, Callable[[str], Spent | None]] = {"claude-code": _claude_code, "codex": _codex}

@@ -40,7 +40,8 @@ class Block(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """A request, read. `names` gives the wire's name for a tool whose name was made longer to be unambiguous."""
+    """A request, read. `names` gives the wire's name for a tool whose name was made longer to be unambiguous;
+    the tools of `free` take a text, not JSON."""
 
     seen: Seen
     model: str
@@ -48,6 +49,7 @@ class Asked(NamedTuple):
     blocks: tuple[Block, ...]
     thinks: bool = False
     names: Mapping[str, tuple[str, str]] = {}
+    free: frozenset[str] = frozenset()
 
 
 class Used(NamedTuple):

@@ -1,7 +1,8 @@
 """OpenAI's Responses on the wire, with the namespaces of tools that the Codex client uses. Pure.
 
 A tool `read` of the namespace `mcp__synapse` is seen by a script as `mcp__synapse__read`, and called on the wire by
-its name and namespace; those of the namespace `functions` keep their names.
+its name and namespace; those of the namespace `functions` keep their names. A tool that takes a text (`custom`) is
+called by a script with {"input": TEXT}.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def read(body: Mapping[str, Any]) -> Asked:
         raise Invalid("Missing required parameter: 'model'.")
     if ENCRYPTED in (body.get("include") or ()) and body["model"].startswith("gpt-4"):
         raise Invalid("Encrypted content is not supported with this model.")
-    tools, names = _tools(body)
+    tools, names, free = _tools(body)
     system = body.get("instructions") or ""
     blocks = [tool_block(tool) for tool in tools] + ([Block("system", system)] if system else [])
     given = body.get("input") or []
@@ -62,13 +63,14 @@ def read(body: Mapping[str, Any]) -> Asked:
         raise Invalid(f"No tool output found for function call {min(open_calls)}.")
     seen = Seen(system, tuple(messages), tuple(tools))
     thinks = ENCRYPTED in (body.get("include") or ()) and bool(body.get("reasoning"))
-    return Asked(seen, body["model"], bool(body.get("stream")), tuple(blocks), thinks, names)
+    return Asked(seen, body["model"], bool(body.get("stream")), tuple(blocks), thinks, names, free)
 
 
-def _tools(body: Mapping[str, Any]) -> tuple[list[Tool], Names]:
+def _tools(body: Mapping[str, Any]) -> tuple[list[Tool], Names, frozenset[str]]:
     tools: list[Tool] = []
     names: dict[str, tuple[str, str]] = {}
-    for outer in body.get("tools") or ():
+    free: set[str] = set()
+    for outer in (*(body.get("tools") or ()), *_additional(body)):
         space = outer["name"] if outer["type"] == "namespace" else ""
         for raw in outer.get("tools", ()) if space else (outer,):
             if raw.get("type") not in ("function", "custom"):
@@ -76,15 +78,27 @@ def _tools(body: Mapping[str, Any]) -> tuple[list[Tool], Names]:
             name = raw["name"] if space in ("", "functions") else f"{space}__{raw['name']}"
             if space:
                 names[name] = (space, raw["name"])
+            if raw["type"] == "custom":
+                free.add(name)
             tools.append(Tool(name, raw.get("description") or "", raw.get("parameters") or {}))
-    return tools, names
+    return tools, names, frozenset(free)
+
+
+def _additional(body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Return the tools that stand in the input, as Codex's newer models are given theirs."""
+    given = body.get("input") or ()
+    for item in () if isinstance(given, str) else given:
+        if item.get("type") == "additional_tools":
+            yield from item.get("tools") or ()
 
 
 def _check(item: Mapping[str, Any], open_calls: set[str]) -> set[str]:
     """What the provider refuses; the calls that are still to be answered."""
     kind = item.get("type", "message")
-    if kind == "function_call":
+    if kind in ("function_call", "custom_tool_call"):
         return open_calls | {item["call_id"]}
+    if kind == "custom_tool_call_output":  # there may be several of one call
+        return open_calls - {item["call_id"]}
     if kind == "function_call_output":
         if item["call_id"] not in open_calls:
             raise Invalid(f"No tool call found for function call output with call_id {item['call_id']}.")
@@ -103,10 +117,14 @@ def _message(item: Mapping[str, Any], names: Names) -> Message | None:
             return Message("assistant", "".join(texts_of(item["content"], TEXTS)), "work_out")
         case "message":
             return user_message("\n".join(texts_of(item["content"], TEXTS)))
+        case "agent_message":  # of another agent; its provider seals the text, which is not done here
+            sealed = [part["encrypted_content"] for part in item["content"] if "encrypted_content" in part]
+            return user_message("\n".join([*texts_of(item["content"], TEXTS), *sealed]))
         case "function_call" | "custom_tool_call":
             wanted = (item.get("namespace", ""), item["name"])
             name = next((name for name, wire in names.items() if wire == wanted), item["name"])
-            arguments = parsed(item.get("arguments") or "{}")
+            free = item["type"] == "custom_tool_call"
+            arguments = {"input": item["input"]} if free else parsed(item.get("arguments") or "{}")
             return Message("assistant", "", "work_out", (Call(item["call_id"], name, arguments),))
         case "function_call_output" | "custom_tool_call_output":
             text = "\n".join(texts_of(item["output"], TEXTS))
@@ -119,6 +137,9 @@ def _call(call: Spoken, asked: Asked, **more: Any) -> dict[str, Any]:
     if call.name in asked.names:
         space, name = asked.names[call.name]
         item |= {"name": name, "namespace": space}
+    if call.name in asked.free:
+        text = parsed(call.arguments).get("input", "")
+        return {**item, "type": "custom_tool_call", "input": text, "status": "completed", **more}
     return {**item, "arguments": call.arguments, "status": "completed", **more}
 
 
@@ -190,6 +211,11 @@ def _events(reply: Said, asked: Asked) -> Iterator[Event]:
                     yield _event("response.function_call_arguments.delta", "arguments", **place, delta=piece)
                 done = {"arguments": item["arguments"], "name": item["name"]}
                 yield _event("response.function_call_arguments.done", **place, **done)
+            case "custom_tool_call":
+                yield _event("response.output_item.added", output_index=index, item={**item, "input": ""})
+                for piece in pieces(item["input"]):
+                    yield _event("response.custom_tool_call_input.delta", "arguments", **place, delta=piece)
+                yield _event("response.custom_tool_call_input.done", **place, input=item["input"])
             case _:
                 yield _event("response.output_item.added", output_index=index, item=item)
         yield _event("response.output_item.done", output_index=index, item=item)

@@ -16,6 +16,7 @@ GROUPS = {
     "mail": "Mail",
     "know": "Know",
     "follow": "Follow",
+    "connect": "Connect programs",
     "rule": "Decide about entries",
     "team": "Set up",
     "keep": "Look after the store",
@@ -183,6 +184,13 @@ _TABLE = (
         "history",
         "who wrote, changed or was shown what",
         "synapse audit --agent eng-backend --since 24h --json",
+    ),
+    Verb(
+        "mcp",
+        "connect",
+        "connecting",
+        "serve the memory to any MCP client, as one agent",
+        "synapse mcp --agent eng-frontend",
     ),
     Verb(
         "resolve",

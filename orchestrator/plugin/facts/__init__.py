@@ -18,12 +18,14 @@ FORMS = ("stop", "deny", "prompt", "context", "again")
 
 class About(NamedTuple):
     """One event of a client: our name for it, how many characters it takes, in which forms it can be
-    answered; `skip` are patterns of fields for which nothing is done."""
+    answered; `skip` are patterns of fields for which nothing is done, and `also` are those for which
+    it is another event of ours."""
 
     name: str
     cap: int
     forms: tuple[str, ...]
     skip: Mapping[str, str]
+    also: Mapping[str, Mapping[str, str]]
     output: Mapping[str, Any]
     matcher: str
 
@@ -50,7 +52,7 @@ class Facts(NamedTuple):
     tools: Mapping[str, ToolFacts]
     output: Mapping[str, Any]
     parts: int
-    in_bytes: bool
+    unit: str
     raw: Mapping[str, Any]
 
     def tool(self, name: str) -> ToolFacts:
@@ -61,8 +63,11 @@ class Facts(NamedTuple):
         return next((tool for pattern, tool in self.tools.items() if fnmatchcase(name, pattern)), ToolFacts())
 
     def length(self, text: str) -> int:
-        """Return how long a text is as the client counts it: in characters or in bytes."""
-        return len(text) if text.isascii() or not self.in_bytes else len(text.encode())
+        """Return how long a text is as the client counts it: in characters, in bytes, or in the units
+        of UTF-16, in which JavaScript counts."""
+        if text.isascii() or not self.unit:
+            return len(text)
+        return len(text.encode("utf-16-le")) // 2 if self.unit == "utf-16" else len(text.encode())
 
 
 def clients() -> list[str]:
@@ -86,7 +91,7 @@ def load(client: str) -> Facts:
         {name: ToolFacts(**fields) for name, fields in raw["tools"].items()},
         raw["output"],
         int(raw.get("parts", 1)),
-        raw.get("unit") == "bytes",
+        str(raw.get("unit", "")),
         raw,
     )
 
@@ -98,6 +103,7 @@ def _about(fields: Mapping[str, Any]) -> About:
         int(fields.get("cap", 0)),
         tuple(form for form in FORMS if form in forms),
         fields.get("skip", {}),
+        fields.get("also", {}),
         fields.get("output", {}),
         str(fields.get("matcher", "")),
     )

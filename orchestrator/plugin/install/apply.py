@@ -18,7 +18,7 @@ from orchestrator.plugin.install.change import Change, Command, File, Mode, Targ
 from orchestrator.plugin.install.merge import Text
 from orchestrator.plugin.install.record import Install, Ran, Written
 from orchestrator.plugin.install.version import version
-from orchestrator.plugin.install.write import Edit
+from orchestrator.plugin.install.write import Edit, Wrote
 from synapse.errors import Conflict, StoreError
 
 COMMAND_WITHIN = 120.0  # seconds
@@ -204,8 +204,7 @@ def carry_out(prepared: Prepared) -> None:
         for ran in early:
             _run(ran.undo, ran, target)
         edits = [_again(edit, target) if early else edit for edit in prepared.edits]
-        write.write(edits)
-        _finish(prepared, edits)
+        _finish(prepared, write.write(edits))
     except BaseException:
         for ran in early:
             _run_quietly(ran.do, ran, target)
@@ -216,7 +215,7 @@ def carry_out(prepared: Prepared) -> None:
     _tidy(target)
 
 
-def _finish(prepared: Prepared, edits: Sequence[Edit]) -> None:
+def _finish(prepared: Prepared, wrote: Wrote) -> None:
     """Run the clients' commands, and keep the record; put the files back where that fails."""
     ended: list[Ran] = []
     try:
@@ -227,7 +226,7 @@ def _finish(prepared: Prepared, edits: Sequence[Edit]) -> None:
     except BaseException:
         for ran in ended:
             _run_quietly(ran.undo, ran, prepared.target)
-        _back(edits)
+        _back(wrote)
         raise
 
 
@@ -240,18 +239,9 @@ def _again(edit: Edit, target: Target) -> Edit:
     return edit._replace(old=data, new=None if data is None else merge.undo(edit.path, data, written.pieces))
 
 
-def _back(edits: Sequence[Edit]) -> None:
+def _back(wrote: Wrote) -> None:
     """Put files back as they were, whatever a client's command made of them."""
-    changed = [edit for edit in edits if edit.changes or edit.old is None]
-    folders = [folder for edit in changed if edit.old is None for folder in _folders_above(edit.path)]
-    write.put_back([edit._replace(new=write.read(edit.path)) for edit in changed], folders)
-
-
-def _folders_above(path: str) -> list[str]:
-    folders: list[str] = []
-    while (path := os.path.dirname(path)) not in ("/", ""):
-        folders.insert(0, path)
-    return folders
+    write.put_back([edit._replace(new=write.read(edit.path)) for edit in wrote.edits], wrote.folders)
 
 
 def _record(prepared: Prepared) -> Edit:

@@ -31,6 +31,9 @@ class Merged(NamedTuple):
 def merge(path: str, data: bytes | None, changes: Sequence[Text], old: Sequence[Piece]) -> Merged:
     """Return the file with our changes in it, those of an earlier installation replaced. Conflict
     names the file and the line where that cannot be done."""
+    whole = next((change for change in changes if isinstance(change, File)), None)
+    if whole is not None:
+        return Merged(whole.text.encode(), [{"kind": "file"}], None)
     text = None if data is None else decoded(path, data)
     try:
         base = without(text, old, changes)
@@ -108,8 +111,6 @@ def _put(text: str | None, base: str | None, changes: Sequence[Text], old: Seque
         if isinstance(change, Block) and text is not None and (lead := _lead_of(text, change, old)) is not None:
             made, _ = fence.put(text, change.text, change.style)
             return made, [p for p in old if p["kind"] == "start"] + [_block_piece(change, lead)]
-        if isinstance(change, File):
-            return change.text, [{"kind": "file"}]
         if made is None or (isinstance(change, Json) and not made.strip("\ufeff \t\r\n")):
             is_json = isinstance(change, Json)
             pieces.append({"kind": "start", "before": made, "json": is_json})
@@ -117,7 +118,7 @@ def _put(text: str | None, base: str | None, changes: Sequence[Text], old: Seque
         if isinstance(change, Json):
             made, insertions = members.put(made, change.members)
             pieces += [_piece(insertion, change.mark) for insertion in insertions]
-        else:
+        elif isinstance(change, Block):
             if change.style == "toml":
                 fence.check_toml(made, change.text)
             made, lead = fence.put(made, change.text, change.style)
@@ -143,15 +144,14 @@ def _as_is(text: str | None, changes: Sequence[Text], old: Sequence[Piece]) -> l
     besides."""
     if text is None or not old:
         return None
+    is_there = True
     for change in changes:
-        if isinstance(change, File):
-            is_there = text == change.text
-        elif isinstance(change, Json):
+        if isinstance(change, Json):
             root = jsonc.parse(text)
             marks = members.marked(root, change.mark)
             wanted = sum(_marks(piece, change.mark) for piece in _of(old, "json"))
             is_there = members.has_all(root, change.members) and marks == wanted
-        else:
+        elif isinstance(change, Block):
             place = fence.span(text, change.style)
             block = "" if place is None else text[place.start : place.end].replace("\r\n", "\n")
             is_there = block.rstrip("\n") == fence.block(change.text, change.style).rstrip("\n")

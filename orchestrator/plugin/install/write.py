@@ -31,6 +31,14 @@ class Edit(NamedTuple):
         return self.old != self.new or (self.mode is not None and self.mode != mode_of(self.path))
 
 
+class Wrote(NamedTuple):
+    """The edits that were made, with the permission bits that the files had, and the folders that
+    were made for them."""
+
+    edits: list[Edit]
+    folders: list[str]
+
+
 def read(path: str) -> bytes | None:
     """Return the bytes of a file, None where there is none."""
     try:
@@ -80,9 +88,9 @@ def refuse_unwritable(edits: Sequence[Edit]) -> None:
             )
 
 
-def write(edits: Sequence[Edit]) -> None:
-    """Write all the files. Where one of them fails, or was changed by somebody since it was read,
-    those before it are put back."""
+def write(edits: Sequence[Edit]) -> Wrote:
+    """Write all the files, and return what was done. Where one of them fails, or was changed by
+    somebody since it was read, those before it are put back."""
     refuse_unwritable(edits)
     done: list[Edit] = []
     made: list[str] = []
@@ -106,6 +114,7 @@ def write(edits: Sequence[Edit]) -> None:
         raise StoreError(f"{error.filename or edit.path} could not be written: {error.strerror}") from error
     for edit in done:
         _prune(edit)
+    return Wrote(done, made)
 
 
 def put_back(done: Sequence[Edit], made: Sequence[str] = ()) -> None:

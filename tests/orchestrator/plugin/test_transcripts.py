@@ -14,7 +14,12 @@ SAMPLES = Path(__file__).parent / "samples"
 
 
 def reply(id, output, **more):
-    usage = {"input_tokens": 3, "cache_read_input_tokens": 20, "cache_creation_input_tokens": 100, "output_tokens": output}
+    usage = {
+        "input_tokens": 3,
+        "cache_read_input_tokens": 20,
+        "cache_creation_input_tokens": 100,
+        "output_tokens": output,
+    }
     message = {"id": id, "model": "claude-sonnet-4-5", "usage": usage}
     return json.dumps({"type": "assistant", "message": message, **more})
 

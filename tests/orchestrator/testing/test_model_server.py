@@ -136,6 +136,40 @@ def test_a_namespaced_tool_is_called_by_its_name_and_its_namespace():
         asked(server, "/v1/responses", {**RESPONSES, "tools": tools, "input": [item, said]})
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_tool_that_stands_in_the_input_takes_a_text(stream):
+    tools = [{"type": "namespace", "name": "functions", "tools": [{"type": "custom", "name": "exec"}]}]
+    given = [{"type": "additional_tools", "role": "developer", "tools": tools}]
+    script = "text(await tools.read({}))"
+
+    def runs(seen):
+        return Move("", ((seen.tools[0].name, {"input": script}),)) if seen.turn == 0 else seen.messages[-1].text
+
+    with ModelServer(runs, count=len) as server:
+        asked_for = {"model": "m", "input": [*given, {"role": "user", "content": "run it"}], "stream": stream}
+        status, text, _ = post(server, "/v1/responses", asked_for)
+        assert status == 200
+        item = json.loads(text)["output"][0] if not stream else _items(text)[0]
+        assert (item["type"], item["name"], item["namespace"]) == ("custom_tool_call", "exec", "functions")
+        assert item["input"] == script
+        answer = {"type": "custom_tool_call_output", "call_id": item["call_id"], "output": "42"}
+        last = asked(server, "/v1/responses", {**asked_for, "stream": False, "input": [*given, item, answer]})
+        assert last["output"][0]["content"][0]["text"] == "42"
+
+
+def _items(stream):
+    events = [json.loads(line.removeprefix("data: ")) for line in stream.splitlines() if line.startswith("data: ")]
+    return [event["item"] for event in events if event["type"] == "response.output_item.done"]
+
+
+def test_what_one_agent_writes_to_another_is_a_message():
+    sealed = [{"type": "input_text", "text": "Payload:"}, {"type": "encrypted_content", "encrypted_content": "Read a."}]
+    with ModelServer(lambda seen: seen.messages[-1].text, count=len) as server:
+        given = [{"type": "agent_message", "author": "/root", "recipient": "/root/reader", "content": sealed}]
+        reply = asked(server, "/v1/responses", {"model": "m", "input": given})
+    assert reply["output"][0]["content"][0]["text"] == "Payload:\nRead a."
+
+
 def test_the_journal_has_whole_requests():
     with ModelServer(count=len) as server:
         body = {**CHAT, "messages": [{"role": "user", "content": "x" * 200_000}]}

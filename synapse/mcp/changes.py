@@ -1,0 +1,189 @@
+"""Changes: which resources a record of the log touches, and a thread that tells their subscribers.
+
+One `Watch` follows one log for all subscribers, from before the first of them was answered. The
+cursor is the truth and the bell a hint, as with every follower. Knows no SDK.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from threading import Lock, Thread
+
+from synapse.authority import visible
+from synapse.bell import Bell
+from synapse.entry import Entry
+from synapse.errors import NotFound, StoreCorrupt, SynapseError
+from synapse.mcp.resources import ENTRY, VIEW, Target
+from synapse.notify import RECONCILE, Follower
+from synapse.page import Event
+from synapse.records import Record, touched_by
+from synapse.seat import Seat
+from synapse.store import Store
+from synapse.workspace import OPERATOR, Agent
+
+# What changes a view or an entry. Marks, deliveries and runs change neither.
+KINDS = frozenset("entry approve reject vouch resolve archive restore undo agent settings".split())
+PAUSE = 1.0  # after a look that failed
+
+log = logging.getLogger(__name__)
+
+
+class Subscriber:
+    """Somebody who is told when something changes that its seat may see. `tell` is called in the watch's thread."""
+
+    def __init__(self, seat: Seat, targets: Iterable[Target], tell: Callable[[str], None]) -> None:
+        self.seat = seat
+        self.targets = set(targets)
+        self.tell = tell
+
+
+class Changes(Follower):
+    """A follower that gathers the records which change a resource, whosever they are."""
+
+    def __init__(self, store: Store) -> None:
+        store.fresh()
+        super().__init__(store.log, lambda: None, store.current, store.index.cursor())
+        self._gathered: list[Record] = []
+
+    def look(self) -> list[Record]:
+        """Return what has come since the last look."""
+        for _ in self.poll():
+            pass
+        gathered, self._gathered = self._gathered, []
+        return gathered
+
+    def _event(self, record: Record, agent: Agent | None) -> Event | None:
+        if record.kind in KINDS:
+            self._gathered.append(record)
+        return None
+
+
+class Watch:
+    """Follows a log as long as there is a subscriber. Threads may share it."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._lock = Lock()
+        self._subscribers: list[Subscriber] = []
+        self._changes: Changes | None = None
+        self._thread: Thread | None = None
+
+    def add(self, subscriber: Subscriber) -> None:
+        """Tell it of every change after this call."""
+        with self._lock:
+            self._subscribers.append(subscriber)
+            if self._thread is None:
+                self._changes = Changes(self.store)
+                self._thread = Thread(target=self._follow, name="mcp-changes", daemon=True)
+                self._thread.start()
+
+    def remove(self, subscriber: Subscriber) -> None:
+        with self._lock:
+            if subscriber in self._subscribers:
+                self._subscribers.remove(subscriber)
+
+    def _follow(self) -> None:
+        bell = Bell(self.store.bells) if self.store.bells else None
+        try:
+            while self._wanted():
+                try:
+                    self._look()
+                    if bell is None:
+                        time.sleep(0.01)
+                    elif not bell.wait(RECONCILE):
+                        self.store.look()
+                except Exception as error:  # a fault of the disk or the log: it may pass
+                    self._failed(error)
+        finally:
+            if bell:
+                bell.close()
+
+    def _wanted(self) -> bool:
+        """Whether anybody listens; the thread ends where nobody does."""
+        with self._lock:
+            if not self._subscribers:
+                self._thread = self._changes = None
+            return bool(self._subscribers)
+
+    def _failed(self, error: Exception) -> None:
+        log.warning("changes are not seen: %s: %s", type(error).__name__, error)
+        time.sleep(PAUSE)
+        if isinstance(error, StoreCorrupt):  # another journal: whatever they know may be wrong
+            try:
+                self._changes = Changes(self.store)
+            except SynapseError:
+                return
+            for subscriber in self._listeners():
+                for target in tuple(subscriber.targets):
+                    subscriber.tell(target.uri)
+
+    def _listeners(self) -> list[Subscriber]:
+        with self._lock:
+            return list(self._subscribers)
+
+    def _look(self) -> None:
+        assert self._changes is not None
+        records = self._changes.look()
+        if not records:
+            return
+        entries = self._entries(records)
+        for subscriber in self._listeners():  # asked after the look: who came before it is among them
+            for uri in sorted(_concerned(subscriber, records, entries)):
+                subscriber.tell(uri)
+
+    def _entries(self, records: Iterable[Record]) -> dict[str, Entry]:
+        """The entries that these records touch, as they are now."""
+        found: dict[str, Entry] = {}
+        for id in dict.fromkeys(id for record in records for id in ids_of(record)):
+            try:
+                found[id] = self.store.current(id)
+            except NotFound:
+                continue
+        return found
+
+
+def ids_of(record: Record) -> list[str]:
+    """Return the entries that a record changes: one that is written, and those that it replaces."""
+    fields = record.fields
+    if record.kind == "undo":
+        return touched_by(record)
+    own = [record.id] if record.id else []
+    return [*own, *fields.get("replaces", ()), *fields.get("ids", ()), *filter(None, [fields.get("entry")])]
+
+
+def _concerned(subscriber: Subscriber, records: Iterable[Record], entries: dict[str, Entry]) -> set[str]:
+    """Return the addresses that changed for this subscriber, among those that it asked for. What it may not see
+    changes nothing for it."""
+    found: set[str] = set()
+    targets = tuple(subscriber.targets)
+    declared = [record for record in records if record.kind in ("agent", "settings")]
+    for target in targets:
+        if target.kind == VIEW:
+            about = any(record.kind == "settings" or _declares(record, target.name) for record in declared)
+            if about or _is_in_view(subscriber.seat, target.name, entries.values()):
+                found.add(target.uri)
+        elif target.kind == ENTRY and target.name in entries and _sees(subscriber.seat, target.name):
+            found.add(target.uri)
+    return found
+
+
+def _declares(record: Record, id: str) -> bool:
+    agent = record.fields.get("agent")
+    return isinstance(agent, dict) and agent.get("id") == id
+
+
+def _is_in_view(seat: Seat, name: str, entries: Iterable[Entry]) -> bool:
+    """Whether an agent may see one of these entries. A run's seat sees what its project's members see."""
+    agent = seat.agent if name == seat.id else seat.store.agent(name)
+    if agent is None and name != OPERATOR:
+        return False
+    return any(not entry.staged and visible(entry, agent) for entry in entries)
+
+
+def _sees(seat: Seat, id: str) -> bool:
+    try:
+        return bool(seat.get(id))
+    except SynapseError:
+        return False

@@ -1,0 +1,72 @@
+"""Whose seat a request gets: one agent's for all, or that of its token. Opens the workspace when first asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Lock
+
+from synapse.core import Memory
+from synapse.errors import Forbidden, NotFound
+from synapse.mcp.caller import Caller, Identify
+from synapse.seat import Seat
+
+
+class Opened:
+    """A workspace that is opened by the first who asks, and tried again by the next where it could not be: a server
+    may be started before its workspace is there."""
+
+    def __init__(self, opens: Callable[[], Memory]) -> None:
+        self._opens = opens
+        self._lock = Lock()
+        self._memory: Memory | None = None
+
+    def memory(self) -> Memory:
+        with self._lock:
+            if self._memory is None:
+                self._memory = self._opens()
+            return self._memory
+
+    def close(self) -> None:
+        with self._lock:
+            if self._memory is not None:
+                self._memory.close()
+                self._memory = None
+
+
+def as_agent(opened: Opened, agent: str, run: str | None = None) -> Identify:
+    """Return the identity of a server that acts as one agent, in a run (`RUN` or `RUN:EPOCH`) or in none."""
+    seats: list[Seat] = []
+
+    def identify(caller: Caller) -> Seat:
+        if not seats:
+            seats.append(seat_of(opened.memory(), agent, run))
+        return seats[0]
+
+    return identify
+
+
+def as_token(opened: Opened) -> Identify:
+    """Return the identity of a server whose callers are who their tokens say."""
+
+    def identify(caller: Caller) -> Seat:
+        if caller.agent is None:
+            raise Forbidden("no token came with this request: nobody to act as", action="act")
+        return opened.memory().as_agent(caller.agent)
+
+    return identify
+
+
+def seat_of(memory: Memory, agent: str, run: str | None) -> Seat:
+    """Return an agent's seat, in the incarnation of a run that is current now unless one is named."""
+    if run is None:
+        return memory.as_agent(agent)
+    name, colon, epoch = run.partition(":")
+    if not colon:
+        memory.store.fresh()
+        known = memory.store.index.query.run(name)
+        if known is None:
+            raise NotFound(f"there is no run {name}; `orchestrator ps` lists them", id=name)
+        return memory.as_agent(agent, run=name, epoch=int(known["epoch"]))
+    if not name or not (epoch.isascii() and epoch.isdigit()):
+        raise Forbidden(f"run is {run!r}: write RUN, or RUN:EPOCH", action="act")
+    return memory.as_agent(agent, run=name, epoch=int(epoch))

@@ -1,0 +1,184 @@
+"""Subscriptions: what each revision of the protocol asks for, fed from the watches of the logs.
+
+Up to 2025-11-25 a client subscribes to one address after another, and is told on its connection's
+own channel; from 2026-07-28 on it opens a stream that is answered for as long as it listens. Either
+way what the caller may not see is not subscribed to, and asked again at each change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import mcp_types as types
+from mcp.server.context import ServerRequestContext
+from mcp.server.session import ServerSession
+from mcp.server.subscriptions import ListenHandler, ResourceUpdated, ServerEvent
+from mcp.shared.exceptions import MCPError
+
+from synapse.errors import SynapseError
+from synapse.mcp.changes import Subscriber, Watch
+from synapse.mcp.resources import Target, demand, target_of
+from synapse.seat import Seat
+from synapse.store import Store
+
+Context = ServerRequestContext[Any, Any]
+MOST = 1_000  # addresses of one connection, and streams of a server
+
+
+class Watches:
+    """The watch of each log that somebody listens to."""
+
+    def __init__(self) -> None:
+        self._of: dict[Store, Watch] = {}
+
+    def of(self, store: Store) -> Watch:
+        return self._of.setdefault(store, Watch(store))
+
+
+class Channel:
+    """A connection of the older revisions: what it subscribed to, and one task that tells it. An address that changes
+    again before it was told is told once."""
+
+    def __init__(self, session: ServerSession, watches: Watches) -> None:
+        self._session = session
+        self._watches = watches
+        self._loop = asyncio.get_running_loop()
+        self._subscribers: dict[Seat, Subscriber] = {}
+        self._waiting: dict[str, None] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def add(self, seat: Seat, target: Target) -> None:
+        """Subscribe to an address. Runs in a thread of its own: it looks at the log."""
+        demand(seat, target)
+        if sum(len(each.targets) for each in self._subscribers.values()) >= MOST:
+            raise MCPError(types.INVALID_REQUEST, f"this connection has {MOST} subscriptions: end some first")
+        subscriber = self._subscribers.get(seat)
+        if subscriber is None:
+            subscriber = self._subscribers[seat] = Subscriber(seat, (target,), self._tell)
+            self._watches.of(seat.store).add(subscriber)
+        subscriber.targets.add(target)
+
+    def drop(self, seat: Seat, target: Target) -> None:
+        subscriber = self._subscribers.get(seat)
+        if subscriber is not None:
+            subscriber.targets.discard(target)
+            if not subscriber.targets:
+                self._watches.of(seat.store).remove(self._subscribers.pop(seat))
+
+    def close(self) -> None:
+        for seat, subscriber in self._subscribers.items():
+            self._watches.of(seat.store).remove(subscriber)
+        self._subscribers.clear()
+
+    def _tell(self, uri: str) -> None:
+        _on(self._loop, lambda: self._wait(uri))
+
+    def _wait(self, uri: str) -> None:
+        self._waiting[uri] = None
+        if self._task is None or self._task.done():
+            self._task = self._loop.create_task(self._send())
+
+    async def _send(self) -> None:
+        while self._waiting:
+            uri = next(iter(self._waiting))
+            del self._waiting[uri]
+            await self._session.send_resource_updated(uri)
+
+
+class Stream:
+    """The bus behind one stream of the newer revision: the SDK's handler listens to it."""
+
+    def __init__(self, seat: Seat, targets: Iterable[Target], watches: Watches) -> None:
+        self._seat = seat
+        self._targets = tuple(targets)
+        self._watch = watches.of(seat.store)
+        self._loop = asyncio.get_running_loop()
+        self._listener: Callable[[ServerEvent], None] | None = None
+        self._subscriber = Subscriber(seat, self._targets, self._tell)
+        self._early: list[str] = []
+
+    def begin(self) -> None:
+        """Follow the log from now on. Runs in a thread of its own."""
+        self._watch.add(self._subscriber)
+
+    async def publish(self, event: ServerEvent) -> None:
+        """Nothing is published here but what the log tells."""
+
+    def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
+        self._listener = listener
+        for uri in self._early:
+            listener(ResourceUpdated(uri))
+        return self.end
+
+    def end(self) -> None:
+        self._watch.remove(self._subscriber)
+
+    def _tell(self, uri: str) -> None:
+        _on(self._loop, lambda: self._hear(uri))
+
+    def _hear(self, uri: str) -> None:
+        if self._listener is None:
+            self._early.append(uri)
+        else:
+            self._listener(ResourceUpdated(uri))
+
+
+class Subscriptions:
+    """Both ways to subscribe, for all connections of one server."""
+
+    def __init__(self) -> None:
+        self._watches = Watches()
+        self._channels: dict[object, Channel] = {}
+        self._streams = 0
+
+    def channel(self, context: Context) -> Channel:
+        """Return the channel of a request's connection, which closes with it."""
+        # The SDK has no public name for a request's connection, nor another way to hear of its end.
+        connection = context.session._connection
+        found = self._channels.get(connection)
+        if found is None:
+            found = self._channels[connection] = Channel(context.session, self._watches)
+            connection.exit_stack.callback(self._close, connection)
+        return found
+
+    def _close(self, connection: object) -> None:
+        self._channels.pop(connection).close()
+
+    async def listen(
+        self, context: Context, params: types.SubscriptionsListenRequestParams, seat: Seat, targets: list[Target]
+    ) -> types.SubscriptionsListenResult:
+        """Serve one stream of these targets until its client hangs up."""
+        if self._streams >= MOST:
+            raise MCPError(types.INTERNAL_ERROR, f"{MOST} streams are open: end some first")
+        stream = Stream(seat, targets, self._watches)
+        wanted = types.SubscriptionFilter(resource_subscriptions=[target.uri for target in targets])
+        self._streams += 1
+        try:
+            await asyncio.to_thread(stream.begin)
+            return await ListenHandler(stream)(context, params.model_copy(update={"notifications": wanted}))
+        finally:
+            stream.end()
+            self._streams -= 1
+
+
+def allowed(seat: Seat, uris: Iterable[str]) -> list[Target]:
+    """Return what of these addresses a seat may see; the others are passed over, as if they never changed."""
+    found: list[Target] = []
+    for uri in list(uris)[:MOST]:
+        try:
+            target = target_of(uri)
+            demand(seat, target)
+            found.append(target)
+        except SynapseError:
+            continue
+    return found
+
+
+def _on(loop: asyncio.AbstractEventLoop, act: Callable[[], None]) -> None:
+    """Act on the event loop, unless it is closed: then nobody listens."""
+    try:
+        loop.call_soon_threadsafe(act)
+    except RuntimeError:
+        pass

@@ -1,0 +1,121 @@
+"""Transports: a server over its standard streams, or over HTTP. Both end cleanly when they are told to."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import anyio
+import uvicorn
+from mcp.server import Server
+from mcp.server.auth.middleware.bearer_auth import BearerAuthBackend
+from mcp.server.auth.provider import AccessToken
+from mcp.server.stdio import stdio_server
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.applications import Starlette
+from starlette.middleware.authentication import AuthenticationMiddleware
+
+from synapse.errors import StoreError
+from synapse.mcp.bearer import TokenFile
+
+PATH = "/mcp"
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+CLOSING = 1  # seconds that open streams have when the server is told to end
+_EVERYWHERE = ("0.0.0.0", "::", "")
+
+
+def serve_stdio(server: Server[Any]) -> None:
+    """Serve one client until it closes our standard input."""
+    _log_to_stderr()
+    anyio.run(_over_stdio, server)
+
+
+async def _over_stdio(server: Server[Any]) -> None:
+    async with stdio_server() as (incoming, outgoing):
+        await server.run(incoming, outgoing, server.create_initialization_options())
+
+
+def serve_http(
+    server: Server[Any],
+    host: str,
+    port: int,
+    tokens: TokenFile | None = None,
+    names: Sequence[str] = (),
+    ready: Callable[[str], None] = lambda address: None,
+) -> None:
+    """Serve until a signal. `names` are further hosts under which clients may ask; `ready` is given the address."""
+    _log_to_stderr()
+    listener = _listener(host, port)
+    bound = listener.getsockname()[1]
+    app = application(server, host, tokens, names)
+    config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=CLOSING, lifespan="on")
+    ready(f"http://{f'[{host}]' if ':' in host else host}:{bound}{PATH}")
+    uvicorn.Server(config).run(sockets=[listener])
+
+
+def application(
+    server: Server[Any], host: str, tokens: TokenFile | None = None, names: Sequence[str] = ()
+) -> Starlette:
+    """Return the ASGI application: the Host and Origin of each request are checked, and its token where there are
+    tokens."""
+    security = TransportSecuritySettings(allowed_hosts=_hosts(host, names), allowed_origins=_origins(host, names))
+    verifier = None if tokens is None else Verifier(tokens)
+    app = server.streamable_http_app(
+        streamable_http_path=PATH, host=host, transport_security=security, token_verifier=verifier
+    )
+    if verifier is not None:
+        app.add_middleware(AuthenticationMiddleware, backend=BearerAuthBackend(verifier))
+    return app
+
+
+class Verifier:
+    """Who a bearer token belongs to, in the SDK's form: sessions are bound to it, and requests carry it."""
+
+    def __init__(self, tokens: TokenFile) -> None:
+        self._tokens = tokens
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        agent = self._tokens.agent(token)
+        return None if agent is None else AccessToken(token=token, client_id=agent, scopes=[])
+
+
+def _hosts(host: str, names: Sequence[str]) -> list[str]:
+    named = [*LOOPBACK[:2], "[::1]", *_own(host), *names]
+    return [form for name in dict.fromkeys(named) for form in (name, f"{name}:*")]
+
+
+def _origins(host: str, names: Sequence[str]) -> list[str]:
+    return [f"{scheme}://{name}" for scheme in ("http", "https") for name in _hosts(host, names)]
+
+
+def _own(host: str) -> list[str]:
+    """The names of this machine by which the address may be asked for."""
+    if host in _EVERYWHERE:
+        name = socket.gethostname()
+        return [name, socket.getfqdn(name)]
+    return [f"[{host}]" if ":" in host else host]
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(128)
+    except OSError as error:
+        listener.close()
+        raise StoreError(f"nothing can be served at {host}:{port}: {error.strerror}") from error
+    return listener
+
+
+def _log_to_stderr() -> None:
+    """Standard output is the protocol's."""
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.WARNING, format="synapse mcp: %(asctime)s %(levelname)s %(message)s"
+    )
+    logging.Formatter.converter = time.gmtime
