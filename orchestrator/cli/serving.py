@@ -44,11 +44,13 @@ async def _served(call: Call, boss: Supervisor) -> None:
 
     from orchestrator.daemon import Daemon
     from orchestrator.nightly import nightly, snapshots_of
+    from orchestrator.plugin.install import agents_md
     from orchestrator.schedule import Alarm, plan_of, zone_of
 
     plan = plan_of(call.memory.store.settings)
     snapshots_of(call.memory.store.settings)  # what is wrong with it is said now, not at night
-    alarm = Alarm(nightly(_root(call), plan), zone_of(plan.zone), call.memory.store.clock, call.note)
+    jobs = [*nightly(_root(call), plan), *agents_md.nightly(_root(call), plan)]
+    alarm = Alarm(jobs, zone_of(plan.zone), call.memory.store.clock, call.note)
     daemon = Daemon(_root(call), boss, alarm, call.note)
     for which in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(which, daemon.down.set)

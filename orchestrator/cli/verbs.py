@@ -26,6 +26,7 @@ _TABLE = (
         "orchestrator install claude-code",
     ),
     _verb("uninstall", "clients", "installing", "take it away again", "orchestrator uninstall claude-code"),
+    _verb("doctor", "clients", "examining", "whether clients have the memory, and why not", "orchestrator doctor"),
     _verb(
         "run",
         "do",

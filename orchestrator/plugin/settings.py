@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 
 from synapse.discovery import FOLDER
 from synapse.errors import InvalidEntry
+from synapse.keys import EXTENSION
 from synapse.namespace import is_component
+from synapse.spelling import hint
 
 LEAD, DEFAULT = "lead", "engineer"
 PROJECT = "general"
@@ -45,9 +47,10 @@ def clients(settings: Mapping[str, Any]) -> Clients:
     values = settings.get("clients") or {}
     if not isinstance(values, Mapping):
         raise InvalidEntry("clients is not valid: write fields such as {lead: lead, default: engineer}")
-    unknown = sorted(set(map(str, values)) - set(Clients._fields))
-    if unknown:
-        raise InvalidEntry(f"clients: {unknown[0]} is not one of {', '.join(Clients._fields)}")
+    for key in sorted(map(str, values)):
+        if key not in Clients._fields and not key.startswith(EXTENSION):
+            other = f"it is one of {', '.join(Clients._fields)}"
+            raise InvalidEntry(f"clients: there is no key {key!r}: {hint(key, Clients._fields, other)}")
     agents = values.get("agents") or {}
     if not isinstance(agents, Mapping):
         raise InvalidEntry("clients: agents is not valid: write a line for each, such as Explore: researcher")

@@ -57,6 +57,12 @@ def place(client: str, project: str | None, named: str | None, user: bool, env: 
     return Place(target._replace(lead=declared.lead), new, agents, tree)
 
 
+def target_in(root: str, client: str) -> Target:
+    """Return the target of a client in a workspace, for whoever looks after all of its projects."""
+    folder = os.path.join(root, record.PLUGINS, client)
+    return _target(client, root, root, False, os.path.expanduser("~"), folder, dict(os.environ))
+
+
 def _target(
     client: str, root: str | None, project: str, user: bool, home: str, folder: str, env: Mapping[str, str]
 ) -> Target:

@@ -26,13 +26,14 @@ MOST_FILES = 5
 
 
 def differences(done: Done, full: bool = False) -> str:
-    """Return the unified differences of the files that others write too; with `full` of new files
-    as well, and of our own."""
-    parts = []
-    for edit in done.edits:
-        is_theirs = not edit.path.startswith(done.place.target.folder + os.sep)
-        if edit.old != edit.new and (full or (is_theirs and edit.old is not None)):
-            parts += list(_difference(edit))
+    """Return the unified differences of the files that others write too; with `full` of all that is
+    written or removed."""
+    folder = done.place.target.folder + os.sep
+    parts: list[str] = []
+    for edit in done.edits if full else done.prepared.edits:
+        is_shared = None not in (edit.old, edit.new) and not edit.path.startswith(folder)
+        if edit.old != edit.new and (full or is_shared):
+            parts += _difference(edit)
     return "\n".join(parts)
 
 
