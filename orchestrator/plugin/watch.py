@@ -42,7 +42,7 @@ def main(words: Sequence[str]) -> int:
         sys.path.insert(0, PACKAGES)
     from orchestrator.plugin import hook
 
-    client, mode = (*words, "", "")[:2]
+    client, mode = (words[0], words[-1]) if words else ("", "")  # `--root DIR` may stand between
     root = None
     try:
         if os.environ.get("SYNAPSE_RUN"):  # a run of our own supervisor is told by it
