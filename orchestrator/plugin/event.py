@@ -74,6 +74,8 @@ def read_event(facts: Facts, payload: Mapping[str, Any], pid: int | None = None,
     values: dict[str, Any] = {field: _text(payload.get(names[field])) for field in _FIELDS if field in names}
     if about.name == "agent-stop" and "agent_transcript" in names:
         values["transcript"] = _text(payload.get(names["agent_transcript"]))
+    for field, pattern in facts.strip.items():
+        values[field] = re.sub(pattern, "", values.get(field, ""), count=1, flags=re.DOTALL)
     for field in ("agent", "type", "call", "transcript"):
         values[field] = values.get(field) or None
     arguments = payload.get(names.get("arguments", ""))
@@ -82,12 +84,13 @@ def read_event(facts: Facts, payload: Mapping[str, Any], pid: int | None = None,
     if tool.kind == "spawn":
         values["prompt"] = _text(arguments.get(tool.prompt))
         values["type"] = _text(arguments.get(tool.type)) or None
+    subjects = _subjects(tool, arguments)
     return Event(
         facts.client,
         name,
         hook,
-        kind=tool.kind,
-        subjects=_subjects(tool, arguments),
+        kind=(tool.finds if subjects else "") or tool.kind,
+        subjects=subjects,
         arguments=arguments,
         result=_said(payload.get(names.get("result", "")))[:LONGEST_RESULT],
         going_on=payload.get(names.get("going_on", "")) is True,

@@ -15,6 +15,7 @@ from orchestrator.plugin.context import Context
 from orchestrator.plugin.event import Event, Reply
 from orchestrator.plugin.state import Worker
 from orchestrator.plugin.workers import Workers
+from orchestrator.wake import AT_ONCE
 from synapse import claims, clauses
 from synapse.authority import visible
 from synapse.claims import Claim
@@ -61,10 +62,9 @@ class Looks:
         arguments = {} if event.kind == "read" else event.arguments  # `edit` is for what changes files
         known = frozenset(worker.seen)
         entries = self.findings.moments(self.workers.seat(worker), call, arguments, known)
-        if not entries:
-            return ""
+        entries = entries[:AT_ONCE]  # the others at the next call
         worker.add("seen", [entry.id for entry in entries])
-        return self.context.held(worker, entries)
+        return self.context.held(worker, entries) if entries else ""
 
     def _shared(self, worker: Worker, event: Event) -> str:
         """Return another agent's result of the same call; else the call is this worker's to make."""

@@ -9,13 +9,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
-from orchestrator.plugin import state, workers
+from orchestrator.plugin import calls, state, workers
 from orchestrator.plugin.context import Context
 from orchestrator.plugin.event import NOTHING, Event, Reply
 from orchestrator.plugin.facts import Facts
 from orchestrator.plugin.looks import ACTS, Looks
 from orchestrator.plugin.settings import clients
 from orchestrator.plugin.state import MAIN, ClientSession, Worker
+from orchestrator.plugin.transcripts import child_transcript
 from orchestrator.plugin.workers import Workers
 from orchestrator.task import Outcome
 from orchestrator.wake import BESIDE
@@ -75,10 +76,12 @@ class _Answer:
             "stop": self._stop,
             "end": self._end,
         }
+        if self.facts.calls and not self._placed():
+            return NOTHING, ""
         reply = answers[self.event.name]()
         worker = self.session.workers.get(self.event.agent or MAIN)
         if worker is not None:
-            worker.given += sum(map(len, (*reply, self.more)))
+            worker.given += sum(map(len, (*reply._replace(prompt=""), self.more)))
         return reply, self.more
 
     # -- starts ------------------------------------------------------------------------------------
@@ -111,10 +114,12 @@ class _Answer:
                 return spawn["prompt"]
         return ""
 
-    def _opened(self, worker: Worker, text: str) -> Reply:
+    def _opened(self, worker: Worker, text: str, parts: int | None = None) -> Reply:
         agent, seat = self.workers.reader(worker), self.workers.seat(worker)
-        opening = self.context.opening(agent, seat, text, self.about.cap, worker.seen, self.facts.parts)
+        parts = self.facts.parts if parts is None else parts
+        opening = self.context.opening(agent, seat, text, self.about.cap, worker.seen, parts)
         self.context.note_shown(worker, opening.view, self.event.name)
+        worker.cursor, worker.opened = max(worker.cursor, opening.view.cursor), True
         first, *more = opening.parts or ("",)
         self.more = "".join(more)
         return Reply(context=first)
@@ -151,26 +156,72 @@ class _Answer:
             spawn = {"type": self.event.type or "", "prompt": self.event.prompt, "call": self.event.call or ""}
             self.session.spawns = [*self.session.spawns, spawn][-50:]
         reply = self.looks.before(worker, self.event)
-        if reply.deny and self.event.kind == "spawn":
+        if self.event.kind == "spawn" and (reply.deny or self.facts.calls):
             self.session.spawns.pop()
-        return self._fitting(reply)
+        if self.event.kind == "spawn" and self.facts.calls and not reply.deny:
+            reply = reply._replace(prompt=self._called())
+        return self._fitting(worker, reply)
 
     def _after(self) -> Reply:
         worker = self.workers.of(self.event)
         self.looks.after(worker, self.event)
         worker.acts += self.event.kind in ACTS
-        return Reply(context=self._news(worker))
+        later, worker.later = worker.later, []
+        return Reply(context="\n".join(filter(None, (*later, self._news(worker)))))
 
     def _news(self, worker: Worker) -> str:
-        """Return what has come that the worker is to be told, within what the client takes."""
+        """Return what has come that the worker is to be told, within what the client takes; its view, where
+        its start was not heard of."""
+        if not worker.opened:
+            return self._opened(worker, "\n".join(worker.about), 1).context
         news = self.context.listen(worker, self.event.result)
         return self.context.told(worker, news, self.about.cap) if news else ""
 
-    def _fitting(self, reply: Reply) -> Reply:
-        """Return a reply without what the event cannot take; a context that is too long goes too."""
+    def _fitting(self, worker: Worker, reply: Reply) -> Reply:
+        """Return a reply without what the event cannot take; a context waits for the call's result
+        where the client takes none before, and one that is too long goes."""
         can, cap = self.about.forms, self.about.cap
         context = reply.context if "context" in can and self.facts.length(reply.context) <= cap else ""
+        if reply.context and "context" not in can and len(reply.context) <= cap // 2:
+            worker.later = [reply.context]
         return reply._replace(context=context, deny=reply.deny if "deny" in can else "")
+
+    # -- sub-agents that are calls -----------------------------------------------------------------
+
+    def _placed(self) -> bool:
+        """Find the conversation of an event; False where nobody can say whose it is. A call of a
+        sub-agent that came to its end ends the sub-agent; a turn's bounds end what was left open."""
+        if self.event.name in ("start", "prompt", "stop"):
+            for spawn in calls.open_calls(self.session):
+                self.session.spawns.remove(spawn)
+                self.workers.end_silently(spawn["agent"], "stopped", calls.ENDED, self.event.client)
+        if self.event.name == "after" and self.event.kind == "spawn":
+            self._returned()
+        placed = calls.placed(self.session, self.event)
+        self.event = placed or self.event
+        return placed is not None
+
+    def _called(self) -> str:
+        """Begin the sub-agent that a call is; its prompt, with its view before it."""
+        child = calls.begun(self.session, self.event)
+        worker = self.workers.of(child, child.prompt)
+        worker.about = [child.prompt] if child.prompt else []
+        view = self._opened(worker, child.prompt).context
+        prompt = f"{view}\n{child.prompt}" if view else child.prompt
+        worker.given += len(view)
+        calls.opened(self.session, child, prompt)
+        return prompt if view else ""
+
+    def _returned(self) -> None:
+        """End the sub-agent whose call has come to its end."""
+        spawn = calls.closed(self.session, self.event)
+        worker = self.session.workers.get(spawn["agent"]) if spawn else None
+        if spawn is None or worker is None:
+            return
+        said = calls.outcome(self.facts.tool(self.event.tool), self.event.result)
+        worker.transcript = child_transcript(self.event.client, self.event.transcript, self.event.prompt)
+        self.looks.give_back(worker)
+        self.workers.end(spawn["agent"], _outcome(said) if isinstance(said, str) else said, self.event.client)
 
     # -- ends --------------------------------------------------------------------------------------
 

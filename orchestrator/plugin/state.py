@@ -21,14 +21,15 @@ T = TypeVar("T")
 FOLDER = os.path.join("runs", ".clients")
 MAIN = ""  # the key of the main conversation; a sub-agent's is the client's id of it
 MOST = 400  # ids, keys and calls that are remembered of each worker
-WAIT = 1.0  # seconds for another hook of the session
+WAIT = 5.0  # seconds for the other hooks of the session, which come one after the other
 STALE = 7 * 86_400  # seconds after which the file of a session that nobody touched goes
 
 
 class Worker:
     """One conversation of a session, main or a sub-agent's: its run, and what it was given. `due`
     are entries that it is to be told and was not yet; `told` are keys of what it was told once;
-    `at` are the calls that others wait for; `acts` counts what it did since it last ended a turn."""
+    `later` are texts that the event they were for could not take; `at` are the calls that others wait
+    for; `acts` counts what it did since it last ended a turn."""
 
     def __init__(self, agent: str, run: str, epoch: int, type: str | None = None, cursor: int = 0) -> None:
         self.agent, self.run, self.epoch, self.type, self.cursor = agent, run, epoch, type, cursor
@@ -37,7 +38,9 @@ class Worker:
         self.told: list[str] = []
         self.about: list[str] = []
         self.editing: list[str] = []
+        self.later: list[str] = []
         self.at: dict[str, Any] = {}
+        self.opened = False  # whether it was given its view
         self.acts = 0
         self.turns = 0
         self.given = 0  # characters that it was given

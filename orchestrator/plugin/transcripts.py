@@ -1,7 +1,8 @@
 """What a client's own transcript says that a conversation used. Reads files of clients, writes none.
 
 A transcript may be torn, huge, or no file at all: what cannot be read is passed over, and a usage that
-is not of all of it says that it is an estimate. Called where a worker's run ends.
+is not of all of it says that it is an estimate. Each client's form is a module of its own,
+`transcripts_CLIENT.py` with `usage(path)`. Called where a worker's run ends.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from orchestrator.engine import Usage
@@ -28,12 +30,32 @@ class Spent(NamedTuple):
 
 def spent(client: str, path: str | None) -> Spent | None:
     """Return what the transcript at a path says; None where there is none, or it cannot be read."""
-    reader = READERS.get(client)
+    reader = _reader(client)
     if reader is None or not path:
         return None
     try:
-        return reader(path)
+        usage: Spent | None = reader.usage(path)
     except (OSError, ValueError):
+        return None
+    return usage
+
+
+def child_transcript(client: str, parent: str | None, prompt: str) -> str | None:
+    """Return the transcript of a sub-agent that was asked this, for a client that does not name it."""
+    reader = _reader(client)
+    if not parent or not hasattr(reader, "child"):
+        return None
+    try:
+        path: str | None = reader.child(parent, prompt)
+    except (OSError, ValueError):
+        return None
+    return path
+
+
+def _reader(client: str) -> Any:
+    try:
+        return import_module(f"orchestrator.plugin.transcripts_{client.replace('-', '_')}")
+    except ImportError:
         return None
 
 
@@ -69,57 +91,12 @@ def _skip_line(file: Any, left: int) -> int:
     return size
 
 
-# -- Claude Code -----------------------------------------------------------------------------------
-
-
-def _claude_code(path: str) -> Spent | None:
-    """Return the sum over the replies of a session's or sub-agent's JSONL. A reply has a line for each
-    of its blocks, all with its usage; the last of them has it complete."""
-    replies: dict[str, Usage] = {}
-    model, complete = None, True
-    for line, whole in lines(path, b'"usage"'):
-        complete = complete and whole
-        message = _reply(line)
-        if message is None:
+def objects(path: str) -> Iterator[Mapping[str, Any]]:
+    """Yield the objects of a file of JSON lines; a line that is none is left out."""
+    for line, _ in lines(path, b"{"):
+        try:
+            value = json.loads(line or b"null")
+        except ValueError:  # it is being written
             continue
-        replies[str(message["id"])] = _usage(message["usage"])
-        model = message.get("model") or model
-    if not replies:
-        return None
-    usage = sum(replies.values(), Usage(estimated=not complete))
-    return Spent(usage, len(replies), model if isinstance(model, str) else None)
-
-
-def _reply(line: bytes) -> dict[str, Any] | None:
-    """Return the model's message that a line holds. What the client says in the model's place (its own
-    errors) was billed by nobody."""
-    try:
-        record = json.loads(line)
-    except ValueError:
-        return None
-    if not isinstance(record, dict) or record.get("type") != "assistant" or record.get("isApiErrorMessage"):
-        return None
-    message = record.get("message")
-    if not isinstance(message, dict) or not message.get("id") or message.get("model") == "<synthetic>":
-        return None
-    return message if isinstance(message.get("usage"), dict) else None
-
-
-def _usage(fields: dict[str, Any]) -> Usage:
-    fresh, read = _count(fields, "input_tokens"), _count(fields, "cache_read_input_tokens")
-    written = _count(fields, "cache_creation_input_tokens")
-    return Usage(fresh + read + written, _count(fields, "output_tokens"), read, written)
-
-
-def _count(fields: dict[str, Any], name: str) -> int:
-    value = fields.get(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
-
-
-def _codex(path: str) -> Spent | None:
-    from orchestrator.plugin import transcripts_codex
-
-    return transcripts_codex.spent(path)
-
-
-READERS: dict[str, Callable[[str], Spent | None]] = {"claude-code": _claude_code, "codex": _codex}
+        if isinstance(value, dict):
+            yield value

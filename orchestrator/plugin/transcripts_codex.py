@@ -15,7 +15,7 @@ from orchestrator.plugin.transcripts import Spent, lines
 _RECORDS = (b'"token_usage_record"', b'"turn_context"', b'"session_meta"')
 
 
-def spent(path: str) -> Spent | None:
+def usage(path: str) -> Spent | None:
     """Return the sum over the replies of one conversation; None where none is told of.
 
     A forked conversation begins with its parent's lines: replies of another thread are left out."""

@@ -5,20 +5,27 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+import synapse
 from orchestrator import engine
 from orchestrator.engine import Place
+from orchestrator.plugin.install import codex as install_codex
+from orchestrator.plugin.install.change import Target
 from orchestrator.testing.model_server import ModelServer
+from synapse import Agent
 
 HERE = Path(__file__).parent
 FOLDER = HERE.parents[1] / ".clients"
 ASKED = ("package.json", "package-lock.json")
 PATIENCE = 600
+PROGRAMS = Path(sys.executable).parent
+LONGEST = 90  # seconds of one session
 
 
 class Wired(NamedTuple):
@@ -105,3 +112,98 @@ def client(installed, tmp_path):
     yield made
     for server in servers:
         server.stop()
+
+
+class CodexProject:
+    """A repository, a home with Codex in it, and a model that follows a script."""
+
+    confined = ()  # words that a session of Codex is started with
+
+    def __init__(self, folder, programs, script):
+        self.home, self.work = folder / "home", folder / "work"
+        self.codex_home = self.home / ".codex"
+        self.codex_home.mkdir(parents=True)
+        self.work.mkdir()
+        subprocess.run(["git", "init", "-q", str(self.work)], check=True)
+        self.server = ModelServer(script).start()
+        vendor = next((Path(programs).parent / "@openai").glob("codex-*/vendor/*/bin"))  # the program, not its launcher
+        path = os.pathsep.join((str(vendor), str(PROGRAMS), "/usr/bin", "/bin"))
+        self.env = {"HOME": str(self.home), "CODEX_HOME": str(self.codex_home), "OPENAI_API_KEY": "any", "PATH": path}
+        self.env |= {"TERM": "xterm-256color", "SHELL": "/bin/bash"}
+        self.config = self.codex_home / "config.toml"
+        self.config.write_text(
+            'model_provider = "scripted"  # mine\ncheck_for_update_on_startup = false\nanalytics.enabled = false\n\n'
+            f'[model_providers.scripted]\nname = "scripted"\nbase_url = "{self.server.url}/v1"\n'
+            'env_key = "OPENAI_API_KEY"\nwire_api = "responses"\n\n'
+            f'[projects."{self.work}"]\ntrust_level = "trusted"\n'
+        )
+
+    @property
+    def root(self):
+        return self.work / "shared-memory"
+
+    @property
+    def requests(self):
+        return [taken.body for taken in self.server.journal if taken.path.endswith("/responses")]
+
+    def run(self, *command, check=True):
+        done = subprocess.run(
+            command,
+            cwd=self.work,
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=LONGEST,
+        )
+        assert not check or done.returncode == 0, done.stdout + done.stderr
+        return done
+
+    def install(self, *words):
+        return self.run("orchestrator", "install", "codex", *words)
+
+    def write(self, namespace, body, **fields):
+        with synapse.open(str(self.root)) as memory:
+            return memory.as_agent("other").append(body, namespace, **fields).id
+
+    def codex(self, model, *words, prompt="MAIN: go on", trusts=True):
+        bypass = ["--dangerously-bypass-hook-trust"] if trusts else []
+        options = ["--json", "--model", model, "--sandbox", "workspace-write", *bypass]
+        done = self.run(*self.confined, "codex", "exec", *options, *words, prompt)
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def entries(self):
+        with synapse.open(str(self.root)) as memory:
+            return memory.as_agent("other").read().entries
+
+    def runs(self):
+        return json.loads(self.run("orchestrator", "ps", "--all", "--json").stdout)["runs"]
+
+    def lead(self):
+        """The session of the main conversation, and the process that runs its hooks."""
+        run = next(run for run in self.runs() if run["agent"] == "lead")
+        return run["attached"], int(run["holder"].split("-")[1])
+
+    def target(self):
+        folder = str(self.root / "runs/.plugins/codex")
+        package = str(Path(install_codex.__file__).parents[1])
+        places = {"root": str(self.root), "project": str(self.work), "home": str(self.home), "folder": folder}
+        return Target("codex", user=False, python=sys.executable, package=package, env=self.env, **places)
+
+
+@pytest.fixture
+def codex_project(installed, tmp_path):
+    """Makes a project whose model follows a script; its plugin is installed unless told otherwise."""
+    made = []
+
+    def make(script, install=True):
+        made.append(CodexProject(tmp_path, installed, script))
+        if install:
+            made[0].install()
+            with synapse.open(str(made[0].root)) as memory:
+                memory.register(Agent("other", read=("*",), write=("*",), projects=("work",)))
+        return made[0]
+
+    yield make
+    for each in made:
+        each.server.stop()

@@ -32,18 +32,25 @@ class About(NamedTuple):
 
 class ToolFacts(NamedTuple):
     """What a client's tool does, and which of its arguments name the subject, a child's prompt and type.
-    With a `pattern`, the subjects are what it finds in that argument."""
+    With a `pattern`, the subjects are what it finds in that argument; where it finds any, the call is of
+    the kind `finds`: a shell's command that reads a file.
+    `answer` finds a child's last message, and the reason of its end, in what its call gives; `done` is the
+    reason of a child that has done its task."""
 
     kind: str = "other"
     subject: str = ""
     pattern: str = ""
+    finds: str = ""
     prompt: str = ""
     type: str = ""
+    answer: str = ""
+    done: str = ""
 
 
 class Facts(NamedTuple):
-    """One client's. `parts` are the hooks that it runs at a start; `raw` has all of its file, for what only
-    one client's module asks."""
+    """One client's. `parts` are the hooks that it runs at a start; `strip` are patterns of what stands
+    before a field's own text; `calls`: no event but a call's own tells of a sub-agent; `raw` has all
+    of its file, for what only one client's module asks."""
 
     client: str
     verified: str
@@ -53,6 +60,8 @@ class Facts(NamedTuple):
     output: Mapping[str, Any]
     parts: int
     unit: str
+    strip: Mapping[str, str]
+    calls: bool
     raw: Mapping[str, Any]
 
     def tool(self, name: str) -> ToolFacts:
@@ -92,6 +101,8 @@ def load(client: str) -> Facts:
         raw["output"],
         int(raw.get("parts", 1)),
         str(raw.get("unit", "")),
+        raw.get("strip", {}),
+        raw.get("agents") == "calls",
         raw,
     )
 

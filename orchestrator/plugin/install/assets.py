@@ -38,7 +38,7 @@ exit 0
 _MCP = (
     _HEAD
     + """\
-exec {python} -P -m synapse {root}mcp --agent {lead} "$@"
+exec {python} -P {program} {client} {root}--agent {lead} "$@"
 """
 )
 

@@ -18,6 +18,7 @@ from tests.orchestrator.plugin.conftest import Client, context, denied
 
 ID = re.compile(r"syn-\d{4}-\d\d-\d\d-\d{3,}")
 CAP = 10_000
+ROOM = 3_000  # characters of what is critical that any start has room for
 
 
 def shown(text):
@@ -102,6 +103,13 @@ def test_a_session_begins_with_what_is_critical(client, memory):
     assert shown(context(client("SessionStart", source="startup"))) == [id]
 
 
+def test_a_conversation_whose_start_nobody_heard_of_is_given_its_view_at_its_next_call(client, memory):
+    id = write(memory, "Call /v2/users, never /v1.").id
+    for agent in (None, "a1"):
+        assert shown(context(client.tool("Bash", {"command": "ls"}, agent)[1])) == [id]
+        assert client.tool("Bash", {"command": "ls"}, agent)[1] == {}
+
+
 def test_an_empty_memory_adds_nothing(client):
     assert client("SessionStart", source="startup") == {"more": ""}
     assert client("UserPromptSubmit", prompt="Fix the parser") == {}
@@ -174,6 +182,21 @@ def test_a_start_is_divided_over_the_hooks_there_are_and_ends_with_pointers(clie
         assert len(whole) == len(set(whole))
         assert set(whole) == set(made.view.shown) <= ids
     assert client.answers[0][2]["more"] == ""
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_an_entry_that_no_client_takes_whole_comes_as_a_pointer(client, memory, when):
+    def huge(n):
+        return write(memory, f"Rule {n} of m{n}.py: " + "word " * 6_000).id
+
+    ids = [huge(n) for n in range(3)] if when == "before" else []
+    texts = [context(client("SessionStart", source="startup"))]
+    ids += [huge(n) for n in range(3, 6)] if when == "after" else []
+    for n in range(6):
+        texts += map(context, client.tool("Read", {"file_path": f"{client.folder}/m{n}.py"}))
+    assert max(map(len, texts)) <= CAP
+    told = [sum(f"`synapse read {id}`" in text for text in texts) for id in ids]
+    assert told == ([1] * 3 if when == "after" else [2] * 3)  # at the start, and beside the file that it names
 
 
 # -- the look before a call ------------------------------------------------------------------------
@@ -275,8 +298,7 @@ def test_who_would_end_hears_what_is_critical_first_and_once(client, memory):
     client.spawn("a1", "Fix the parser")
     write(memory, "Do not touch the parser.")
     given = client("SubagentStop", "a1", last_assistant_message="Done.")
-    assert given["decision"] == "block"
-    assert "Do not touch" in given["reason"]
+    assert "Do not touch" in context(given)
     write(memory, "Not the lexer either.")
     assert client("SubagentStop", "a1", last_assistant_message="Done.", stop_hook_active=True) == {}
     assert runs(memory)["engineer"].status == "done"
@@ -290,31 +312,33 @@ STEPS = st.lists(
 
 
 def played(memory, client, steps):
-    """Play a session; the ids of what is critical, and what each conversation was given whole."""
+    """Play a session; the ids of what is critical, and of each conversation that lives at the end those that it
+    has to have been given: what came after its start, and what came before as far as a start has room."""
     client("SessionStart", source="startup")
-    live, criticals = {None}, []
+    live, criticals, size = {None: 0}, [], 0
     for number, (step, which) in enumerate(steps):
         agent = f"a{which}"
         if step in ("write", "long"):
             text = f"Rule {number} " + ("word " * 300 if step == "long" else "")
             criticals.append(write(memory, text).id)
+            size += len(text)
         elif step == "prompt":
             client("UserPromptSubmit", prompt=f"Look at rule {number}")
         elif step == "spawn" and agent not in live:
             client.spawn(agent, f"Follow rule {number}")
-            live.add(agent)
+            live[agent] = 0 if size < ROOM else len(criticals)
         elif step == "tool":
             client.tool("Bash", {"command": "ls"}, agent if agent in live else None)
         elif step == "stop" and agent in live:
             client("SubagentStop", agent, last_assistant_message=f"Rule {number} is followed.", stop_hook_active=True)
-            live.discard(agent)
+            del live[agent]
     for agent in live:
         for _ in range(12):
             client.tool("Bash", {"command": "ls"}, agent)
-    return criticals, live
+    return {agent: criticals[first:] for agent, first in live.items()}
 
 
-def account(client, criticals, live):
+def account(client, due):
     """Return what was given twice to one conversation, what was not given, and texts that are too long."""
     told, twice, long = {}, [], 0
     for name, agent, given in client.answers:
@@ -325,7 +349,7 @@ def account(client, criticals, live):
             for id in shown(text):
                 twice += [(agent, id)] if id in told.setdefault(agent, []) else []
                 told[agent].append(id)
-    lost = [(agent, id) for agent in live for id in criticals if id not in told.get(agent, [])]
+    lost = [(agent, id) for agent, ids in due.items() for id in ids if id not in told.get(agent, [])]
     return twice, lost, long
 
 
@@ -336,7 +360,7 @@ def test_every_critical_reaches_every_conversation_once(tmp_path_factory, steps)
     with synapse.init(root) as memory:
         memory.register(synapse.Agent("boss", role="cto"))
         client = Client(memory, os.path.dirname(root))
-        assert account(client, *played(memory, client, steps)) == ([], [], 0)
+        assert account(client, played(memory, client, steps)) == ([], [], 0)
 
 
 @pytest.mark.parametrize("broken", ["forgets", "loses"])
@@ -346,5 +370,5 @@ def test_the_account_finds_a_policy_that_forgets_or_loses(memory, client, monkey
     else:
         monkeypatch.setattr("orchestrator.plugin.context.Context.told", lambda self, worker, news, cap: "")
     steps = [("write", 0), ("spawn", 1), ("write", 0), ("prompt", 0), ("write", 0), ("prompt", 1)]
-    twice, lost, _ = account(client, *played(memory, client, steps))
+    twice, lost, _ = account(client, played(memory, client, steps))
     assert twice if broken == "forgets" else lost

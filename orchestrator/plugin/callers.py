@@ -1,0 +1,55 @@
+"""Whose call a request of the protocol is: the conversation of a client's session, by what its hooks saw.
+
+A client starts one server for a session and its sub-agents, or one for each. Nothing that a model writes
+decides who it is: the client's own id of the call does, of its thread, or its process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from orchestrator.holder import client_holder
+from orchestrator.plugin import state
+from orchestrator.plugin.settings import clients
+from orchestrator.plugin.state import MAIN, ClientSession, Worker
+from orchestrator.plugin.workers import Workers
+from synapse.core import Memory
+from synapse.mcp.caller import Caller
+from synapse.seat import Seat
+
+
+def seat_of(memory: Memory, client: str, caller: Caller, pid: int, lead: str = "") -> Seat:
+    """Return the seat of the conversation that calls. Where no hook has told of one, the lead's, in
+    no run: its client has no hooks that run."""
+    memory.store.fresh()
+    known = _worker(memory, client, caller, pid)
+    if known is None:
+        return memory.as_agent(lead or clients(dict(memory.store.settings.other)).lead)
+    session, worker = known
+    workers = Workers(memory, session)
+    return workers.seat(worker) if workers.is_running(worker) else memory.as_agent(worker.agent)
+
+
+def _worker(memory: Memory, client: str, caller: Caller, pid: int) -> tuple[ClientSession, Worker] | None:
+    """Return the session and the worker of a call: by its thread, by its id, or by the client's process."""
+    root, wanted = memory.store.root or "", caller.session
+    holder = client_holder(pid)
+    others: list[tuple[ClientSession, Worker]] = []
+    for session in _newest(root, client):
+        main = session.workers.get(MAIN)
+        if wanted in session.workers and wanted != MAIN:
+            return session, session.workers[wanted]
+        key = session.calls.get(caller.call or "")
+        if key in session.workers and wanted in ("", session.session):
+            return session, session.workers[key]
+        if main is not None and wanted == session.session:
+            return session, main
+        if main is not None and not wanted and session.holder == holder:
+            others.append((session, main))
+    return others[0] if len(others) == 1 else None
+
+
+def _newest(root: str, client: str) -> Iterator[ClientSession]:
+    """Yield the client's sessions, those first that were heard of last."""
+    known = [session for _, session in state.sessions(root) if session.client == client]
+    yield from sorted(known, key=lambda session: -max(session.fired.values(), default=0.0))

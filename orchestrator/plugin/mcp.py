@@ -1,0 +1,59 @@
+"""The MCP server of a client's sessions: `PYTHON -P mcp.py CLIENT [--root DIR] [--agent LEAD]`.
+
+It speaks over its standard streams, to the client that started it. The tools are those of `synapse mcp`; each
+call acts as the conversation that it comes from.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+SESSION = "CLAUDE_CODE_SESSION_ID"  # what a client tells the servers that it starts
+
+
+def main(words: list[str]) -> int:
+    """Serve until the client closes our standard input; the exit code."""
+    if PACKAGES not in sys.path:
+        sys.path.insert(0, PACKAGES)
+    from orchestrator.plugin import hook
+
+    try:
+        from synapse.mcp.identity import Opened
+        from synapse.mcp.offer import offer
+        from synapse.mcp.server import build
+        from synapse.mcp.transports import serve_stdio
+    except ImportError as error:
+        sys.stderr.write(f"the memory's tools need the package mcp ({error}): pip install mcp\n")
+        return 3
+    import synapse
+    from orchestrator.plugin.callers import seat_of
+    from synapse.errors import NotFound
+
+    client, lead = words[0], _option(words, "--agent")
+    own = os.environ.pop("SYNAPSE_AGENT", "") or lead
+    pid = hook.parent()
+
+    def opens() -> synapse.Memory:
+        root = hook.place(words, {"cwd": os.getcwd()})
+        if root is None:
+            raise NotFound(f"no workspace is in {os.getcwd()} or above it: `orchestrator install {client}` makes one")
+        return synapse.open(root)
+
+    opened = Opened(opens)
+    server = build(
+        lambda caller: seat_of(opened.memory(), client, caller, pid, own),
+        offer(None, None),
+        started=os.environ.get(SESSION, ""),
+    )
+    serve_stdio(server)
+    return 0
+
+
+def _option(words: list[str], name: str) -> str:
+    return words[words.index(name) + 1] if name in words[:-1] else ""
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,87 @@
+"""Whose call of a memory tool it is: never what a model says, always the conversation that its client tells of."""
+
+import os
+import sys
+
+import anyio
+import pytest
+from mcp import Client as Protocol
+from mcp import StdioServerParameters, stdio_client
+
+from orchestrator.plugin import state
+from orchestrator.plugin.callers import seat_of
+from orchestrator.plugin.workers import Workers
+from synapse.mcp.caller import Caller
+from tests.orchestrator.plugin.conftest import Client
+
+TOOL = "mcp__plugin_synapse_synapse__append"
+SERVER = os.path.join(os.path.dirname(state.__file__), "mcp.py")
+
+
+@pytest.fixture
+def session(client):
+    client("SessionStart", source="startup")
+    client.spawn("a1", "Fix the parser")
+    client.spawn("a2", "Write the docs")
+    return client
+
+
+def caller(call=None, session="s1", **meta):
+    about = {"claudecode/toolUseId": call} if call else {}
+    return Caller(meta=about | meta, started=session)
+
+
+@pytest.mark.parametrize(("agent", "named"), [(None, "lead"), ("a1", "engineer"), ("a2", "engineer-2")])
+def test_a_call_is_of_the_conversation_whose_hook_saw_it(session, memory, agent, named):
+    _, call = session.before(TOOL, {"namespace": "status/shop", "body": "x"}, agent)
+    seat = seat_of(memory, "claude-code", caller(call), 1)
+    assert seat.id == named
+    entry = seat.append("It works.", "status/shop")
+    assert (entry.author, entry.run is not None) == (named, True)
+
+
+def test_a_thread_of_its_own_says_which_sub_agent_it_is(session, memory):
+    assert seat_of(memory, "claude-code", Caller(meta={"threadId": "a2"}), 1).id == "engineer-2"
+
+
+def test_a_call_that_no_hook_saw_is_the_main_conversation_s(session, memory):
+    assert seat_of(memory, "claude-code", caller("unseen"), 1).id == "lead"
+    assert seat_of(memory, "claude-code", caller("unseen", "another"), 1).id == "lead"
+
+
+def test_without_an_id_the_client_s_process_says_which_session_it_is(session, memory):
+    Workers(memory, state.load(state.path_of(memory.store.root, "claude-code", "s1")))
+    assert seat_of(memory, "claude-code", Caller(), os.getpid()).id == "lead"
+    other = Client(memory, session.folder, "s2")
+    other("SessionStart", source="startup")
+    assert seat_of(memory, "claude-code", Caller(), os.getpid()).pen.run is None  # two: nobody can say which
+
+
+def test_the_call_of_another_session_is_not_taken_for_one_s_own(session, memory):
+    other = Client(memory, session.folder, "s2")
+    other("SessionStart", source="startup")
+    _, call = session.before(TOOL, {}, "a1")
+    assert seat_of(memory, "claude-code", caller(call, "s2"), 1).id == "lead-2"
+
+
+def test_the_server_writes_as_who_calls_and_no_argument_changes_that(session, memory):
+    _, call = session.before(TOOL, {}, "a1")
+    words = ["-P", SERVER, "claude-code", "--root", memory.store.root, "--agent", "lead"]
+    env = {"PATH": os.environ["PATH"], "CLAUDE_CODE_SESSION_ID": "s1"}
+
+    async def story():
+        async with Protocol(
+            stdio_client(StdioServerParameters(command=sys.executable, args=words, env=env))
+        ) as protocol:
+            told = {"namespace": "status/shop", "body": "It works.", "from": "boss"}
+            wrong = await protocol.call_tool("append", told, meta={"claudecode/toolUseId": call})
+            told.pop("from")
+            right = await protocol.call_tool("append", told, meta={"claudecode/toolUseId": call})
+            again = await protocol.call_tool("append", told, meta={"claudecode/toolUseId": call})
+            return wrong, right, again
+
+    wrong, right, again = anyio.run(story)
+    assert (wrong.is_error, right.is_error) == (True, False)
+    assert right.content[0].text == again.content[0].text
+    entries = memory.as_agent("operator").read(namespace="status/shop")
+    assert [(entry.author, entry.body) for entry in entries] == [("engineer", "It works.")]
