@@ -1,4 +1,5 @@
-"""The program that waits for what wakes an idle session: `PYTHON -P watch.py CLIENT monitor|rewake`.
+"""The program that waits for what wakes an idle session:
+`PYTHON -P watch.py CLIENT [--root DIR] monitor|rewake`.
 
 It prints a line that names what came; the text itself is given by the hook of the turn that follows,
 as all news is, so that each thing is told once. `monitor`: a line on standard output for each wake.
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from synapse.entry import Entry
 
 PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+MODES = ("monitor", "rewake")
 WAKES = 2  # the exit code that wakes
 LOOK_EVERY = 5.0  # seconds, where no bell rang
 SETTLE = 2.0  # that the hooks of the event which began a wait have to tell what there is
@@ -40,10 +42,11 @@ def main(words: Sequence[str]) -> int:
         sys.path.insert(0, PACKAGES)
     from orchestrator.plugin import hook
 
-    client, mode = (words[0], words[-1]) if words else ("", "")  # `--root DIR` may stand between
+    client, mode = (words[0], words[-1]) if words else ("", "")
     root = None
     try:
-        if os.environ.get("SYNAPSE_RUN"):  # a run of our own supervisor is told by it
+        # A client may wait for this: what is not known to wait in the background does not wait.
+        if mode not in MODES or os.environ.get("SYNAPSE_RUN"):  # a run of our own supervisor is told by it
             return 0
         rules = _rules(client)
         pid = _client(rules, hook.parent)

@@ -23,6 +23,7 @@ from synapse import Agent
 HERE = Path(__file__).parent
 FOLDER = HERE.parents[1] / ".clients"
 ASKED = ("package.json", "package-lock.json")
+CLAUDE = "@anthropic-ai/claude-code"
 PATIENCE = 600
 PROGRAMS = Path(sys.executable).parent
 LONGEST = 90  # seconds of one session
@@ -73,20 +74,50 @@ def wired(name, url, home):
 @pytest.fixture(scope="session")
 def installed():
     """The folder of the clients' programs."""
-    wanted = hashlib.sha256(b"".join((HERE / name).read_bytes() for name in ASKED)).hexdigest()
-    stamp = FOLDER / "stamp"
+    if shutil.which("npm") is None:
+        pytest.fail("the long checks run the real clients, and need Node's npm on the PATH to install them")
+    return _installed(FOLDER, {name: (HERE / name).read_text(encoding="utf-8") for name in ASKED})
+
+
+@pytest.fixture(scope="session")
+def claude():
+    """Return the program of Claude Code, which every run of the tests installs, alone of the clients."""
+    if shutil.which("npm") is None:
+        pytest.skip(f"{CLAUDE} is not there: Node's npm, which installs it, is not on the PATH")
+    return _installed(FOLDER / "claude-code", _alone(CLAUDE)) / "claude"
+
+
+def _installed(folder, files):
+    """Return the folder of the programs that npm installs from a package and its lock, once."""
+    wanted = hashlib.sha256("".join(files[name] for name in ASKED).encode()).hexdigest()
+    stamp = folder / "stamp"
     if not stamp.exists() or stamp.read_text() != wanted:
-        if shutil.which("npm") is None:
-            pytest.fail("the long checks run the real clients, and need Node's npm on the PATH to install them")
-        FOLDER.mkdir(exist_ok=True)
-        for name in ASKED:
-            shutil.copy(HERE / name, FOLDER / name)
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            (folder / name).write_text(text, encoding="utf-8")
         # Without their scripts: all but one of the clients have what they need in their packages.
-        for command in (["ci", "--ignore-scripts"], ["rebuild", "@anthropic-ai/claude-code"]):
-            done = subprocess.run(["npm", *command], cwd=FOLDER, capture_output=True, text=True, timeout=PATIENCE)
+        for command in (["ci", "--ignore-scripts"], ["rebuild", CLAUDE]):
+            done = subprocess.run(["npm", *command], cwd=folder, capture_output=True, text=True, timeout=PATIENCE)
             assert done.returncode == 0, f"npm {command[0]} failed:\n{done.stderr[-2_000:]}"
         stamp.write_text(wanted)
-    return FOLDER / "node_modules/.bin"
+    return folder / "node_modules/.bin"
+
+
+def _alone(name):
+    """Return a package that asks for one client only, and its part of the lock."""
+    package, lock = (json.loads((HERE / file).read_text(encoding="utf-8")) for file in ASKED)
+    wanted = {name: package["dependencies"][name]}
+    root = {"name": package["name"], "dependencies": wanted}
+    parts = {path: part for path, part in lock["packages"].items() if path.startswith(f"node_modules/{name}")}
+    lock["packages"] = {"": root, **parts}
+    return dict(zip(ASKED, (json.dumps({**root, "private": True}), json.dumps(lock)), strict=True))
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Name the client whose tests were not run, and why: that is not passed over in silence."""
+    reasons = {str(report.longrepr[2]) for report in terminalreporter.stats.get("skipped", ()) if report.longrepr}
+    for reason in sorted(reason for reason in reasons if CLAUDE in reason):
+        terminalreporter.write_line(f"NOT RUN: {reason}", yellow=True)
 
 
 @pytest.fixture

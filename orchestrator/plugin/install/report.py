@@ -123,7 +123,8 @@ def _agents(done: Done) -> list[str]:
 def _files(done: Done) -> list[str]:
     """Return a line for each file, and one for the files of a folder that is new."""
     groups: dict[tuple[str, str], list[Edit]] = {}
-    for edit in done.edits:
+    ours = done.place.target.folder + os.sep
+    for edit in sorted(done.edits, key=lambda edit: edit.path.startswith(ours)):
         groups.setdefault((_what(edit), _group(done, edit)), []).append(edit)
     lines = []
     for (what, folder), edits in groups.items():
