@@ -350,3 +350,88 @@ def test_what_does_not_fit_comes_with_the_next_call(me, mem):
 def test_the_operator_reads_the_newest(mem):
     mem.as_agent("lead").append("text", "api/x")
     assert "> text" in ask(mem.as_agent("operator"), "read")
+
+
+# -- what clients of the MCP server are given beside these -------------------------------------------------
+
+
+@pytest.fixture
+def more():
+    """Calls a tool that no supervised agent is offered; only a briefing is longer than a capsule."""
+    by_name = {tool.name: tool for tool in tools.CLIENTS}
+
+    def call(seat, tool, /, once=None, **arguments):
+        told = tools.call(by_name[tool], seat, arguments, once)
+        assert tool == "briefing" or len(told.encode()) <= CAPSULE
+        return told
+
+    return call
+
+
+def test_no_supervised_agent_is_offered_what_clients_are():
+    names = {tool.name for tool in tools.CLIENTS}
+    assert names == {"briefing", "send", "inbox"}
+    assert names.isdisjoint(tool.name for role in ROLES for tool in offered(role))
+
+
+def test_a_briefing_is_for_a_task_and_marks_what_it_showed(mem, more):
+    lead, eng = mem.as_agent("lead"), mem.as_agent("eng")
+    lead.append("BREAKING: use /v2/users", "api/users", priority="critical")
+    lead.append("the fee table is read at noon", "api/fees")
+    told = more(eng, "briefing", task="mend the fee table")
+    assert "use /v2/users" in told
+    assert "> the fee table is read at noon" in told
+    assert "`synapse" not in told
+    assert eng.unread() == 0
+    marks = len(mem.audit())
+    more(eng, "briefing", once="k")
+    more(eng, "briefing", once="k")
+    assert len(mem.audit()) == marks + 1
+    assert "use /v2/users" in more(mem.as_agent("operator"), "briefing")
+    assert len(mem.audit()) == marks + 1
+    assert "write 200 to 10000" in more(eng, "briefing", budget=100)
+
+
+def test_messages_are_sent_answered_and_read_once(mem, more):
+    lead, eng = mem.as_agent("lead"), mem.as_agent("eng")
+    told = more(lead, "send", to="eng", subject="Fees\nand more", body="Which fee?", priority="action", once="k")
+    assert (
+        more(lead, "send", to="eng", subject="Fees\nand more", body="Which fee?", priority="action", once="k") == told
+    )
+    id, thread = told.split()[2], told.split()[-1].rstrip(".")
+    inbox = more(eng, "inbox", once="k")
+    assert f"({thread}, action, subject: Fees and more)" in inbox
+    assert more(eng, "inbox", once="k") == inbox
+    assert more(eng, "inbox") == "No unread messages."
+    assert thread in more(eng, "send", re=id, body="0.1 %")
+    assert "> 0.1 %" in more(lead, "inbox")
+    assert "to whom?" in more(eng, "send", body="x")
+    assert "not both" in more(eng, "send", body="x", re=id, thread=thread)
+    assert "no agent and no team nobody" in more(eng, "send", to="nobody", body="x")
+    assert "priority must be one of info, normal" in more(eng, "send", to="lead", body="x", priority="critical")
+    assert isinstance(more(mem.as_agent("operator"), "inbox"), ToolProblem)
+
+
+def test_an_inbox_that_does_not_fit_is_read_page_by_page(mem, more):
+    lead, eng = mem.as_agent("lead"), mem.as_agent("eng")
+    for number in range(30):
+        more(lead, "send", to="eng", body=f"message {number:02} " + "x" * 200)
+    long = more(lead, "send", to="eng", body="long " + "y" * 5_000).split()[2]
+    seen = []
+    for _ in range(8):
+        seen += re.findall(r"message \d\d", more(eng, "inbox"))
+    assert seen == [f"message {number:02}" for number in range(30)]
+    assert f"{long} (from: lead" in more(eng, "inbox")  # a pointer, until it is acknowledged
+    assert ask(eng, "ack", ids=[long]) == f"Acknowledged {long}."
+    assert more(eng, "inbox") == "No unread messages."
+
+
+def test_ack_takes_messages_and_entries(mem, more):
+    lead, eng = mem.as_agent("lead"), mem.as_agent("eng")
+    message = more(lead, "send", to="eng", body="hear", priority="urgent").split()[2]
+    entry = lead.append("hear too", "api/x", priority="critical")
+    eng.pen.delivery("offered", [entry.id], "test")
+    assert ask(eng, "ack", ids=[message, entry.id], once="k") == f"Acknowledged {message}, {entry.id}."
+    assert ask(eng, "ack", ids=[message, entry.id], once="k") == f"Acknowledged {message}, {entry.id}."
+    assert "nothing to acknowledge" in ask(eng, "ack", ids=[])
+    assert "nothing to acknowledge" in ask(lead, "ack", ids=[message])
