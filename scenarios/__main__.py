@@ -33,6 +33,8 @@ from scenarios import (
 )
 from scenarios.cassette import MODES as CASSETTES
 from scenarios.cassette import BrokenCassette, Cassette
+from scenarios.clients import shell as clients
+from scenarios.clients.places import Broken as BrokenSession
 from scenarios.lint import example, problems
 from scenarios.live import CLIENTS, MODELS, Broken, Live, Offer, missing, missing_program
 from scenarios.reading import BrokenScenario, library, load
@@ -61,6 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         BrokenScenario,
         BrokenCassette,
         Broken,
+        BrokenSession,
         ledger.BrokenLedger,
         report.BrokenReport,
         BrokenData,
@@ -149,6 +152,10 @@ def _calibrate(args: argparse.Namespace) -> int:
     with _asked(args, args.command) as live:
         calibrate.run(args, live)
     return GOOD
+
+
+def _clients(args: argparse.Namespace) -> int:
+    return clients.run(args, harness.Counts())
 
 
 def _live(wanted: Wanted, args: argparse.Namespace, out: TextIO) -> Report:
@@ -293,6 +300,8 @@ def _arguments() -> argparse.ArgumentParser:
     record.set_defaults(live="anthropic", cassette="cassette.jsonl")
     about = "how much of the evidence for questions memory finds in recorded conversations (L1)"
     retrieval.options(verb("retrieval", retrieval.run, about))
+    about = "what a real coding client reads and does twice, with the plugin and without (needs the client)"
+    clients.options(verb("clients", _clients, about))
     shells = verb("completion", _completion, "print the completion script for bash or zsh")
     shells.add_argument("shell", choices=completion.SHELLS)
     shells.set_defaults(verbs=verbs.choices)
