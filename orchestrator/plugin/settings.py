@@ -12,9 +12,27 @@ from synapse.errors import InvalidEntry
 from synapse.keys import EXTENSION
 from synapse.namespace import is_component
 from synapse.spelling import hint
+from synapse.workspace import ROLES, Agent
 
 LEAD, DEFAULT = "lead", "engineer"
 PROJECT = "general"
+LEAD_ROLE, ROLE = "project-lead", "engineer"
+SHARED = ("api/*", "plans/*", "team/*")
+
+
+def member(id: str, main: bool, project: str) -> Agent:
+    """Return the agent of a main conversation or of a sub-agent, as it is registered where it is not
+    yet: by its role, and with what a project's interfaces and plans are kept in. A person's sessions
+    have no department, by which a role alone would share these out."""
+    role = LEAD_ROLE if main else ROLE
+    rights = ROLES[role]
+    return Agent(
+        id,
+        role,
+        projects=(project,),
+        read=(*rights.read, *(glob for glob in SHARED if glob not in rights.read)),
+        write=(*rights.write, *(glob for glob in SHARED if glob not in rights.write)),
+    )
 
 
 class Clients(NamedTuple):

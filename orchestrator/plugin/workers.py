@@ -17,7 +17,7 @@ from orchestrator.folder import OUTPUT, Folder
 from orchestrator.holder import client_holder, lives
 from orchestrator.plugin import state
 from orchestrator.plugin.event import Event
-from orchestrator.plugin.settings import Clients, clients
+from orchestrator.plugin.settings import Clients, clients, member
 from orchestrator.plugin.state import MAIN, ClientSession, Worker
 from orchestrator.plugin.transcripts import Spent, spent
 from orchestrator.runs import Run, Runs, name
@@ -27,7 +27,6 @@ from synapse.errors import Conflict, StoreBusy, SynapseError
 from synapse.seat import Seat
 from synapse.workspace import Agent
 
-LEAD_ROLE, ROLE = "project-lead", "engineer"
 GONE, QUIET = "its client is gone", "nothing was heard of it for 12 hours"
 IDLE = 12 * 3_600  # seconds; a client whose server outlives its windows never says that one was closed
 MOST = 99  # agents of one name at once
@@ -80,7 +79,7 @@ class Workers:
         """Return the agent of this name, or its first copy that has no conversation now; registered
         where it is not yet."""
         agents = self.store.agents()
-        model = agents.get(base) or Agent(base, LEAD_ROLE if main else ROLE, projects=(self.project,))
+        model = agents.get(base) or member(base, main, self.project)
         for number in range(1, MOST + 1):
             id = base if number == 1 else f"{base[:56]}-{number}"
             running = self.store.index.query.runs(state="running", agent=id)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from orchestrator.plugin.install import record
 from orchestrator.plugin.install.change import Block, Target
-from orchestrator.plugin.settings import Clients, clients
+from orchestrator.plugin.settings import Clients, clients, member
 from synapse import core, discovery
 from synapse.declared import read_settings
 from synapse.errors import NotFound, StoreError
@@ -23,7 +23,7 @@ from synapse.workspace import Agent, Settings
 CLIENTS = ("claude-code", "codex", "gemini", "openclaw")
 AGENTS_MD = "agents-md"
 GIT = "git"  # the name of the record of what git leaves out
-TEAM = (("lead", "project-lead"), ("default", "engineer"))
+TEAM = ("lead", "default")
 
 
 class Place(NamedTuple):
@@ -103,8 +103,8 @@ def _team(root: str) -> tuple[Clients, tuple[Agent, ...]]:
     known = {name.removesuffix(".yaml") for name in _names(os.path.join(root, "agents"))}
     project = declared.project_of(root)
     missing = [
-        Agent(getattr(declared, field), role=role, projects=(project,))
-        for field, role in TEAM
+        member(getattr(declared, field), field == "lead", project)
+        for field in TEAM
         if getattr(declared, field) not in known
     ]
     return declared, tuple(missing)
