@@ -20,8 +20,8 @@ from typing import Any
 from orchestrator.engine import Tool
 from orchestrator.engines.child import KEEPER
 from orchestrator.tools import SECONDS, ToolFailed, UserTool
+from synapse.mcp.caller import KEY
 
-KEY = "synapse/idempotency_key"
 GRACE = "1.0"  # what a server has to end; the SDK waits two seconds
 _PAGES = 50
 

@@ -1,4 +1,4 @@
-"""The program that a client's hook starts: `PYTHON -I -S hook.py CLIENT [--more] [--root DIR]`.
+"""The program that a client's hook starts: `PYTHON -I -S hook.py CLIENT [--more | --away] [--root DIR]`.
 
 It reads an event from standard input and prints the client's answer. The daemon of the workspace is
 asked, where one is up; else this process answers. Whatever goes wrong here: nothing is printed, a
@@ -35,7 +35,10 @@ def main(words: list[str]) -> None:
             payload = read(sys.stdin.fileno())
             root = place(words, payload)
             if root is not None:
-                text = more(root, client, payload) if "--more" in words else answered(root, client, payload)
+                pid = parent()
+                if "--away" in words:
+                    leave()
+                text = more(root, client, payload) if "--more" in words else answered(root, client, payload, pid)
                 sys.stdout.write(text)
                 sys.stdout.flush()
     except BaseException as error:
@@ -50,6 +53,16 @@ def finish() -> None:
     except OSError:
         pass
     os._exit(0)
+
+
+def leave() -> None:
+    """Go on in a process of its own: a client that ends does not wait for its hooks, and kills them."""
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(nowhere, descriptor)
 
 
 def read(descriptor: int) -> dict[str, Any]:
@@ -90,12 +103,12 @@ def place(words: list[str], payload: dict[str, Any]) -> str | None:
         return None
 
 
-def answered(root: str, client: str, payload: dict[str, Any]) -> str:
+def answered(root: str, client: str, payload: dict[str, Any], pid: int) -> str:
     """Return the daemon's answer, or this process' own."""
     asked: dict[str, Any] = {
         "client": client,
         "payload": payload,
-        "pid": parent(),
+        "pid": pid,
         "identity": os.environ.pop("SYNAPSE_AGENT", ""),
     }
     try:

@@ -20,7 +20,7 @@ from synapse import claims, clauses
 from synapse.authority import visible
 from synapse.claims import Claim
 from synapse.clock import seconds
-from synapse.conditions import SPAWN
+from synapse.conditions import COMMANDS, SPAWN
 from synapse.entry import SECOND, Entry
 from synapse.errors import Conflict, SynapseError
 
@@ -59,7 +59,9 @@ class Looks:
     def _moment(self, worker: Worker, event: Event) -> str:
         """Return what is for the moment before this call; nothing where it was given before."""
         call = SPAWN if event.kind == "spawn" else event.tool
-        arguments = {} if event.kind == "read" else event.arguments  # `edit` is for what changes files
+        arguments = event.arguments
+        if event.kind == "read":  # it may be a command; `edit` is for what changes files
+            arguments = {name: value for name, value in arguments.items() if name.lower() in COMMANDS}
         known = frozenset(worker.seen)
         entries = self.findings.moments(self.workers.seat(worker), call, arguments, known)
         entries = entries[:AT_ONCE]  # the others at the next call

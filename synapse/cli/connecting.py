@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 from synapse.cli.call import Call
 from synapse.cli.options import Options, Usage
@@ -53,6 +54,9 @@ def _serve(call: Call) -> None:
     offered = offer(many(args.tools), args.compat)
     server = build(_identify(call, opened), offered, started=os.environ.get(SESSION, ""))
     if args.http is None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # else it would wait for its input to end
+        if call.interactive:
+            call.note("an MCP client starts this, and talks to it here; Ctrl-C ends it")
         serve_stdio(server)
         return
     if tokens is not None:

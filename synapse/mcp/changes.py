@@ -14,7 +14,7 @@ from threading import Lock, Thread
 from synapse.authority import visible
 from synapse.bell import Bell
 from synapse.entry import Entry
-from synapse.errors import NotFound, StoreCorrupt, SynapseError
+from synapse.errors import Forbidden, NotFound, StoreCorrupt, SynapseError
 from synapse.mcp.resources import ENTRY, VIEW, Target
 from synapse.notify import RECONCILE, Follower
 from synapse.page import Event
@@ -26,6 +26,7 @@ from synapse.workspace import OPERATOR, Agent
 # What changes a view or an entry. Marks, deliveries and runs change neither.
 KINDS = frozenset("entry approve reject vouch resolve archive restore undo agent settings".split())
 PAUSE = 1.0  # after a look that failed
+TRIES = 60  # so often is told of again what could not be told
 
 log = logging.getLogger(__name__)
 
@@ -69,6 +70,8 @@ class Watch:
         self._subscribers: list[Subscriber] = []
         self._changes: Changes | None = None
         self._thread: Thread | None = None
+        self._untold: list[Record] = []  # what a look found that failed before all were told
+        self._tries = 0
 
     def add(self, subscriber: Subscriber) -> None:
         """Tell it of every change after this call."""
@@ -117,6 +120,8 @@ class Watch:
 
     def _failed(self, error: Exception) -> None:
         log.warning("changes are not seen: %s: %s", type(error).__name__, error)
+        if self._tries >= TRIES:
+            self._untold, self._tries = [], 0
         time.sleep(PAUSE)
         if isinstance(error, StoreCorrupt):  # another journal: whatever they know may be wrong
             try:
@@ -133,13 +138,19 @@ class Watch:
 
     def _look(self) -> None:
         assert self._changes is not None
-        records = self._changes.look()
-        if not records:
+        self._untold += self._changes.look()
+        if not self._untold:
             return
-        entries = self._entries(records)
+        self._tries += 1
+        entries = self._entries(self._untold)
         for subscriber in self._listeners():  # asked after the look: who came before it is among them
-            for uri in sorted(_concerned(subscriber, records, entries)):
+            try:
+                uris = _concerned(subscriber, self._untold, entries)
+            except (NotFound, Forbidden):
+                continue  # its agent, or its run, is no more
+            for uri in sorted(uris):
                 subscriber.tell(uri)
+        self._untold, self._tries = [], 0
 
     def _entries(self, records: Iterable[Record]) -> dict[str, Entry]:
         """The entries that these records touch, as they are now."""
@@ -193,5 +204,5 @@ def _is_in_view(seat: Seat, name: str, entries: Iterable[Entry]) -> bool:
 def _sees(seat: Seat, id: str) -> bool:
     try:
         return bool(seat.get(id))
-    except SynapseError:
+    except NotFound:
         return False

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from threading import Lock
 from typing import Any
 
 import mcp_types as types
@@ -49,32 +50,36 @@ class Channel:
         self._session = session
         self._watches = watches
         self._loop = asyncio.get_running_loop()
-        self._subscribers: dict[Seat, Subscriber] = {}
+        self._lock = Lock()
+        self._subscribers: dict[object, Subscriber] = {}
         self._waiting: dict[str, None] = {}
         self._task: asyncio.Task[None] | None = None
 
     def add(self, seat: Seat, target: Target) -> None:
         """Subscribe to an address. Runs in a thread of its own: it looks at the log."""
         demand(seat, target)
-        if sum(len(each.targets) for each in self._subscribers.values()) >= MOST:
-            raise MCPError(types.INVALID_REQUEST, f"this connection has {MOST} subscriptions: end some first")
-        subscriber = self._subscribers.get(seat)
-        if subscriber is None:
-            subscriber = self._subscribers[seat] = Subscriber(seat, (target,), self._tell)
-            self._watches.of(seat.store).add(subscriber)
-        subscriber.targets.add(target)
+        with self._lock:
+            if sum(len(each.targets) for each in self._subscribers.values()) >= MOST:
+                raise MCPError(types.INVALID_REQUEST, f"this connection has {MOST} subscriptions: end some first")
+            subscriber = self._subscribers.get(_whose(seat))
+            if subscriber is None:
+                subscriber = self._subscribers[_whose(seat)] = Subscriber(seat, (target,), self._tell)
+                self._watches.of(seat.store).add(subscriber)
+            subscriber.targets.add(target)
 
     def drop(self, seat: Seat, target: Target) -> None:
-        subscriber = self._subscribers.get(seat)
-        if subscriber is not None:
-            subscriber.targets.discard(target)
-            if not subscriber.targets:
-                self._watches.of(seat.store).remove(self._subscribers.pop(seat))
+        with self._lock:
+            subscriber = self._subscribers.get(_whose(seat))
+            if subscriber is not None:
+                subscriber.targets.discard(target)
+                if not subscriber.targets:
+                    self._watches.of(seat.store).remove(self._subscribers.pop(_whose(seat)))
 
     def close(self) -> None:
-        for seat, subscriber in self._subscribers.items():
-            self._watches.of(seat.store).remove(subscriber)
-        self._subscribers.clear()
+        with self._lock:
+            for subscriber in self._subscribers.values():
+                self._watches.of(subscriber.seat.store).remove(subscriber)
+            self._subscribers.clear()
 
     def _tell(self, uri: str) -> None:
         _on(self._loop, lambda: self._wait(uri))
@@ -181,6 +186,11 @@ def allowed(seat: Seat, uris: Iterable[str]) -> list[Target]:
         except SynapseError:
             continue
     return found
+
+
+def _whose(seat: Seat) -> object:
+    """What two seats of the same agent in the same run have in common."""
+    return seat.store, seat.id, seat.pen.run, seat.pen.epoch
 
 
 def _on(loop: asyncio.AbstractEventLoop, act: Callable[[], None]) -> None:

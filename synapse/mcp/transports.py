@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import anyio
-import uvicorn
 from mcp.server import Server
 from mcp.server.auth.middleware.bearer_auth import BearerAuthBackend
 from mcp.server.auth.provider import AccessToken
@@ -48,6 +47,8 @@ def serve_http(
     ready: Callable[[str], None] = lambda address: None,
 ) -> None:
     """Serve until a signal. `names` are further hosts under which clients may ask; `ready` is given the address."""
+    import uvicorn  # costs a server of standard streams its start
+
     _log_to_stderr()
     listener = _listener(host, port)
     bound = listener.getsockname()[1]

@@ -22,9 +22,12 @@ import synapse
 from synapse.errors import InvalidEntry
 from synapse.mcp.bearer import TokenFile, digest, new_token
 from synapse.mcp.caller import Caller
+from synapse.mcp.changes import Subscriber, Watch
 from synapse.mcp.offer import instructions, offer
+from synapse.mcp.resources import Target
 from synapse.mcp.server import build
 from synapse.records import Pending
+from synapse.seat import Seat
 from synapse.testing import FrozenClock
 from synapse.tokens import Tokens
 from synapse.workspace import Agent
@@ -682,6 +685,50 @@ def test_what_cannot_be_seen_is_not_told(root):
     run(body())
 
 
+def test_seats_of_one_agent_are_one_subscriber(mem):
+    """Whoever gives each request a seat of its own can still be told, and end that."""
+    heard = []
+
+    async def handler(message):
+        heard.append(str(message.params.uri))
+
+    async def body():
+        served = build(lambda caller: Seat(mem.store, "eng"), offer())
+        async with Client(served, mode="legacy", message_handler=handler) as me:
+            entry = mem.as_agent("lead").append("first", "api/x")
+            await asyncio.gather(*(subscribe(me, uri) for uri in (VIEW, f"synapse://entry/{entry.id}")))
+            mem.as_agent("lead").archive(entry.id)
+            while len(heard) < 2:
+                await asyncio.sleep(0.01)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                await me.unsubscribe_resource(VIEW)
+            mem.as_agent("lead").restore(entry.id)
+            while heard.count(f"synapse://entry/{entry.id}") < 2:
+                await asyncio.sleep(0.01)
+            assert heard.count(VIEW) == 1
+
+    run(body())
+
+
+def test_what_could_not_be_told_is_told_again(mem):
+    told = []
+
+    def tell(uri):
+        told.append(uri)
+        if len(told) == 1:
+            raise OSError("the disk is away for a moment")
+
+    watch = Watch(mem.store)
+    watch.add(Subscriber(mem.as_agent("eng"), [Target("view", "eng")], tell))
+    mem.as_agent("lead").append("news", "api/x")
+    end = time.monotonic() + 20
+    while len(told) < 2 and time.monotonic() < end:
+        time.sleep(0.01)
+    watch.close()
+    assert told == [VIEW, VIEW]
+
+
 # -- what goes wrong -------------------------------------------------------------------------------
 
 HOSTILE = (
@@ -821,6 +868,18 @@ def test_a_client_that_dies_leaves_no_server(root, how):
         os.kill(host.pid, how)
         host.wait(30)
         assert gone(pid)
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_a_server_ends_when_it_is_told_though_its_client_stays(root, how):
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command(root), stdin=pipe, stdout=pipe, stderr=pipe, env=clean()) as server:
+        server.stdin.write(json.dumps(HELLO).encode() + b"\n")
+        server.stdin.flush()
+        assert json.loads(server.stdout.readline())["id"] == 1
+        server.send_signal(how)
+        assert server.wait(30) == -how
+        assert server.stderr.read() == b""
 
 
 def test_a_subscriber_that_dies_leaves_nothing(root):
