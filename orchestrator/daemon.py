@@ -19,6 +19,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 from orchestrator.plugin.answer import answer
+from orchestrator.plugin.wakes import Wake, Wakes
 from orchestrator.plugin.workers import sweep
 from orchestrator.schedule import Alarm
 from orchestrator.supervisor import Supervisor
@@ -48,6 +49,7 @@ class Daemon:
         self.left: dict[str, str] = {}  # by run, what it waits for
         self._noted: dict[str, str] = {}
         self.socket = os.path.join(_folder(root), ".daemon.sock")
+        self.wakes = Wakes(supervisor.books.memory)
         self.down = asyncio.Event()
         self.taken: list[str] = []
         self.began = time.monotonic()
@@ -55,6 +57,7 @@ class Daemon:
 
     async def run(self) -> None:
         """Until somebody asks it to go down. What still runs then is left for whoever comes next."""
+        waking: set[asyncio.Task[None]] = set()
         server = await asyncio.start_unix_server(self._answer, sock=_bound(self.socket), limit=LARGEST)
         try:
             async with server, self.supervisor, self.alarm or nullcontext():
@@ -63,6 +66,9 @@ class Daemon:
                         await self.supervisor.look()
                         self._looked(await self.supervisor.take_over())
                         await self.supervisor.desk(sweep, self.supervisor.books.memory)
+                        for wake in await self.supervisor.desk(self.wakes.due):
+                            waking.add(asyncio.create_task(self._wake(wake)))
+                    waking = {task for task in waking if not task.done()}
                     await _either(self.down, LOOK_EVERY)
                 await self.supervisor.leave()
         finally:
@@ -89,6 +95,14 @@ class Daemon:
             pass  # whoever asks in another way is not answered
         finally:
             writer.close()
+
+    async def _wake(self, wake: Wake) -> None:
+        """Wake an idle session of a client; what came of it is remembered, and a failure noted."""
+        well = await asyncio.to_thread(wake.send, dict(os.environ))
+        self.wakes.made(wake, well)
+        if self.note is not None:
+            how = "was woken" if well else "could not be woken"
+            self.note(f"{wake.client} session {wake.session} {how} for {wake.entries[0].id}")
 
     async def _event(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """Return what a client's hook prints for an event."""

@@ -95,6 +95,12 @@ def client_holder(pid: int) -> str:
     return f"{CLIENT}{pid}-{_began(pid)}"
 
 
+def client_pid(name: str) -> int | None:
+    """Return the number of the process that a client's holder is."""
+    pid = name.removeprefix(CLIENT).partition("-")[0]
+    return int(pid) if name.startswith(CLIENT) and pid.isdigit() else None
+
+
 def _process_lives(name: str) -> bool:
     """Return whether the process that a holder's name tells of is still the same one."""
     pid, _, began = name.removeprefix(CLIENT).partition("-")

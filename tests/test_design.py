@@ -21,7 +21,7 @@ PAGES = (DESIGN, TEAM_DESIGN, README)
 NAMED = re.compile(r"`((?:tests|synapse|orchestrator)/[\w/]+\.py)::((?:\w+::)?\w+)`")
 
 # The folders whose modules the table names one by one.
-FOLDERS = {DESIGN: ("consolidate", "log", "index", "testing"), TEAM_DESIGN: ("engines", "testing")}
+FOLDERS = {DESIGN: ("consolidate", "log", "index", "mcp", "testing"), TEAM_DESIGN: ("engines", "testing")}
 
 
 def page(path):

@@ -11,6 +11,10 @@ import pytest
 
 HEAVY = {
     "anthropic",
+    "mcp",
+    "mcp_types",
+    "pydantic",
+    "uvicorn",
     "openai",
     "tiktoken",
     "jinja2",

@@ -15,7 +15,7 @@ from orchestrator.plugin.state import MAIN, Worker
 from orchestrator.plugin.workers import Workers
 from orchestrator.templates import Templates
 from orchestrator.wake import NOW, SOON, Ear, News, Reader
-from synapse.block import POINTER, Block, whole
+from synapse.block import POINTER, Block, pointer, whole
 from synapse.entry import Entry
 from synapse.errors import OverBudget
 from synapse.records import Pending
@@ -25,6 +25,7 @@ from synapse.workspace import Agent
 
 FIRST, MORE = "client", "client-more"  # templates
 LEAST_CAP = 1_000  # characters; a client that takes less is given nothing
+LEAST_SCALE = 0.02  # of what a view may take otherwise
 
 
 class Opening(NamedTuple):
@@ -50,12 +51,13 @@ class Context:
         if cap < LEAST_CAP:
             return Opening((), _empty(seat))
         scale = 1.0
-        while True:
+        while scale > LEAST_SCALE:
             view = self._view(agent, seat, text, without, scale)
             texts = self._divided(agent, view, cap) if view.included else ()
-            if len(texts) <= parts:
+            if len(texts) <= parts and all(self.length(text) <= cap for text in texts):
                 return Opening(texts, view)
-            scale *= 0.8 * parts / len(texts)
+            scale *= 0.8 * min(parts / len(texts), 1.0)
+        return Opening((), _empty(seat))
 
     def _view(self, agent: Agent, seat: Seat, text: str, without: Sequence[str], scale: float) -> View:
         worth = budget.worth(budget.expected(agent.role, ()), scale)
@@ -83,7 +85,6 @@ class Context:
 
     def note_shown(self, worker: Worker, view: View, how: str) -> None:
         """Note in the log and in the session what a worker was shown."""
-        worker.cursor = max(worker.cursor, view.cursor)
         ids = list(view.shown)
         if ids:
             of = len(view.included) + len(view.left_out)
@@ -128,7 +129,10 @@ class Context:
         reader = self.workers.reader(worker)
         entries = wake.standing(self.store, news, reader)
         gone = {each.entry.id for each in news} - {entry.id for entry in entries}
-        blocks = wake.blocks(entries, news, commands=True)
+        blocks = [
+            pointer(entry) if self.length(block.text) > cap // 2 else block
+            for entry, block in zip(entries, wake.blocks(entries, news, commands=True), strict=True)
+        ]
         kept: list[tuple[Entry, Block]] = []
         text = ""
         for pair in list(zip(entries, blocks, strict=True))[: wake.AT_ONCE]:
@@ -147,12 +151,17 @@ class Context:
     def held(self, worker: Worker, entries: Sequence[Entry]) -> str:
         """Return what a worker is told before a call that entries are for."""
         reader = self.workers.reader(worker)
-        return prompt.held([whole(entry) for entry in entries], reader, self.secret, self.templates)
+        return prompt.held(_short(entries), reader, self.secret, self.templates)
 
     def beside(self, worker: Worker, entries: Sequence[Entry]) -> str:
         """Return entries that concern what a worker is about to read or to change."""
         reader = self.workers.reader(worker)
-        return prompt.wake([whole(entry) for entry in entries], reader, self.secret, self.templates)
+        return prompt.wake(_short(entries), reader, self.secret, self.templates)
+
+
+def _short(entries: Sequence[Entry]) -> list[Block]:
+    """Return the entries whole, and long ones as pointers."""
+    return [whole(entry) if len(entry.body) <= wake.LONG else pointer(entry) for entry in entries]
 
 
 def _empty(seat: Seat) -> View:

@@ -84,12 +84,13 @@ def read_event(facts: Facts, payload: Mapping[str, Any], pid: int | None = None,
     if tool.kind == "spawn":
         values["prompt"] = _text(arguments.get(tool.prompt))
         values["type"] = _text(arguments.get(tool.type)) or None
+    subjects = _subjects(tool, arguments)
     return Event(
         facts.client,
         name,
         hook,
-        kind=tool.kind,
-        subjects=_subjects(tool, arguments),
+        kind=(tool.finds if subjects else "") or tool.kind,
+        subjects=subjects,
         arguments=arguments,
         result=_said(payload.get(names.get("result", "")))[:LONGEST_RESULT],
         going_on=payload.get(names.get("going_on", "")) is True,

@@ -15,11 +15,12 @@ from orchestrator.plugin.context import Context
 from orchestrator.plugin.event import Event, Reply
 from orchestrator.plugin.state import Worker
 from orchestrator.plugin.workers import Workers
+from orchestrator.wake import AT_ONCE
 from synapse import claims, clauses
 from synapse.authority import visible
 from synapse.claims import Claim
 from synapse.clock import seconds
-from synapse.conditions import SPAWN
+from synapse.conditions import COMMANDS, SPAWN
 from synapse.entry import SECOND, Entry
 from synapse.errors import Conflict, SynapseError
 
@@ -58,13 +59,14 @@ class Looks:
     def _moment(self, worker: Worker, event: Event) -> str:
         """Return what is for the moment before this call; nothing where it was given before."""
         call = SPAWN if event.kind == "spawn" else event.tool
-        arguments = {} if event.kind == "read" else event.arguments  # `edit` is for what changes files
+        arguments = event.arguments
+        if event.kind == "read":  # it may be a command; `edit` is for what changes files
+            arguments = {name: value for name, value in arguments.items() if name.lower() in COMMANDS}
         known = frozenset(worker.seen)
         entries = self.findings.moments(self.workers.seat(worker), call, arguments, known)
-        if not entries:
-            return ""
+        entries = entries[:AT_ONCE]  # the others at the next call
         worker.add("seen", [entry.id for entry in entries])
-        return self.context.held(worker, entries)
+        return self.context.held(worker, entries) if entries else ""
 
     def _shared(self, worker: Worker, event: Event) -> str:
         """Return another agent's result of the same call; else the call is this worker's to make."""

@@ -47,10 +47,7 @@ def main(words: list[str]) -> int:
         offer(None, None),
         started=os.environ.get(SESSION, ""),
     )
-    try:
-        serve_stdio(server)
-    finally:
-        opened.close()
+    serve_stdio(server)
     return 0
 
 

@@ -114,10 +114,12 @@ class _Answer:
                 return spawn["prompt"]
         return ""
 
-    def _opened(self, worker: Worker, text: str) -> Reply:
+    def _opened(self, worker: Worker, text: str, parts: int | None = None) -> Reply:
         agent, seat = self.workers.reader(worker), self.workers.seat(worker)
-        opening = self.context.opening(agent, seat, text, self.about.cap, worker.seen, self.facts.parts)
+        parts = self.facts.parts if parts is None else parts
+        opening = self.context.opening(agent, seat, text, self.about.cap, worker.seen, parts)
         self.context.note_shown(worker, opening.view, self.event.name)
+        worker.cursor, worker.opened = max(worker.cursor, opening.view.cursor), True
         first, *more = opening.parts or ("",)
         self.more = "".join(more)
         return Reply(context=first)
@@ -168,7 +170,10 @@ class _Answer:
         return Reply(context="\n".join(filter(None, (*later, self._news(worker)))))
 
     def _news(self, worker: Worker) -> str:
-        """Return what has come that the worker is to be told, within what the client takes."""
+        """Return what has come that the worker is to be told, within what the client takes; its view, where
+        its start was not heard of."""
+        if not worker.opened:
+            return self._opened(worker, "\n".join(worker.about), 1).context
         news = self.context.listen(worker, self.event.result)
         return self.context.told(worker, news, self.about.cap) if news else ""
 

@@ -21,7 +21,7 @@ T = TypeVar("T")
 FOLDER = os.path.join("runs", ".clients")
 MAIN = ""  # the key of the main conversation; a sub-agent's is the client's id of it
 MOST = 400  # ids, keys and calls that are remembered of each worker
-WAIT = 1.0  # seconds for another hook of the session
+WAIT = 5.0  # seconds for the other hooks of the session, which come one after the other
 STALE = 7 * 86_400  # seconds after which the file of a session that nobody touched goes
 
 
@@ -40,6 +40,7 @@ class Worker:
         self.editing: list[str] = []
         self.later: list[str] = []
         self.at: dict[str, Any] = {}
+        self.opened = False  # whether it was given its view
         self.acts = 0
         self.turns = 0
         self.given = 0  # characters that it was given

@@ -23,7 +23,7 @@ ANSWERED_WITHIN = 5.0
 MAIN = ":main"
 
 
-def wake(session: str, text: str, folder: str, env: Mapping[str, str]) -> bool:
+def wake(session: str, text: str, folder: str, env: Mapping[str, str], pid: int | None = None) -> bool:
     """Have a session's gateway give it a turn with this text; False where no gateway took it. `folder`
     is the plugin's, `session` the key of a main session such as agent:main:main."""
     return posted(session, text, env) or dropped(session, text, folder)

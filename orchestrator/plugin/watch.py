@@ -1,4 +1,5 @@
-"""The program that waits for what wakes an idle session: `PYTHON -P watch.py CLIENT monitor|rewake`.
+"""The program that waits for what wakes an idle session:
+`PYTHON -P watch.py CLIENT [--root DIR] monitor|rewake`.
 
 It prints a line that names what came; the text itself is given by the hook of the turn that follows,
 as all news is, so that each thing is told once. `monitor`: a line on standard output for each wake.
@@ -27,11 +28,10 @@ if TYPE_CHECKING:
     from synapse.entry import Entry
 
 PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+MODES = ("monitor", "rewake")
 WAKES = 2  # the exit code that wakes
 LOOK_EVERY = 5.0  # seconds, where no bell rang
 SETTLE = 2.0  # that the hooks of the event which began a wait have to tell what there is
-BUSY = 10.0  # that a session in the middle of a turn has to be told by its own hooks
-SPACING = 6.0  # between two wakes: ten in a minute, as everywhere
 MOST = 400  # ids of entries that are remembered
 
 
@@ -42,10 +42,11 @@ def main(words: Sequence[str]) -> int:
         sys.path.insert(0, PACKAGES)
     from orchestrator.plugin import hook
 
-    client, mode = (*words, "", "")[:2]
+    client, mode = (words[0], words[-1]) if words else ("", "")
     root = None
     try:
-        if os.environ.get("SYNAPSE_RUN"):  # a run of our own supervisor is told by it
+        # A client may wait for this: what is not known to wait in the background does not wait.
+        if mode not in MODES or os.environ.get("SYNAPSE_RUN"):  # a run of our own supervisor is told by it
             return 0
         rules = _rules(client)
         pid = _client(rules, hook.parent)
@@ -172,14 +173,13 @@ class Watch:
         self.memory, self.store, self.client, self.ends, self.mode = memory, memory.store, client, ends, mode
         self.root = memory.store.root or ""
         self.holder = client_holder(pid)
-        self.idle = {
-            hook for hook, about in facts.load(client).events.items() if about.name in ("start", "stop", "end")
-        }
+        self.facts = facts.load(client)
         self.noticed: dict[str, float] = {}  # when each entry was first seen to wait
         self.looked: object = None
 
     def wait(self) -> int:
         """Wait until there is something to say, or nobody to say it to; the exit code."""
+        from orchestrator.plugin.wakes import SPACING, line
         from synapse.bell import Bell
 
         woken = Woken.taken(os.path.join(self.root, "runs", ".clients", f"{self.holder}.woken"))
@@ -211,6 +211,8 @@ class Watch:
 
     def _entries(self, woken: Woken) -> list[Entry]:
         """Return what is to be said now: what wakes the session's agent, that it was not given."""
+        from orchestrator.plugin.wakes import BUSY, due, in_turn
+
         found = self._session()
         if found is None:
             return []
@@ -219,13 +221,13 @@ class Watch:
             return []
         self.looked = place
         session = found[1]
-        entries = [entry for entry in self._due(session) if entry.id not in woken.ids]
+        entries = [entry for entry in due(self.memory, session) if entry.id not in woken.ids]
         now = time.monotonic()
         self.noticed = {entry.id: self.noticed.get(entry.id, now) for entry in entries}
         if not entries or woken.just():
             return []
         oldest = min(self.noticed.values())
-        if self._in_turn(session) and now - oldest < BUSY:
+        if in_turn(self.facts, session) and now - oldest < BUSY:
             return []
         self.noticed = {}
         return entries
@@ -244,35 +246,6 @@ class Watch:
                 if newest is None or changed > newest[2]:
                     newest = (path, known, changed)
         return newest
-
-    def _due(self, session: ClientSession) -> list[Entry]:
-        """Return the entries that wake the main conversation's agent and that it was not given. What is
-        known of the session is a copy: nothing is taken from its hooks."""
-        from orchestrator.plugin.settings import clients
-        from orchestrator.plugin.state import MAIN
-        from orchestrator.wake import NOW, Ear, News, Reader, standing
-
-        worker = session.workers.get(MAIN)
-        if worker is None:
-            return []
-        self.store.fresh()
-        agent = self.store.agents().get(worker.agent)
-        if agent is None:
-            return []
-        agent = agent.joined(clients(dict(self.store.settings.other)).project_of(self.root))
-        ear = Ear(self.store, quota=1 << 30, cursor=worker.cursor)
-        reader = Reader(agent, seen=frozenset(worker.seen), since=worker.cursor, woken=True)
-        news = [News(entry, 0) for _, entry, tier in ear.news({worker.run: reader}) if tier == NOW]
-        for tier, _, id in (due.partition(" ") for due in worker.due):
-            entry = self.store.index.entry(id, self.store.clock()) if tier == NOW else None
-            news += [News(entry, 0)] if entry is not None else []
-        fresh = [each for each in news if each.entry.id not in worker.seen]
-        return standing(self.store, fresh, agent) if fresh else []
-
-    def _in_turn(self, session: ClientSession) -> bool:
-        """Tell whether the newest event is of the middle of a turn, whose hooks tell what there is."""
-        newest = max(session.fired, key=lambda hook: session.fired[hook], default="")
-        return bool(newest) and newest not in self.idle
 
 
 class Woken:
@@ -309,21 +282,12 @@ class Woken:
 
     def just(self) -> bool:
         """Tell whether the last wake was a moment ago."""
+        from orchestrator.plugin.wakes import SPACING
+
         return 0 <= time.time() - self.at < SPACING
 
     def close(self) -> None:
         os.close(self._fd)
-
-
-def line(entries: Sequence[Entry]) -> str:
-    """Return the line that wakes: which entries, of whom. Their text is told by the turn's hook, fenced;
-    here stands nothing that somebody wrote."""
-    first = entries[0]
-    more = f", and {len(entries) - 1} more" if len(entries) > 1 else ""
-    return (
-        f"Shared memory: {first.priority} entry {first.id} from {first.author} in {first.namespace}{more}. "
-        f"Its text is given beside this; else: synapse read {first.id}"
-    )
 
 
 def _say(text: str, stream: Any) -> None:

@@ -30,28 +30,25 @@ def mcp_options(parser: Options) -> None:
 
 
 def mcp(call: Call) -> None:
-    args = call.args
     _check(call)
-    if args.new_token is not None:
+    if call.args.new_token is not None:
         _print_token(call)
-        return
+    else:
+        _serve(call)
+
+
+def _serve(call: Call) -> None:
     try:
         import mcp.server  # noqa: F401
     except ImportError as error:
         raise StoreError("the MCP server needs the package mcp: install synapse-orchestrator[mcp]") from error
-    from synapse.mcp.identity import Opened
-
-    opened = Opened(lambda: call.memory)
-    _serve(call, opened)
-
-
-def _serve(call: Call, opened: Opened) -> None:
     from synapse.mcp.bearer import TokenFile
+    from synapse.mcp.identity import Opened
     from synapse.mcp.offer import offer
     from synapse.mcp.server import build
     from synapse.mcp.transports import serve_http, serve_stdio
 
-    args = call.args
+    args, opened = call.args, Opened(lambda: call.memory)
     tokens = None if args.token_file is None else TokenFile(os.path.expanduser(args.token_file))
     offered = offer(many(args.tools), args.compat)
     server = build(_identify(call, opened), offered, started=os.environ.get(SESSION, ""))

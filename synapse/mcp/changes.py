@@ -84,6 +84,14 @@ class Watch:
             if subscriber in self._subscribers:
                 self._subscribers.remove(subscriber)
 
+    def close(self) -> None:
+        """Tell nobody any more; the thread takes its bell down."""
+        with self._lock:
+            self._subscribers.clear()
+            thread = self._thread
+        if thread is not None:
+            thread.join(4 * RECONCILE)
+
     def _follow(self) -> None:
         bell = Bell(self.store.bells) if self.store.bells else None
         try:

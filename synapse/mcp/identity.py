@@ -26,12 +26,6 @@ class Opened:
                 self._memory = self._opens()
             return self._memory
 
-    def close(self) -> None:
-        with self._lock:
-            if self._memory is not None:
-                self._memory.close()
-                self._memory = None
-
 
 def as_agent(opened: Opened, agent: str, run: str | None = None) -> Identify:
     """Return the identity of a server that acts as one agent, in a run (`RUN` or `RUN:EPOCH`) or in none."""

@@ -36,6 +36,10 @@ class Watches:
     def of(self, store: Store) -> Watch:
         return self._of.setdefault(store, Watch(store))
 
+    def close(self) -> None:
+        for watch in self._of.values():
+            watch.close()
+
 
 class Channel:
     """A connection of the older revisions: what it subscribed to, and one task that tells it. An address that changes
@@ -145,6 +149,9 @@ class Subscriptions:
 
     def _close(self, connection: object) -> None:
         self._channels.pop(connection).close()
+
+    def close(self) -> None:
+        self._watches.close()
 
     async def listen(
         self, context: Context, params: types.SubscriptionsListenRequestParams, seat: Seat, targets: list[Target]

@@ -5,20 +5,28 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+import synapse
 from orchestrator import engine
 from orchestrator.engine import Place
+from orchestrator.plugin.install import codex as install_codex
+from orchestrator.plugin.install.change import Target
 from orchestrator.testing.model_server import ModelServer
+from synapse import Agent
 
 HERE = Path(__file__).parent
 FOLDER = HERE.parents[1] / ".clients"
 ASKED = ("package.json", "package-lock.json")
+CLAUDE = "@anthropic-ai/claude-code"
 PATIENCE = 600
+PROGRAMS = Path(sys.executable).parent
+LONGEST = 90  # seconds of one session
 
 
 class Wired(NamedTuple):
@@ -66,20 +74,50 @@ def wired(name, url, home):
 @pytest.fixture(scope="session")
 def installed():
     """The folder of the clients' programs."""
-    wanted = hashlib.sha256(b"".join((HERE / name).read_bytes() for name in ASKED)).hexdigest()
-    stamp = FOLDER / "stamp"
+    if shutil.which("npm") is None:
+        pytest.fail("the long checks run the real clients, and need Node's npm on the PATH to install them")
+    return _installed(FOLDER, {name: (HERE / name).read_text(encoding="utf-8") for name in ASKED})
+
+
+@pytest.fixture(scope="session")
+def claude():
+    """Return the program of Claude Code, which every run of the tests installs, alone of the clients."""
+    if shutil.which("npm") is None:
+        pytest.skip(f"{CLAUDE} is not there: Node's npm, which installs it, is not on the PATH")
+    return _installed(FOLDER / "claude-code", _alone(CLAUDE)) / "claude"
+
+
+def _installed(folder, files):
+    """Return the folder of the programs that npm installs from a package and its lock, once."""
+    wanted = hashlib.sha256("".join(files[name] for name in ASKED).encode()).hexdigest()
+    stamp = folder / "stamp"
     if not stamp.exists() or stamp.read_text() != wanted:
-        if shutil.which("npm") is None:
-            pytest.fail("the long checks run the real clients, and need Node's npm on the PATH to install them")
-        FOLDER.mkdir(exist_ok=True)
-        for name in ASKED:
-            shutil.copy(HERE / name, FOLDER / name)
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            (folder / name).write_text(text, encoding="utf-8")
         # Without their scripts: all but one of the clients have what they need in their packages.
-        for command in (["ci", "--ignore-scripts"], ["rebuild", "@anthropic-ai/claude-code"]):
-            done = subprocess.run(["npm", *command], cwd=FOLDER, capture_output=True, text=True, timeout=PATIENCE)
+        for command in (["ci", "--ignore-scripts"], ["rebuild", CLAUDE]):
+            done = subprocess.run(["npm", *command], cwd=folder, capture_output=True, text=True, timeout=PATIENCE)
             assert done.returncode == 0, f"npm {command[0]} failed:\n{done.stderr[-2_000:]}"
         stamp.write_text(wanted)
-    return FOLDER / "node_modules/.bin"
+    return folder / "node_modules/.bin"
+
+
+def _alone(name):
+    """Return a package that asks for one client only, and its part of the lock."""
+    package, lock = (json.loads((HERE / file).read_text(encoding="utf-8")) for file in ASKED)
+    wanted = {name: package["dependencies"][name]}
+    root = {"name": package["name"], "dependencies": wanted}
+    parts = {path: part for path, part in lock["packages"].items() if path.startswith(f"node_modules/{name}")}
+    lock["packages"] = {"": root, **parts}
+    return dict(zip(ASKED, (json.dumps({**root, "private": True}), json.dumps(lock)), strict=True))
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Name the client whose tests were not run, and why: that is not passed over in silence."""
+    reasons = {str(report.longrepr[2]) for report in terminalreporter.stats.get("skipped", ()) if report.longrepr}
+    for reason in sorted(reason for reason in reasons if CLAUDE in reason):
+        terminalreporter.write_line(f"NOT RUN: {reason}", yellow=True)
 
 
 @pytest.fixture
@@ -105,3 +143,98 @@ def client(installed, tmp_path):
     yield made
     for server in servers:
         server.stop()
+
+
+class CodexProject:
+    """A repository, a home with Codex in it, and a model that follows a script."""
+
+    confined = ()  # words that a session of Codex is started with
+
+    def __init__(self, folder, programs, script):
+        self.home, self.work = folder / "home", folder / "work"
+        self.codex_home = self.home / ".codex"
+        self.codex_home.mkdir(parents=True)
+        self.work.mkdir()
+        subprocess.run(["git", "init", "-q", str(self.work)], check=True)
+        self.server = ModelServer(script).start()
+        vendor = next((Path(programs).parent / "@openai").glob("codex-*/vendor/*/bin"))  # the program, not its launcher
+        path = os.pathsep.join((str(vendor), str(PROGRAMS), "/usr/bin", "/bin"))
+        self.env = {"HOME": str(self.home), "CODEX_HOME": str(self.codex_home), "OPENAI_API_KEY": "any", "PATH": path}
+        self.env |= {"TERM": "xterm-256color", "SHELL": "/bin/bash"}
+        self.config = self.codex_home / "config.toml"
+        self.config.write_text(
+            'model_provider = "scripted"  # mine\ncheck_for_update_on_startup = false\nanalytics.enabled = false\n\n'
+            f'[model_providers.scripted]\nname = "scripted"\nbase_url = "{self.server.url}/v1"\n'
+            'env_key = "OPENAI_API_KEY"\nwire_api = "responses"\n\n'
+            f'[projects."{self.work}"]\ntrust_level = "trusted"\n'
+        )
+
+    @property
+    def root(self):
+        return self.work / "shared-memory"
+
+    @property
+    def requests(self):
+        return [taken.body for taken in self.server.journal if taken.path.endswith("/responses")]
+
+    def run(self, *command, check=True):
+        done = subprocess.run(
+            command,
+            cwd=self.work,
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=LONGEST,
+        )
+        assert not check or done.returncode == 0, done.stdout + done.stderr
+        return done
+
+    def install(self, *words):
+        return self.run("orchestrator", "install", "codex", *words)
+
+    def write(self, namespace, body, **fields):
+        with synapse.open(str(self.root)) as memory:
+            return memory.as_agent("other").append(body, namespace, **fields).id
+
+    def codex(self, model, *words, prompt="MAIN: go on", trusts=True):
+        bypass = ["--dangerously-bypass-hook-trust"] if trusts else []
+        options = ["--json", "--model", model, "--sandbox", "workspace-write", *bypass]
+        done = self.run(*self.confined, "codex", "exec", *options, *words, prompt)
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def entries(self):
+        with synapse.open(str(self.root)) as memory:
+            return memory.as_agent("other").read().entries
+
+    def runs(self):
+        return json.loads(self.run("orchestrator", "ps", "--all", "--json").stdout)["runs"]
+
+    def lead(self):
+        """The session of the main conversation, and the process that runs its hooks."""
+        run = next(run for run in self.runs() if run["agent"] == "lead")
+        return run["attached"], int(run["holder"].split("-")[1])
+
+    def target(self):
+        folder = str(self.root / "runs/.plugins/codex")
+        package = str(Path(install_codex.__file__).parents[1])
+        places = {"root": str(self.root), "project": str(self.work), "home": str(self.home), "folder": folder}
+        return Target("codex", user=False, python=sys.executable, package=package, env=self.env, **places)
+
+
+@pytest.fixture
+def codex_project(installed, tmp_path):
+    """Makes a project whose model follows a script; its plugin is installed unless told otherwise."""
+    made = []
+
+    def make(script, install=True):
+        made.append(CodexProject(tmp_path, installed, script))
+        if install:
+            made[0].install()
+            with synapse.open(str(made[0].root)) as memory:
+                memory.register(Agent("other", read=("*",), write=("*",), projects=("work",)))
+        return made[0]
+
+    yield make
+    for each in made:
+        each.server.stop()

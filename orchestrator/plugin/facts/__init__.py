@@ -32,13 +32,15 @@ class About(NamedTuple):
 
 class ToolFacts(NamedTuple):
     """What a client's tool does, and which of its arguments name the subject, a child's prompt and type.
-    With a `pattern`, the subjects are what it finds in that argument.
+    With a `pattern`, the subjects are what it finds in that argument; where it finds any, the call is of
+    the kind `finds`: a shell's command that reads a file.
     `answer` finds a child's last message, and the reason of its end, in what its call gives; `done` is the
     reason of a child that has done its task."""
 
     kind: str = "other"
     subject: str = ""
     pattern: str = ""
+    finds: str = ""
     prompt: str = ""
     type: str = ""
     answer: str = ""

@@ -34,6 +34,7 @@ class Prepared(NamedTuple):
     do: list[Ran]
     installs: dict[str, Install]
     notes: list[str]
+    folders: tuple[str, ...] = ()  # that are made for the record
 
     @property
     def changes(self) -> bool:
@@ -62,7 +63,7 @@ def prepare(target: Target, changes: Sequence[Change]) -> Prepared:
     software = version() if do or any(edit.changes for edit in edits) else before.software
     installs = {**installs, key: Install(software, files, commands)}
     write.refuse_unwritable(edits)
-    return Prepared(target, edits, [], do, installs, notes)
+    return Prepared(target, edits, [], do, installs, notes, tuple(write.missing_folders(record.path_of(target))))
 
 
 def _by_path(changes: Iterable[Change]) -> dict[str, list[Text | Mode]]:
@@ -254,13 +255,17 @@ def _record(prepared: Prepared) -> Edit:
         if key == record.key_of(prepared.target) and prepared.do:
             files = {name: _current(name, written) for name, written in files.items()}
         installs[key] = done._replace(files=files)
-    text = record.text_of(prepared.target.client, installs).encode() if installs else None
-    return Edit(path, write.read(path), text, 0o600 if text else None)
+    folders = record.folders(prepared.target) or prepared.folders
+    text = record.text_of(prepared.target.client, installs, folders).encode() if installs else None
+    return Edit(path, write.read(path), text, 0o600 if text else None, tuple(folders))
 
 
 def _current(path: str, written: Written) -> Written:
     data = write.read(path)
-    return written if data is None else written._replace(after=digest(data))
+    if data is None or digest(data) == written.after:
+        return written
+    before = merge.undo(path, data, written.pieces) if written.pieces else data
+    return written._replace(after=digest(data), before=None if before is None else digest(before))
 
 
 def _run(words: Sequence[str], ran: Ran, target: Target) -> None:

@@ -57,10 +57,10 @@ def settings_path(target: Target) -> str:
 
 def notes(target: Target) -> list[str]:
     """Return what the user has to know after the installation."""
-    lines = (
-        [] if target.user or is_trusted(target) else ["Claude Code asks once whether you trust this folder; say yes."]
-    )
-    return [*lines, "In the next session, /synapse:status shows who is at work."]
+    shown = "In the next session, /synapse:status shows who is at work."
+    if target.user or is_trusted(target):
+        return [shown]
+    return ["Claude Code loads it once you trust this folder: run `claude` here.", shown]
 
 
 def examine(target: Target) -> list[Finding]:

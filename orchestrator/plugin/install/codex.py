@@ -56,13 +56,10 @@ def hooks(target: Target) -> dict[str, Any]:
 
 def notes(target: Target) -> list[str]:
     """Return what the user has to do, and to know."""
-    lines = ["At its next start codex asks about new hooks: choose `Trust all`."]
-    if target.user:
-        return [*lines, "Until then it skips them without a word (`codex exec` too)."]
+    where = "" if target.user else ", or in a folder that codex does not trust,"
     return [
-        *lines,
-        "Until then, or in a folder that codex does not trust, it skips them silently.",
-        ".codex/ has paths of this machine in it: keep it out of commits.",
+        "At its next start codex asks about new hooks: choose `Trust all`.",
+        f"Until then{where} it skips them without a word (`codex exec` too).",
     ]
 
 

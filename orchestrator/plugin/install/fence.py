@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from orchestrator.plugin.install.members import Clash
@@ -14,7 +15,7 @@ from orchestrator.plugin.install.members import Clash
 BEGIN, END = "synapse:begin", "synapse:end"
 _NOTE = "made by `orchestrator install`; edits in here are lost"
 _FORMS = {"toml": ("# ", ""), "lines": ("# ", ""), "markdown": ("<!-- ", " -->")}
-_HEADER = re.compile(r"^[ \t]*\[\[?[^\n]*\]", re.MULTILINE)
+_HEADER = re.compile(r"^[ \t]*\[[^\n]*\][ \t]*(?:#[^\n]*)?\r?$", re.MULTILINE)
 
 
 class Span(NamedTuple):
@@ -52,7 +53,7 @@ def put(text: str, body: str, style: str) -> tuple[str, str]:
     the white space that was put before it."""
     eol = "\r\n" if "\r\n" in text else "\n"
     made = block(body, style).replace("\n", eol)
-    there = span(text, style)
+    there = None if style == "toml" else span(text, style)
     if there is not None:
         return text[: there.start] + made + text[there.end :], ""
     lead = ""
@@ -62,15 +63,11 @@ def put(text: str, body: str, style: str) -> tuple[str, str]:
 
 
 def take_out(text: str, body: str, style: str, lead: str | None) -> str:
-    """Return the text without the block. Tables of TOML that others wrote into it stay: a client
-    that writes its own file may move our last line behind its tables."""
-    there = span(text, style)
+    """Return the text without the block."""
+    there = _whole(text, body) if style == "toml" else span(text, style)
     if there is None:
-        return text
+        return _without_tables(text, body, lead) if style == "toml" else text
     before, after = text[: there.start], text[there.end :]
-    left = _others(text[there.start : there.end], body) if style == "toml" else ""
-    if left:
-        return before + left + after
     if lead is None:
         lead = "\n" if before.endswith("\n\n") and style != "lines" else ""
     if lead and before.endswith(lead):
@@ -80,28 +77,86 @@ def take_out(text: str, body: str, style: str, lead: str | None) -> str:
     return before + after
 
 
-def _others(text: str, body: str) -> str:
-    """Return the tables in the block that are not ours."""
-    ours = {_key(header.group()) for header in _HEADER.finditer(body)}
-    headers = list(_HEADER.finditer(text))
-    ends = [header.start() for header in headers[1:]] + [len(text)]
-    tables = [
-        text[header.start() : end]
-        for header, end in zip(headers, ends, strict=True)
-        if _key(header.group()) not in ours
-    ]
-    lines = "".join(tables).splitlines(keepends=True)
-    return "".join(line for line in lines if f"# {END}" not in line)
+# -- tables of TOML --------------------------------------------------------------------------------
 
 
-def _key(header: str) -> str:
-    return re.sub(r"\s+", "", header)
+def holds(text: str, body: str) -> bool:
+    """Tell whether a text says all that our tables say, wherever a client has moved them."""
+    try:
+        return _within(_toml(text), tomllib.loads(body))
+    except Clash:
+        return False
+
+
+def _within(theirs: Any, ours: Any) -> bool:
+    if isinstance(theirs, dict) and isinstance(ours, dict):
+        return all(key in theirs and _within(theirs[key], value) for key, value in ours.items())
+    if isinstance(theirs, list) and isinstance(ours, list):
+        return all(item in theirs for item in ours)
+    return bool(theirs == ours)
+
+
+def _whole(text: str, body: str) -> Span | None:
+    """Return where the block is as we wrote it, None where somebody wrote into it."""
+    try:
+        there = span(text, "toml")
+    except Clash:
+        return None
+    if there is None:
+        return None
+    written = text[there.start : there.end].replace("\r\n", "\n")
+    return there if _parts(written)[1:-1] == _parts(block(body, "toml"))[1:-1] else None
+
+
+def _without_tables(text: str, body: str, lead: str | None) -> str:
+    """Return a text without our tables and marked lines, wherever they stand. A client that writes
+    its file anew loses a comment before a table, and puts its own tables before the last comment."""
+    ours = {_key(part): _plain(part) for part in _parts(body) if part.lstrip().startswith("[")}
+    is_known = lead is not None or f"# {BEGIN}" in text or f"# {END}" in text
+    kept, is_last = [], False
+    for part in _parts(text):
+        key = _key(part)
+        is_same = key in ours and _plain(part) == ours[key]
+        is_last = part.lstrip().startswith((f"# {BEGIN}", f"# {END}")) or (
+            is_same or (is_known and key in ours and not key.startswith("[["))
+        )
+        if not is_last:
+            kept.append(part)
+    left = "".join(kept)
+    if len(kept) < len(_parts(text)) and is_last and lead and _ends_blank(left) and left.endswith(lead):
+        left = left[: -len(lead)]
+    if left != text:
+        _toml(left)
+    return left
+
+
+def _ends_blank(text: str) -> bool:
+    return text.replace("\r\n", "\n").endswith("\n\n")
+
+
+def _parts(text: str) -> list[str]:
+    """Return a text in its parts: what stands before the first table, each table, each marked line
+    of ours."""
+    starts = {match.start() for match in _HEADER.finditer(text)}
+    marks = list(re.finditer(rf"^# (?:{BEGIN}|{END})\b[^\n]*(?:\n|\Z)", text, re.MULTILINE))
+    starts |= {place for mark in marks for place in (mark.start(), mark.end())}
+    places = [0, *sorted(starts - {0}), len(text)]
+    return [text[start:end] for start, end in pairwise(places) if start < end]
+
+
+def _key(part: str) -> str:
+    """Return the header of a table without its spaces; of another part nothing."""
+    header = _HEADER.match(part)
+    return "" if header is None else re.sub(r"\s+|#.*", "", header.group())
+
+
+def _plain(part: str) -> str:
+    return "\n".join(line.strip() for line in part.splitlines() if line.strip())
 
 
 def check_toml(text: str, body: str) -> None:
     """Raise Clash unless the text is TOML and takes our tables beside its own."""
-    there = span(text, "toml")
-    theirs = text if there is None else text[: there.start] + text[there.end :]
+    theirs = text
     own = _toml(theirs)
     try:
         both = tomllib.loads(f"{theirs}\n{body}")

@@ -151,6 +151,8 @@ def _as_is(text: str | None, changes: Sequence[Text], old: Sequence[Piece]) -> l
             marks = members.marked(root, change.mark)
             wanted = sum(_marks(piece, change.mark) for piece in _of(old, "json"))
             is_there = members.has_all(root, change.members) and marks == wanted
+        elif isinstance(change, Block) and change.style == "toml":
+            is_there = change.text in [piece["text"] for piece in _of(old, "block")] and fence.holds(text, change.text)
         elif isinstance(change, Block):
             place = fence.span(text, change.style)
             block = "" if place is None else text[place.start : place.end].replace("\r\n", "\n")

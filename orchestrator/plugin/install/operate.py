@@ -83,7 +83,7 @@ def uninstall(place: Place, dry_run: bool = False) -> Done:
     prepared = apply.prepare_removal(target, changes)
     git = places.git_target(place)
     is_last = git is not None and not any(True for _ in installed(place, but=target))
-    ignored = apply.prepare_removal(git) if git is not None and is_last else None
+    ignored = apply.prepare_removal(git, places.exclude(place, [target.root or ""])) if git and is_last else None
     done = Done(place._replace(new=False, agents=()), prepared, ignored, prepared.notes)
     if not dry_run and done.changes:
         apply.carry_out(prepared)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from orchestrator.plugin.install.change import Target
@@ -70,15 +70,23 @@ def key_of(target: Target) -> str:
 
 def read(target: Target) -> dict[str, Install]:
     """Return what was installed of a client, by project; empty where nothing was."""
-    path = path_of(target)
+    return _read(path_of(target))[0]
+
+
+def folders(target: Target) -> list[str]:
+    """Return the folders that were made for a record, the outermost first."""
+    return _read(path_of(target))[1]
+
+
+def _read(path: str) -> tuple[dict[str, Install], list[str]]:
     try:
         with open(path, encoding="utf-8") as file:
             data = json.load(file)
         if data["format"] > FORMAT:
             raise StoreError(f"{path} was written by a newer version: upgrade this software", path=path)
-        return {name: _install(value) for name, value in data["installs"].items()}
+        return {name: _install(value) for name, value in data["installs"].items()}, data["folders"]
     except FileNotFoundError:
-        return {}
+        return {}, []
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror}", path=path) from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -87,9 +95,10 @@ def read(target: Target) -> dict[str, Install]:
         ) from error
 
 
-def text_of(client: str, installs: Mapping[str, Install]) -> str:
-    """Return the text of a record."""
-    data = {"format": FORMAT, "client": client, "installs": {name: _plain(done) for name, done in installs.items()}}
+def text_of(client: str, installs: Mapping[str, Install], folders: Sequence[str]) -> str:
+    """Return the text of a record, with the folders that were made for it."""
+    done = {name: _plain(install) for name, install in installs.items()}
+    data = {"format": FORMAT, "client": client, "folders": list(folders), "installs": done}
     return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
 
 

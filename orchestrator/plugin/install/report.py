@@ -10,6 +10,7 @@ import os
 import textwrap
 from collections.abc import Iterator
 
+from orchestrator.plugin.install import record
 from orchestrator.plugin.install.operate import Done
 from orchestrator.plugin.install.place import AGENTS_MD
 from orchestrator.plugin.install.write import Edit
@@ -22,7 +23,8 @@ TITLES = {
     "agents-md": "AGENTS.md",
 }
 WIDTH = 80
-MOST_FILES = 5
+MOST_FILES = 4
+MOST_LINES = 20
 
 
 def differences(done: Done, full: bool = False) -> str:
@@ -72,12 +74,15 @@ def installed(done: Done, dry_run: bool) -> str:
     user = " --user" if target.user else ""
     check = f"orchestrator doctor {target.client}"
     see = ["see      orchestrator ps; synapse log", f"check    {check}"] if target.client != AGENTS_MD else []
-    return "\n".join([*lines, *see, f"undo     orchestrator uninstall {target.client}{user}"])
+    lines += [*see, f"undo     orchestrator uninstall {target.client}{user}"]
+    while len(lines) > MOST_LINES and "" in lines:
+        lines.remove("")
+    return "\n".join(lines)
 
 
 NEXT = (
-    "The next session starts with what its agent should know. While it works it is told what others"
-    " found or are at; what it finishes and what blocks it is written down."
+    "The next session starts with what its agent should know, hears what others find"
+    " while it works, and leaves what it finished and what blocks it."
 )
 
 
@@ -116,15 +121,29 @@ def _agents(done: Done) -> list[str]:
 
 
 def _files(done: Done) -> list[str]:
-    folder = done.place.target.folder
-    ours = [edit for edit in done.edits if edit.path.startswith(folder + os.sep)]
-    lines = [_cut(f"{_what(edit)} {shown(edit.path)}") for edit in done.edits if edit not in ours]
+    """Return a line for each file, and one for the files of a folder that is new."""
+    groups: dict[tuple[str, str], list[Edit]] = {}
+    ours = done.place.target.folder + os.sep
+    for edit in sorted(done.edits, key=lambda edit: edit.path.startswith(ours)):
+        groups.setdefault((_what(edit), _group(done, edit)), []).append(edit)
+    lines = []
+    for (what, folder), edits in groups.items():
+        one = f"{what} {shown(edits[0].path)}"
+        lines.append(_cut(one if len(edits) == 1 else f"{what} {shown(folder)}{os.sep} ({len(edits)} files)"))
     if len(lines) > MOST_FILES:
-        lines = [*lines[: MOST_FILES - 1], f"         … and {len(lines) - MOST_FILES + 1} other files"]
-    if ours:
-        count = f"{len(ours)} file{'s' if len(ours) > 1 else ''}"
-        lines.append(_cut(f"{_what(ours[0])} {shown(folder)}{os.sep} ({count})"))
+        lines = [*lines[: MOST_FILES - 1], f"         … and {len(lines) - MOST_FILES + 1} more"]
     return lines
+
+
+def _group(done: Done, edit: Edit) -> str:
+    """Return the folder of ours that a file lies in, the outermost; of another file the file."""
+    target, prepared = done.place.target, done.prepared
+    if edit.path.startswith(target.folder + os.sep):
+        return target.folder
+    installs = [*prepared.installs.values(), *record.read(target).values()]
+    written = next((install.files[edit.path] for install in installs if edit.path in install.files), None)
+    folders = edit.folders or (written.folders if written is not None else ())
+    return next(iter(folders), edit.path) if None in (edit.old, edit.new) else edit.path
 
 
 def _what(edit: Edit) -> str:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.plugin.facts import clients
+
 
 @pytest.fixture
 def shop(tmp_path, monkeypatch):
@@ -124,3 +126,34 @@ def test_doctor_looks_at_what_is_installed(run, shop):
     done = run("doctor", "--json")
     assert done.code == 1
     assert done.json["clients"]["agents-md"][0]["mend"] == "orchestrator install agents-md"
+
+
+CONFIGURATIONS = {
+    "claude-code": ".claude/settings.local.json",
+    "codex": ".codex/hooks.json",
+    "gemini": ".gemini/settings.json",
+    "openclaw": ".openclaw/openclaw.json",
+}
+
+
+def tree(folder):
+    kept = (path for path in folder.rglob("*") if not path.is_relative_to(folder / "shop" / "shared-memory"))
+    return {path: path.read_bytes() if path.is_file() else None for path in kept}
+
+
+@pytest.mark.parametrize("client", [name for name in CONFIGURATIONS if name in clients()])
+@pytest.mark.parametrize("user", [False, True])
+def test_every_client_can_be_had_and_left(run, shop, tmp_path, client, user):
+    words = [client, *(["--user"] if user else [])]
+    for place in (shop, Path(os.environ["HOME"])):
+        path = place / CONFIGURATIONS[client]
+        path.parent.mkdir(parents=True)
+        path.write_text('{\n\t"mine": [1, 2.50], "hooks": {}\n}')
+    before = tree(tmp_path)
+    done = run("install", *words)
+    lines = done.out[done.out.index("gets the shared memory") :].splitlines()
+    assert (done.code, len(lines) <= 20) == (0, True), lines
+    assert tree(tmp_path) != before
+    assert "nothing changes" in run("install", *words).out
+    assert run("uninstall", *words).code == 0
+    assert tree(tmp_path) == before

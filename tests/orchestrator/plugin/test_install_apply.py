@@ -167,6 +167,14 @@ def test_commands_run_once_and_are_undone(target: Target) -> None:
     assert Path(log).read_text().split() == ["do", "undo", "late"]
 
 
+def test_what_a_clients_command_wrote_into_a_file_of_ours_stays(target: Target) -> None:
+    path = settings(target)
+    Path(path).write_text('{"a": 1}\n')
+    install(target, [*plan(target), Command(("sed", "-i", 's/"a": 1/"a": 2/', path))])
+    uninstall(target)
+    assert Path(path).read_text() == '{"a": 2}\n'
+
+
 def test_a_client_that_is_not_there_is_named(target: Target) -> None:
     prepared = install(target, [*plan(target), Command(("no-such-client", "add"))])
     assert prepared.notes == ["no-such-client is not installed, so this was left out: no-such-client add"]
@@ -280,6 +288,18 @@ def test_after_the_last_client_git_is_as_it_was(repository: Path) -> None:
     operate.uninstall(place())
     assert exclude.read_bytes() == before
     assert (repository / "shared-memory" / "synapse.yaml").exists()
+
+
+def test_it_can_be_undone_though_the_workspace_is_gone(repository: Path) -> None:
+    exclude = repository / ".git" / "info" / "exclude"
+    before = exclude.read_bytes()
+    (repository / "AGENTS.md").write_text("# Mine\n")
+    operate.install(place())
+    shutil.rmtree(repository / "shared-memory")
+    operate.uninstall(place())
+    assert exclude.read_bytes() == before
+    assert (repository / "AGENTS.md").read_text() == "# Mine\n"
+    assert not (repository / "shared-memory").exists()
 
 
 def test_work_trees_share_one_workspace(repository: Path, tmp_path: Path) -> None:

@@ -103,6 +103,13 @@ def test_a_session_begins_with_what_is_critical(client, memory):
     assert shown(context(client("SessionStart", source="startup"))) == [id]
 
 
+def test_a_conversation_whose_start_nobody_heard_of_is_given_its_view_at_its_next_call(client, memory):
+    id = write(memory, "Call /v2/users, never /v1.").id
+    for agent in (None, "a1"):
+        assert shown(context(client.tool("Bash", {"command": "ls"}, agent)[1])) == [id]
+        assert client.tool("Bash", {"command": "ls"}, agent)[1] == {}
+
+
 def test_an_empty_memory_adds_nothing(client):
     assert client("SessionStart", source="startup") == {"more": ""}
     assert client("UserPromptSubmit", prompt="Fix the parser") == {}
@@ -175,6 +182,21 @@ def test_a_start_is_divided_over_the_hooks_there_are_and_ends_with_pointers(clie
         assert len(whole) == len(set(whole))
         assert set(whole) == set(made.view.shown) <= ids
     assert client.answers[0][2]["more"] == ""
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_an_entry_that_no_client_takes_whole_comes_as_a_pointer(client, memory, when):
+    def huge(n):
+        return write(memory, f"Rule {n} of m{n}.py: " + "word " * 6_000).id
+
+    ids = [huge(n) for n in range(3)] if when == "before" else []
+    texts = [context(client("SessionStart", source="startup"))]
+    ids += [huge(n) for n in range(3, 6)] if when == "after" else []
+    for n in range(6):
+        texts += map(context, client.tool("Read", {"file_path": f"{client.folder}/m{n}.py"}))
+    assert max(map(len, texts)) <= CAP
+    told = [sum(f"`synapse read {id}`" in text for text in texts) for id in ids]
+    assert told == ([1] * 3 if when == "after" else [2] * 3)  # at the start, and beside the file that it names
 
 
 # -- the look before a call ------------------------------------------------------------------------

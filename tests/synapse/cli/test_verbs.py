@@ -20,7 +20,7 @@ def test_every_verb_there_should_be():
         "init register write read view search watch unread log audit agents resolve approve reject vouch"
         " archive restore verify repair rebuild doctor export import backup completion ack tell defrag"
         " undo stats send inbox poll threads thread remember atom link forget why embed reputation"
-        " recent what-did timeline migrate where merge".split()
+        " recent what-did timeline migrate where merge mcp".split()
     )
 
 
