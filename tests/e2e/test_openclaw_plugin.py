@@ -216,8 +216,8 @@ def test_a_session_has_what_a_supervised_agent_has(plugged):
     plugged.write("Ask ops before a push.", "decisions/git", priority="important", when="run git push")
     push = ("exec", {"command": "git push; touch pushed"})
     requests = plugged.say("push it", steps(reads_what_is_generated, push))
-    assert "edit tax.toml" in requests[1]
-    assert "Ask ops before a push." in requests[2]
+    assert "edit tax.toml" in requests[-1], requests[-1][-4_000:]
+    assert "Ask ops before a push." in requests[-1], requests[-1][-4_000:]
     assert not (plugged.work / "pushed").exists()
 
     # The memory's tools.

@@ -165,7 +165,7 @@ def _items(stream):
 def test_what_one_agent_writes_to_another_is_a_message():
     sealed = [{"type": "input_text", "text": "Payload:"}, {"type": "encrypted_content", "encrypted_content": "Read a."}]
     with ModelServer(lambda seen: seen.messages[-1].text, count=len) as server:
-        given = [{"type": "agent_message", "author": "/root", "recipient": "/root/reader", "content": sealed}]
+        given = [{"type": "agent_message", "author": "lead", "recipient": "reader", "content": sealed}]
         reply = asked(server, "/v1/responses", {"model": "m", "input": given})
     assert reply["output"][0]["content"][0]["text"] == "Payload:\nRead a."
 

@@ -21,9 +21,15 @@ try {
   // nothing is told, nothing is given
 }
 
-const sessions = new Map(); // by the session's key
-const parents = new Map(); // the key of a sub-agent's session: that of who asked for it, and its label
-const pending = new Map(); // by a call's id: what is told beside its result
+// The gateway loads this file more than once and takes each handler from whichever it likes: what is known of
+// sessions is one for all of the process. `sessions` are by the session's key; `parents` have for a sub-agent's
+// key that of who asked for it, and its label; `pending` what is told beside a call's result, by the call's id.
+const shared = (globalThis[Symbol.for("synapse.openclaw")] ??= {
+  sessions: new Map(),
+  parents: new Map(),
+  pending: new Map(),
+});
+const { sessions, parents, pending } = shared;
 
 /** Ask the hook about one event; an empty object where it has nothing to say, in time or at all. */
 function ask(event, within = WITHIN) {
@@ -239,7 +245,6 @@ export default {
         return undefined;
       }
     };
-    let timer;
     api.on("before_prompt_build", safe(beforeTurn));
     api.on("before_tool_call", safe(beforeCall));
     api.on("before_agent_finalize", safe(beforeEnd));
@@ -250,10 +255,11 @@ export default {
     api.on("subagent_ended", safe(ended));
     api.on("session_end", safe(sessionEnded));
     api.on("gateway_start", safe(async () => {
-      timer = setInterval(() => wake(api), LOOK_EVERY);
-      timer.unref?.();
+      clearInterval(shared.timer);
+      shared.timer = setInterval(() => wake(api), LOOK_EVERY);
+      shared.timer.unref?.();
     }));
-    api.on("gateway_stop", safe(async () => clearInterval(timer)));
+    api.on("gateway_stop", safe(async () => clearInterval(shared.timer)));
     try {
       api.registerAgentToolResultMiddleware(safe(afterCall), { runtimes: ["openclaw", "codex"] });
     } catch (error) {
