@@ -24,12 +24,14 @@ from synapse.entry import Entry
 BUSY = 10.0  # seconds that a session in the middle of a turn has to be told by its own hooks
 SPACING = 6.0  # seconds between two wakes of a session: ten in a minute, as everywhere
 IDLE = ("start", "stop", "end")  # events after which a session waits
+DROPS = ("openclaw",)  # clients whose plugin takes a wake as a file in its folder
 MOST = 3  # times that a wake which came to nothing is tried
 
 
 class Wake(NamedTuple):
     """A session that is to be woken, and the entries that it is for."""
 
+    root: str
     client: str
     session: str
     folder: str
@@ -39,7 +41,16 @@ class Wake(NamedTuple):
     def send(self, env: Mapping[str, str]) -> bool:
         """Wake it, by what its client has for that; whether it was given the line."""
         module: Any = import_module(module_of(self.client))
-        return bool(module.wake(self.session, line(self.entries), self.folder, env, pid=self.pid))
+        folders = plugin_folders(self.root, self.client, env) if self.client in DROPS else [self.folder]
+        text = line(self.entries)
+        return any(module.wake(self.session, text, folder, env, pid=self.pid) for folder in folders)
+
+
+def plugin_folders(root: str, client: str, env: Mapping[str, str]) -> list[str]:
+    """Return where a client's plugin may lie: the workspace's, and the user's own."""
+    home = env.get("XDG_DATA_HOME") or os.path.join(env.get("HOME") or os.path.expanduser("~"), ".local", "share")
+    folders = (os.path.join(root, "runs", ".plugins", client), os.path.join(home, "synapse", "plugins", client))
+    return [folder for folder in folders if os.path.isdir(folder)]
 
 
 def due(memory: Memory, session: ClientSession) -> list[Entry]:
@@ -113,7 +124,7 @@ class Wakes:
             if not busy and now - self._at.get(key, -SPACING) >= SPACING:
                 self._at[key] = now
                 pid = client_pid(session.holder)
-                wakes.append(Wake(session.client, session.session, session.cwd, pid, tuple(entries)))
+                wakes.append(Wake(self.root, session.client, session.session, session.cwd, pid, tuple(entries)))
         self._noticed = noticed
         return wakes
 

@@ -175,7 +175,7 @@ def test_a_spawned_run_is_refused(office, run, monkeypatch, verb):
     monkeypatch.setenv("SYNAPSE_RUN", "r:1")
     monkeypatch.setenv("SYNAPSE_AGENT", "eng-a")
     needs = {"run": ["--agent", "eng-a", "x"], "team": ["--project", "p"]}
-    needs["completion"] = ["bash"]
+    needs |= {"completion": ["bash"], "install": ["codex"], "uninstall": ["codex"]}
     done = run(verb, *needs.get(verb, ["r"] if verb in ("tail", "replay", "receipt", "stop", "defrag-agent") else []))
     assert (done.code, done.out) == (4, "")
     assert f"may not call `orchestrator {verb}`" in done.err
