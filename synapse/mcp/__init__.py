@@ -1,4 +1,5 @@
-"""The MCP server: the memory as tools, resources and a prompt for any client of the Model Context Protocol.
+"""The MCP server: the memory as tools, resources and a prompt for any client of the Model Context
+Protocol.
 
 `serve_stdio` and `serve_http` are all that a program needs, and `identify`: a function from a
 `Caller` to the seat that it acts at, asked with each request. Nothing here decides who may read or

@@ -55,7 +55,8 @@ def digest(token: str) -> str:
 
 
 def new_token(path: str, agent: str) -> str:
-    """Make a token for an agent, put its hash into the file, and return it: it is never to be had again."""
+    """Make a token for an agent, put its hash into the file, and return it: it is never to be
+    had again."""
     token = PREFIX + secrets.token_urlsafe(32)
     if os.path.exists(path):
         _status(path)

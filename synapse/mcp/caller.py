@@ -1,4 +1,5 @@
-"""Who calls: what a request says of its caller, and the key under which a retry of it writes nothing.
+"""Who calls: what a request says of its caller, and the key under which a retry of it writes
+nothing.
 
 Knows no SDK. What a client says of itself here is believed for telling its calls apart, never for
 who it acts as: that is the business of whoever started the server, or of a token.

@@ -32,7 +32,8 @@ log = logging.getLogger(__name__)
 
 
 class Subscriber:
-    """Somebody who is told when something changes that its seat may see. `tell` is called in the watch's thread."""
+    """Somebody who is told when something changes that its seat may see. `tell` is called in the
+    watch's thread."""
 
     def __init__(self, seat: Seat, targets: Iterable[Target], tell: Callable[[str], None]) -> None:
         self.seat = seat
@@ -143,7 +144,7 @@ class Watch:
             return
         self._tries += 1
         entries = self._entries(self._untold)
-        for subscriber in self._listeners():  # asked after the look: who came before it is among them
+        for subscriber in self._listeners():  # after the look: who came before it is among them
             try:
                 uris = _concerned(subscriber, self._untold, entries)
             except (NotFound, Forbidden):
@@ -173,8 +174,8 @@ def ids_of(record: Record) -> list[str]:
 
 
 def _concerned(subscriber: Subscriber, records: Iterable[Record], entries: dict[str, Entry]) -> set[str]:
-    """Return the addresses that changed for this subscriber, among those that it asked for. What it may not see
-    changes nothing for it."""
+    """Return the addresses that changed for this subscriber, among those that it asked for. What
+    it may not see changes nothing for it."""
     found: set[str] = set()
     targets = tuple(subscriber.targets)
     declared = [record for record in records if record.kind in ("agent", "settings")]
@@ -194,7 +195,8 @@ def _declares(record: Record, id: str) -> bool:
 
 
 def _is_in_view(seat: Seat, name: str, entries: Iterable[Entry]) -> bool:
-    """Whether an agent may see one of these entries. A run's seat sees what its project's members see."""
+    """Whether an agent may see one of these entries. A run's seat sees what its project's
+    members see."""
     agent = seat.agent if name == seat.id else seat.store.agent(name)
     if agent is None and name != OPERATOR:
         return False

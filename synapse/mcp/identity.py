@@ -1,4 +1,5 @@
-"""Whose seat a request gets: one agent's for all, or that of its token. Opens the workspace when first asked."""
+"""Whose seat a request gets: one agent's for all, or that of its token. Opens the workspace when
+first asked."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from synapse.seat import Seat
 
 
 class Opened:
-    """A workspace that is opened by the first who asks, and tried again by the next where it could not be: a server
-    may be started before its workspace is there."""
+    """A workspace that is opened by the first who asks, and tried again by the next where it
+    could not be: a server may be started before its workspace is there."""
 
     def __init__(self, opens: Callable[[], Memory]) -> None:
         self._opens = opens
@@ -28,7 +29,8 @@ class Opened:
 
 
 def as_agent(opened: Opened, agent: str, run: str | None = None) -> Identify:
-    """Return the identity of a server that acts as one agent, in a run (`RUN` or `RUN:EPOCH`) or in none."""
+    """Return the identity of a server that acts as one agent, in a run (`RUN` or `RUN:EPOCH`) or
+    in none."""
     seats: list[Seat] = []
 
     def identify(caller: Caller) -> Seat:
@@ -51,7 +53,8 @@ def as_token(opened: Opened) -> Identify:
 
 
 def seat_of(memory: Memory, agent: str, run: str | None) -> Seat:
-    """Return an agent's seat, in the incarnation of a run that is current now unless one is named."""
+    """Return an agent's seat, in the incarnation of a run that is current now unless one is
+    named."""
     if run is None:
         return memory.as_agent(agent)
     name, colon, epoch = run.partition(":")

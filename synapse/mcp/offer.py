@@ -1,4 +1,5 @@
-"""What is offered: the tools with the words that a client's model needs, and the server's instructions.
+"""What is offered: the tools with the words that a client's model needs, and the server's
+instructions.
 
 A client's model has no prompt of ours, so names and descriptions say what a supervised agent is told
 there. What a tool does is `tools`' alone. Every client sends all of this with every request: a test
@@ -87,8 +88,8 @@ _BLOCKER = {"project": {"type": "string"}}
 
 
 def offer(names: Sequence[str] | None = None, compat: str | None = None) -> list[Tool]:
-    """Return the tools of these names, or all: our own, or those of an older server. InvalidEntry lists the names
-    that there are."""
+    """Return the tools of these names, or all: our own, or those of an older server.
+    InvalidEntry lists the names that there are."""
     if compat not in (None, CORTEX):
         raise InvalidEntry(f"there are no tools of {compat!r}: it is {CORTEX}, or nothing for our own")
     every = {tool.name: tool for tool in (cortex_tools.offered() if compat else _own())}

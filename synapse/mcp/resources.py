@@ -36,7 +36,8 @@ def target_of(uri: str) -> Target:
 
 
 def demand(seat: Seat, target: Target) -> None:
-    """Refuse what this seat may not see: another agent's view, or an entry that is not there for it."""
+    """Refuse what this seat may not see: another agent's view, or an entry that is not there for
+    it."""
     if target.kind == ENTRY:
         seat.get(target.name)
     elif seat.id not in (target.name, OPERATOR):
@@ -50,7 +51,8 @@ def demand(seat: Seat, target: Target) -> None:
 
 
 def text_of(seat: Seat, target: Target) -> str:
-    """Return the text of a resource. Reading it marks nothing as shown: what a client does with it is not known."""
+    """Return the text of a resource. Reading it marks nothing as shown: what a client does with
+    it is not known."""
     demand(seat, target)
     if target.kind == ENTRY:
         return _entry(seat, target.name)
@@ -65,7 +67,8 @@ def _entry(seat: Seat, id: str) -> str:
 
 
 def views(seat: Seat) -> list[Target]:
-    """Return the views that a seat may read: its own; the operator's and every agent's for the operator."""
+    """Return the views that a seat may read: its own; the operator's and every agent's for the
+    operator."""
     if seat.id != OPERATOR:
         return [Target(VIEW, seat.id)]
     return [Target(VIEW, id) for id in (OPERATOR, *sorted(seat.store.agents()))]

@@ -1,4 +1,5 @@
-"""The server: requests of the protocol to acts at a seat. Made with the official SDK, which speaks its revisions.
+"""The server: requests of the protocol to acts at a seat. Made with the official SDK, which speaks
+its revisions.
 
 `build` makes it for any `identify`; `transports` runs it. A mistake of a caller, or a memory that
 refuses, is an answer; nothing that comes in ends the server, and no traceback goes out.
@@ -84,7 +85,8 @@ class Handlers:
 
     @asynccontextmanager
     async def living(self, server: Server[Any]) -> AsyncIterator[dict[str, Any]]:
-        """Around all requests. At the end what is being written is written, and nothing is followed any more."""
+        """Around all requests. At the end what is being written is written, and nothing is
+        followed any more."""
         try:
             yield {}
         finally:
@@ -171,7 +173,8 @@ class Handlers:
     # -- below -------------------------------------------------------------------------------------
 
     def _caller(self, context: Context) -> Caller:
-        """Who a request is from: its token's agent comes from the transport, never from what it says."""
+        """Who a request is from: its token's agent comes from the transport, never from what it
+        says."""
         user = getattr(context.request, "scope", {}).get("user")
         agent = getattr(getattr(user, "access_token", None), "client_id", None)
         client = context.session.client_params
@@ -192,8 +195,8 @@ class Handlers:
             raise MCPError(types.INTERNAL_ERROR, _bug(context.method, error)) from None
 
     async def _in_thread(self, act: Callable[[], T]) -> T:
-        """The memory waits for disks and locks, which no other request should. Given up by its caller, an act is
-        carried to its end all the same."""
+        """The memory waits for disks and locks, which no other request should. Given up by its
+        caller, an act is carried to its end all the same."""
         return await anyio.to_thread.run_sync(act, abandon_on_cancel=True, limiter=self._threads)
 
 

@@ -43,8 +43,8 @@ class Watches:
 
 
 class Channel:
-    """A connection of the older revisions: what it subscribed to, and one task that tells it. An address that changes
-    again before it was told is told once."""
+    """A connection of the older revisions: what it subscribed to, and one task that tells it. An
+    address that changes again before it was told is told once."""
 
     def __init__(self, session: ServerSession, watches: Watches) -> None:
         self._session = session
@@ -176,7 +176,8 @@ class Subscriptions:
 
 
 def allowed(seat: Seat, uris: Iterable[str]) -> list[Target]:
-    """Return what of these addresses a seat may see; the others are passed over, as if they never changed."""
+    """Return what of these addresses a seat may see; the others are passed over, as if they
+    never changed."""
     found: list[Target] = []
     for uri in list(uris)[:MOST]:
         try:

@@ -1,4 +1,5 @@
-"""Transports: a server over its standard streams, or over HTTP. Both end cleanly when they are told to."""
+"""Transports: a server over its standard streams, or over HTTP. Both end cleanly when they are
+told to."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ def serve_http(
     names: Sequence[str] = (),
     ready: Callable[[str], None] = lambda address: None,
 ) -> None:
-    """Serve until a signal. `names` are further hosts under which clients may ask; `ready` is given the address."""
+    """Serve until a signal. `names` are further hosts under which clients may ask; `ready` is
+    given the address."""
     import uvicorn  # costs a server of standard streams its start
 
     _log_to_stderr()
@@ -61,8 +63,8 @@ def serve_http(
 def application(
     server: Server[Any], host: str, tokens: TokenFile | None = None, names: Sequence[str] = ()
 ) -> Starlette:
-    """Return the ASGI application: the Host and Origin of each request are checked, and its token where there are
-    tokens."""
+    """Return the ASGI application: the Host and Origin of each request are checked, and its
+    token where there are tokens."""
     security = TransportSecuritySettings(allowed_hosts=_hosts(host, names), allowed_origins=_origins(host, names))
     verifier = None if tokens is None else Verifier(tokens)
     app = server.streamable_http_app(
@@ -74,7 +76,8 @@ def application(
 
 
 class Verifier:
-    """Who a bearer token belongs to, in the SDK's form: sessions are bound to it, and requests carry it."""
+    """Who a bearer token belongs to, in the SDK's form: sessions are bound to it, and requests
+    carry it."""
 
     def __init__(self, tokens: TokenFile) -> None:
         self._tokens = tokens
