@@ -43,6 +43,7 @@ ARMS = ("without", "plugin")
 MODEL = "claude-sonnet-4-5"
 PAUSE = 0.2  # seconds that a model thinks
 PATIENCE = 180.0
+SETTLED_WITHIN = 10.0
 BESIDE = " hook additional context: "  # what the client writes before the text of a hook
 ANY = (Tool("any", "", {}),)
 
@@ -64,7 +65,11 @@ class Wanted(NamedTuple):
 def play(wanted: Wanted, count: Callable[[str], int]) -> list[Record]:
     """Return the records of one session."""
     job = repository.job(wanted.cell, wanted.seed)
-    with tempfile.TemporaryDirectory(prefix="clients-") as folder, places.site(folder) as site:
+    # What the client has started may write for a moment after its end.
+    with (
+        tempfile.TemporaryDirectory(prefix="clients-", ignore_cleanup_errors=True) as folder,
+        places.site(folder) as site,
+    ):
         site.values = job.values
         place = places.make_place(os.path.realpath(folder), wanted.program, job.values)
         if wanted.arm == "plugin":
@@ -201,7 +206,7 @@ def _memory(place: Place, count: Callable[[str], int]) -> Iterator[Record]:
     if not os.path.isdir(place.root):
         return
     with synapse.open(place.root) as memory:
-        memory.store.fresh(force=True)
+        _settle(memory)
         index = memory.store.index
         for entry in index.query.all(index.cursor(), memory.store.clock()):
             named = {"id": entry.id, "agent": entry.author, "namespace": entry.namespace, "tags": list(entry.tags)}
@@ -210,6 +215,16 @@ def _memory(place: Place, count: Callable[[str], int]) -> Iterator[Record]:
             usage = run.get("usage") or {}
             yield {"kind": "run", "agent": run["agent"], "status": str(run.get("status") or run["state"]),
                    "tokens": int(usage.get("input_tokens") or 0), "turns": int(run.get("turns") or 0)}  # fmt: skip
+
+
+def _settle(memory: synapse.Memory) -> None:
+    """Wait until the last hooks of a session have written that its runs are over."""
+    end = time.monotonic() + SETTLED_WITHIN
+    while time.monotonic() < end:
+        memory.store.fresh(force=True)
+        if not memory.store.index.query.runs(state="running", limit=1):
+            return
+        time.sleep(0.1)
 
 
 def _verdicts(place: Place, job: Job) -> Iterator[Record]:
