@@ -64,7 +64,7 @@ def test_two_folders_are_two_marketplaces(tmp_path):
 def test_a_users_own_settings_are_where_the_client_has_them(tmp_path):
     moved = target(tmp_path, user=True, env={"CLAUDE_CONFIG_DIR": f"{tmp_path}/config"})
     assert claude_code.settings_path(moved) == f"{tmp_path}/config/settings.json"
-    assert claude_code.settings_path(target(tmp_path, user=True)) == f"{tmp_path}/home/.claude/settings.json"
+    assert claude_code.settings_path(target(tmp_path, user=True)) == str(tmp_path / "home/.claude/settings.json")
 
 
 def test_a_folder_that_is_not_trusted_is_found_out(tmp_path):
