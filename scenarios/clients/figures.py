@@ -1,7 +1,7 @@
 """What the records of sessions come to: figures of each session, and what the plugin makes of them.
 
 Pure: everything here is a function of the records, so that anybody can make it again. `wrong` says where
-the client's own files, the requests and the memory do not say the same.
+the client's own files and the requests do not say the same.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ class Figures(NamedTuple):
     read_twice: int
     fetched_twice: int
     completions: int
+    miscounted: int
     right: float
 
 
@@ -48,6 +49,7 @@ ABOUT = {
     "read_twice": "files read twice",
     "fetched_twice": "pages looked up twice",
     "completions": "completions in the memory",
+    "miscounted": "runs with a wrong usage",
     "right": "tasks done right, of 2",
 }
 
@@ -92,6 +94,7 @@ def figures(session: Sequence[Record]) -> Figures:
         read_twice=_twice(read),
         fetched_twice=_twice(fetched),
         completions=sum(RUN in entry["tags"] for entry in _of(session, "entry")),
+        miscounted=_miscounted(session),
         right=float(sum(verdict["ok"] for verdict in _of(session, "verdict"))),
     )
 
@@ -104,6 +107,18 @@ def _by_agent(calls: Sequence[Record], tool: str) -> set[tuple[str, str]]:
 def _twice(pairs: set[tuple[str, str]]) -> int:
     """Return how many of these another agent had done as well."""
     return len(pairs) - len({subject for subject, _ in pairs})
+
+
+def _miscounted(session: Sequence[Record]) -> int:
+    """Return how many runs of the memory have another usage than the transcript of any conversation."""
+    left = [line["tokens"] for line in _of(session, "transcript")]
+    missing = 0
+    for run in _of(session, "run"):
+        if run["tokens"] in left:
+            left.remove(run["tokens"])
+        else:
+            missing += 1
+    return missing
 
 
 def wrong(session: Sequence[Record]) -> Iterator[str]:
@@ -119,9 +134,6 @@ def wrong(session: Sequence[Record]) -> Iterator[str]:
         total = result["fresh"] + result["cached"] + result["written"]
         if total != sum(sent.values()):
             yield f"{sum(sent.values())} tokens in the requests, {total} by the client's report"
-    kept = sorted(run["tokens"] for run in _of(session, "run"))
-    if kept and kept != sorted(own.values()):
-        yield f"the runs' usage is {kept}, that of the transcripts {sorted(own.values())}"
 
 
 def table(records: Iterable[Record]) -> dict[str, list[Row]]:

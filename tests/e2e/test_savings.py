@@ -52,7 +52,7 @@ def test_where_nothing_is_shared_it_only_costs(sessions):
     assert plugin.requests == alone.requests
 
 
-def test_the_runs_of_the_memory_have_the_clients_own_usage(sessions):
+def test_the_witnesses_agree_on_every_token(sessions):
     for (_, arm, _), session in sessions.items():
         runs = [record for record in session if record["kind"] == "run"]
         assert len(runs) == (3 if arm == "plugin" else 0)

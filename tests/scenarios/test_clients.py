@@ -187,7 +187,7 @@ def records(arm="plugin", seed=1, cell="after"):
 def test_a_session_comes_to_what_it_comes_to_by_hand():
     assert figures.figures(records()) == figures.Figures(
         requests=5, tokens=660, first=140, hooks=13, usd=0.5, calls=5, reads=2, read_twice=1, fetched_twice=0,
-        completions=1, right=1.0,
+        completions=1, miscounted=0, right=1.0,
     )  # fmt: skip
     without = figures.figures(records("without"))
     assert (without.fetched_twice, without.completions, without.hooks, without.right) == (1, 0, 0, 2.0)
@@ -197,12 +197,18 @@ def test_witnesses_that_agree_are_not_told_of():
     assert list(figures.wrong(records())) == []
 
 
-@pytest.mark.parametrize("kind", ["request", "transcript", "result", "run"])
+@pytest.mark.parametrize("kind", ["request", "transcript", "result"])
 def test_a_wrong_count_is_caught(kind):
     session = records()
     record = next(record for record in session if record["kind"] == kind)
     record["fresh" if kind == "result" else "tokens"] += 1
     assert list(figures.wrong(session))
+
+
+def test_a_run_with_another_usage_than_its_conversation_is_counted():
+    session = records()
+    next(record for record in session if record["kind"] == "run")["tokens"] -= 1
+    assert figures.figures(session).miscounted == 1
 
 
 def test_the_arms_are_compared_seed_by_seed():
