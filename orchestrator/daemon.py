@@ -88,10 +88,11 @@ class Daemon:
         try:
             async with asyncio.timeout(ANSWER_WITHIN):
                 asked = json.loads(await reader.readline() or b"{}")
-                told = await self._event(asked) if asked.get("do") == "hook" else self._told(asked)
+            told = await self._event(asked, writer) if asked.get("do") == "hook" else self._told(asked)
+            async with asyncio.timeout(ANSWER_WITHIN):
                 writer.write(json.dumps(told).encode() + b"\n")
                 await writer.drain()
-        except (ValueError, AttributeError, OSError, TimeoutError):
+        except (ValueError, AttributeError, KeyError, OSError, TimeoutError):
             pass  # whoever asks in another way is not answered
         finally:
             writer.close()
@@ -104,11 +105,19 @@ class Daemon:
             how = "was woken" if well else "could not be woken"
             self.note(f"{wake.client} session {wake.session} {how} for {wake.entries[0].id}")
 
-    async def _event(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what a client's hook prints for an event."""
-        pid = asked.get("pid")
-        about = str(asked["client"]), asked["payload"], pid, str(asked.get("identity", ""))
-        return {"answer": await self.supervisor.desk(answer, self.supervisor.books.memory, *about)}
+    async def _event(self, asked: Mapping[str, Any], writer: asyncio.StreamWriter) -> dict[str, Any]:
+        """Return what a client's hook prints for an event. The hook is told when its turn has come, and
+        is not answered after its time: by then it has answered itself, and what is given twice is lost."""
+        loop = asyncio.get_running_loop()
+
+        def answered() -> str:
+            if time.time() > float(asked["until"]):
+                raise ValueError("the hook has answered itself")
+            loop.call_soon_threadsafe(writer.write, b'{"begun": true}\n')
+            about = str(asked["client"]), asked["payload"], asked.get("pid"), str(asked.get("identity", ""))
+            return answer(self.supervisor.books.memory, *about)
+
+        return {"answer": await self.supervisor.desk(answered)}
 
     def _told(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         if asked.get("do") == "down":

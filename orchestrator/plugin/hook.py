@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LARGEST = 8 << 20  # bytes of an event
 READ_WITHIN = 5.0  # seconds
-DAEMON_WITHIN = 2.0
+DAEMON_WITHIN = 2.0  # for the daemon to take it up
+BEGUN_WITHIN = 1.5  # after which it takes it up no more: this process answers
+ANSWER_WITHIN = 20.0
 LONGEST_PATH = 100  # bytes that the path of a socket may have everywhere
 MORE_WITHIN = 3.0
 LONGEST_LOG = 1 << 20  # bytes
@@ -126,8 +128,13 @@ def ask(root: str, asked: dict[str, Any]) -> str:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
         line.settimeout(DAEMON_WITHIN)
         line.connect(path)
+        asked["until"] = time.time() + BEGUN_WITHIN
         line.sendall(json.dumps(asked).encode() + b"\n")
         with line.makefile("r", encoding="utf-8") as answer:
+            begun = json.loads(answer.readline())  # until then nobody has been told anything
+            if "begun" not in begun:
+                raise ValueError("the daemon does not answer this")
+            line.settimeout(ANSWER_WITHIN)
             reply = json.loads(answer.readline())
     return str(reply["answer"])
 

@@ -1,5 +1,6 @@
 """The hook's program, as a client starts it: whatever it is given, the client goes on."""
 
+import asyncio
 import json
 import os
 import signal
@@ -14,6 +15,9 @@ from pathlib import Path
 import pytest
 
 import synapse
+from orchestrator import Supervisor
+from orchestrator.daemon import Daemon
+from orchestrator.engines.scripted import Scripted
 from orchestrator.plugin import state
 from orchestrator.plugin.hook import LARGEST
 from orchestrator.runs import Runs
@@ -188,6 +192,35 @@ def test_a_dead_or_hanging_daemon_is_no_matter(folder, kind):
         server.close()
     assert (code, err) == (0, "")
     assert "Call /v2/users." in context(json.loads(out))
+
+
+def test_a_daemon_that_is_late_answers_nothing_and_gives_nothing_away(folder, memory):
+    """The desk of the daemon is busy until the hook has answered itself."""
+    memory.close()
+
+    async def story():
+        with (
+            synapse.open(f"{folder}/shared-memory") as own,
+            Supervisor(own, engine=Scripted(lambda seen: "Done.")) as boss,
+        ):
+            daemon = Daemon(f"{folder}/shared-memory", boss)
+            up = asyncio.create_task(daemon.run())
+            while not os.path.exists(daemon.socket):
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.3)
+            busy = asyncio.create_task(boss.desk(time.sleep, 3.5))
+            await asyncio.sleep(0.1)
+            done = await asyncio.to_thread(run, folder, event(folder))
+            await busy
+            again = await asyncio.to_thread(run, folder, event(folder, source="compact"))
+            daemon.down.set()
+            await up
+            return done, again
+
+    for code, out, err in asyncio.run(story()):
+        assert (code, err) == (0, "")
+        assert "Call /v2/users." in context(json.loads(out))
+    assert log(folder) == ""
 
 
 def test_the_daemon_answers_where_one_is_up(folder, memory):
