@@ -70,6 +70,14 @@ def summary(text: str) -> str:
     return ""
 
 
+def flattened(text: str) -> str:
+    """Return a text as one paragraph: all that it says, without headings, rules and fences, nor the word that an
+    entry of it begins with anyway."""
+    lines = (line.strip() for line in text.replace("\r\n", "\n").split("\n"))
+    said = " ".join(line for line in lines if not _decoration(line))
+    return said.removeprefix(f"{FIRST_WORDS['done']}:").strip()
+
+
 def _decoration(line: str) -> bool:
     """A heading, a rule or a fence is no summary."""
     stripped = line.strip()

@@ -108,9 +108,11 @@ class Context:
         return self._due(worker)
 
     def _is_result(self, entry: Entry, worker: Worker) -> bool:
-        """Return whether an entry is what a sub-agent of this conversation left when it ended."""
+        """Return whether an entry is what a sub-agent of this conversation left when it ended, or noted on
+        the way: its report, which the client gives, has what of that matters."""
         workers = self.workers.session.workers
-        if worker is not workers.get(MAIN) or "run" not in entry.tags:
+        noted = entry.priority == "info" and entry.addressees == ("all",)
+        if worker is not workers.get(MAIN) or not (noted or "run" in entry.tags):
             return False
         return any(entry.run == each.run for each in workers.values() if each is not worker)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import time
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -17,6 +18,9 @@ from typing import Any, NamedTuple
 from orchestrator.engine import Usage
 
 LONGEST_LINE = 16 << 20  # bytes; longer ones hold images, never usage alone
+TAIL = 1 << 18  # bytes at the end of a transcript in which its last message stands
+LAST = 60  # characters of that message
+WRITTEN_WITHIN = 0.3  # seconds
 LARGEST = 256 << 20  # bytes of a transcript that are read
 
 
@@ -50,6 +54,24 @@ def child_transcript(client: str, parent: str | None, prompt: str) -> str | None
     except (OSError, ValueError):
         return None
     return path
+
+
+def await_message(path: str | None, message: str) -> None:
+    """Wait until a transcript holds the end of a conversation's last message: a client tells that a
+    sub-agent ends before it has written that down. Not for long: what is missing then is not counted."""
+    wanted = json.dumps(message.strip()[-LAST:], ensure_ascii=False)[1:-1].encode("utf-8", "replace")
+    end = time.monotonic() + WRITTEN_WITHIN
+    while path and wanted and time.monotonic() < end:
+        try:
+            with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                    return
+                file.seek(max(os.fstat(file.fileno()).st_size - TAIL, 0))
+                if wanted in file.read():
+                    return
+        except OSError:
+            return
+        time.sleep(0.02)
 
 
 def _reader(client: str) -> Any:

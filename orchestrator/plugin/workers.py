@@ -19,7 +19,7 @@ from orchestrator.plugin import state
 from orchestrator.plugin.event import Event
 from orchestrator.plugin.settings import Clients, clients, member
 from orchestrator.plugin.state import MAIN, ClientSession, Worker
-from orchestrator.plugin.transcripts import Spent, spent
+from orchestrator.plugin.transcripts import Spent, await_message, spent
 from orchestrator.runs import Run, Runs, name
 from orchestrator.task import Outcome, Task
 from synapse.core import Memory
@@ -106,7 +106,8 @@ class Workers:
         """Write what a worker leaves into the memory, once for each part of its run; the entry's id."""
         self._output(worker, outcome.text, part)
         id, seat = None, self.seat(worker)
-        for note in writeback.settle(worker.run, self.project, outcome):
+        whole = outcome._replace(text=writeback.flattened(outcome.text))  # a client's reports are lists
+        for note in writeback.settle(worker.run, self.project, whole):
             entry = seat.append(
                 note.body,
                 note.namespace,
@@ -128,6 +129,7 @@ class Workers:
         if not self.is_running(worker):
             return
         entry = self.report(worker, outcome) if outcome.status != "stopped" else None
+        await_message(worker.transcript, outcome.text)
         self.release(worker)
         more = _figures(spent(client, worker.transcript), worker, self.memory)
         more |= {"summary": writeback.summary(outcome.text), "why": outcome.why, "debt": [], "entry": entry}

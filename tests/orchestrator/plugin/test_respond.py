@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import threading
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -274,6 +275,34 @@ def test_a_sub_agent_leaves_its_completion_or_its_blocker(client, memory):
     bodies = {entry.namespace: entry.body for entry in memory.as_agent("operator").read()}
     assert "The parser reads UTF-16 now." in bodies["status/shop"]
     assert "no key for the registry" in bodies["blockers/shop"]
+
+
+def test_a_report_that_is_a_list_is_written_whole(client, memory):
+    client("SessionStart", source="startup")
+    client.spawn("a1", "Find the limits")
+    report = "Done: what I found.\n\n## Limits\n\n- users: 17 a minute\n- orders: 5 a second\n"
+    client("SubagentStop", "a1", last_assistant_message=report)
+    body = memory.as_agent("operator").read(namespace="status/shop")[0].body
+    assert body == "Done: what I found. - users: 17 a minute - orders: 5 a second"
+
+
+def test_usage_is_read_once_the_last_message_is_written_down(client, memory, tmp_path):
+    """The client says that a sub-agent ends before its transcript has the last reply."""
+    path = tmp_path / "agent.jsonl"
+
+    def reply(id, text):
+        message = {"id": id, "model": "claude-sonnet-4-5", "content": [{"type": "text", "text": text}]}
+        usage = {"input_tokens": 100, "output_tokens": 10}
+        return json.dumps({"type": "assistant", "message": message | {"usage": usage}}) + "\n"
+
+    path.write_text(reply("m1", "I look."))
+    client("SessionStart", source="startup")
+    client.spawn("a1", "Find the limits")
+    late = threading.Timer(0.1, lambda: path.write_text(reply("m1", "I look.") + reply("m2", "It is 17.")))
+    late.start()
+    client("SubagentStop", "a1", last_assistant_message="It is 17.", agent_transcript_path=str(path))
+    late.join()
+    assert runs(memory)["engineer"].fields["usage"]["input_tokens"] == 200
 
 
 def test_a_turn_that_did_something_is_written_and_talk_is_not(client, memory):
