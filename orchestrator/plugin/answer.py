@@ -14,10 +14,11 @@ from orchestrator.plugin.event import Event, Reply, read_event, reply_json
 from synapse.core import Memory
 
 MORE = ".more"
+WAIT = "wait"  # instead of a client's JSON: the hook asks once more
 
 
 def answer(memory: Memory, client: str, payload: Mapping[str, Any], pid: int | None, identity: str = "") -> str:
-    """Return what the client's hook prints for an event."""
+    """Return what the client's hook prints for an event, or WAIT."""
     known = facts.load(client)
     event = read_event(known, payload, pid, identity)
     if event is None:
@@ -26,6 +27,8 @@ def answer(memory: Memory, client: str, payload: Mapping[str, Any], pid: int | N
     more = ""
     try:
         reply, more = respond.respond(memory, known, event)
+        if reply.wait:
+            return WAIT
         return reply_json(known, event, reply)
     finally:
         if starts and memory.store.root and not memory.store.readonly:

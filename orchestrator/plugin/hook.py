@@ -25,6 +25,9 @@ BEGUN_WITHIN = 1.5  # after which it takes it up no more: this process answers
 ANSWER_WITHIN = 20.0
 LONGEST_PATH = 100  # bytes that the path of a socket may have everywhere
 MORE_WITHIN = 3.0
+WAIT = "wait"
+WAIT_WITHIN = 10.0
+WAIT_EACH = 0.3
 LONGEST_LOG = 1 << 20  # bytes
 
 
@@ -40,7 +43,9 @@ def main(words: list[str]) -> None:
                 pid = parent()
                 if "--away" in words:
                     leave()
-                text = more(root, client, payload) if "--more" in words else answered(root, client, payload, pid)
+                asked = {"client": client, "payload": payload, "pid": pid}
+                asked["identity"] = os.environ.pop("SYNAPSE_AGENT", "")  # this process acts for the operator
+                text = more(root, client, payload) if "--more" in words else awaited(root, asked)
                 sys.stdout.write(text)
                 sys.stdout.flush()
     except BaseException as error:
@@ -105,14 +110,19 @@ def place(words: list[str], payload: dict[str, Any]) -> str | None:
         return None
 
 
-def answered(root: str, client: str, payload: dict[str, Any], pid: int) -> str:
+def awaited(root: str, asked: dict[str, Any]) -> str:
+    """Return the answer; while another agent is at the same call, wait a while for its result."""
+    end = time.monotonic() + WAIT_WITHIN
+    text = answered(root, asked)
+    while text == WAIT:
+        time.sleep(WAIT_EACH)
+        asked["payload"]["synapse_waited"] = time.monotonic() > end
+        text = answered(root, asked)
+    return text
+
+
+def answered(root: str, asked: dict[str, Any]) -> str:
     """Return the daemon's answer, or this process' own."""
-    asked: dict[str, Any] = {
-        "client": client,
-        "payload": payload,
-        "pid": pid,
-        "identity": os.environ.pop("SYNAPSE_AGENT", ""),
-    }
     try:
         return ask(root, {"do": "hook", **asked})
     except (OSError, ValueError, KeyError):

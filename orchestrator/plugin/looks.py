@@ -45,8 +45,8 @@ class Looks:
         """Return what a worker is told before a call, if anything: instead of it, or beside it."""
         if text := self._moment(worker, event):
             return Reply(deny=text)
-        if event.kind in SHARED and (text := self._shared(worker, event)):
-            return Reply(deny=text)
+        if event.kind in SHARED and (reply := self._shared(worker, event)):
+            return reply
         lines: list[str] = []
         if event.kind == "edit":
             lines += self._edited(worker, event)
@@ -68,19 +68,22 @@ class Looks:
         worker.add("seen", [entry.id for entry in entries])
         return self.context.held(worker, entries) if entries else ""
 
-    def _shared(self, worker: Worker, event: Event) -> str:
-        """Return another agent's result of the same call; else the call is this worker's to make."""
+    def _shared(self, worker: Worker, event: Event) -> Reply | None:
+        """Return another agent's result of the same call, or that it is to be waited for; None where the
+        call is this worker's to make."""
         act, seat = _act(event), self.workers.seat(worker)
         if act.key in worker.told:
-            return ""
+            return None
         look = self.findings.begin(seat, act, _once(worker, event), None, CALL_SECONDS)
         if look.text is not None and look.entry is not None:
             worker.add("told", [act.key])
             worker.add("seen", [look.entry.id])
-            return look.text
+            return Reply(deny=look.text)
+        if look.holder is not None and not event.waited:
+            return Reply(wait=True)
         if event.call:
             worker.at[event.call] = {"work": act.work, "claimed": look.claimed}
-        return ""
+        return None
 
     def _edited(self, worker: Worker, event: Event) -> Iterator[str]:
         """Yield who else is editing these files; each is this worker's for a while where nobody is."""

@@ -81,7 +81,7 @@ class _Answer:
         reply = answers[self.event.name]()
         worker = self.session.workers.get(self.event.agent or MAIN)
         if worker is not None:
-            worker.given += sum(map(len, (*reply._replace(prompt=""), self.more)))
+            worker.given += sum(map(len, (reply.context, reply.deny, reply.again, self.more)))
         return reply, self.more
 
     # -- starts ------------------------------------------------------------------------------------

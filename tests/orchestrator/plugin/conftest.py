@@ -6,7 +6,7 @@ import os
 import pytest
 
 import synapse
-from orchestrator.plugin.answer import answer, more_path
+from orchestrator.plugin.answer import WAIT, answer, more_path
 from orchestrator.plugin.event import read_event
 from orchestrator.plugin.facts import load
 
@@ -25,7 +25,7 @@ class Client:
         if agent is not None:
             payload |= {"agent_id": agent, "agent_type": fields.get("agent_type", "general-purpose")}
         text = answer(self.memory, CLIENT, payload, os.getpid())
-        given = json.loads(text) if text else {}
+        given = {"wait": True} if text == WAIT else json.loads(text) if text else {}
         if name in ("SessionStart", "SubagentStart"):
             path = more_path(self.memory.store.root, read_event(load(CLIENT), payload))
             with open(path, encoding="utf-8") as file:

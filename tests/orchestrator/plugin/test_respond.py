@@ -222,6 +222,29 @@ def test_a_fetch_that_another_made_is_given_instead_and_can_be_made_again(client
     assert client.before(*call, "a2")[0] == {}
 
 
+def test_a_fetch_that_another_is_at_is_waited_for_a_while(client):
+    client("SessionStart", source="startup")
+    for agent in ("a1", "a2"):
+        client.spawn(agent, f"Find the limit for {agent}")
+    call = {"url": "http://docs/limits", "prompt": "the limit?"}
+    first, id = client.before("WebFetch", call, "a1")
+    assert first == {}
+    assert client.before("WebFetch", call, "a2")[0] == {"wait": True}
+    fields = {"tool_name": "WebFetch", "tool_input": call, "tool_use_id": id}
+    client("PostToolUse", "a1", **fields, tool_response={"result": "It is 17 a minute."})
+    assert "17 a minute" in denied(client.before("WebFetch", call, "a2")[0])
+
+
+def test_who_has_waited_long_enough_makes_the_call_itself(client):
+    client("SessionStart", source="startup")
+    for agent in ("a1", "a2"):
+        client.spawn(agent, f"Find the limit for {agent}")
+    call = {"url": "http://docs/limits", "prompt": "the limit?"}
+    client.before("WebFetch", call, "a1")
+    fields = {"tool_name": "WebFetch", "tool_input": call, "tool_use_id": "c", "synapse_waited": True}
+    assert client("PreToolUse", "a2", **fields) == {}
+
+
 def test_who_else_is_editing_a_file_is_said_once(client):
     client("SessionStart", source="startup")
     for agent in ("a1", "a2"):
