@@ -12,12 +12,21 @@ from typing import Any
 from orchestrator.plugin import facts, respond, state
 from orchestrator.plugin.event import Event, Reply, read_event, reply_json
 from synapse.core import Memory
+from synapse.errors import StoreBusy
 
 MORE = ".more"
 
 
-def answer(memory: Memory, client: str, payload: Mapping[str, Any], pid: int | None, identity: str = "") -> str:
-    """Return what the client's hook prints for an event."""
+def answer(
+    memory: Memory,
+    client: str,
+    payload: Mapping[str, Any],
+    pid: int | None,
+    identity: str = "",
+    until: float | None = None,
+) -> str:
+    """Return what the client's hook prints for an event. StoreBusy where that could not be begun
+    `until` then, in the system's monotonic time: whoever asked has gone on without it."""
     known = facts.load(client)
     event = read_event(known, payload, pid, identity)
     if event is None:
@@ -25,8 +34,11 @@ def answer(memory: Memory, client: str, payload: Mapping[str, Any], pid: int | N
     starts = known.parts > 1 and event.name in ("start", "agent-start")
     more = ""
     try:
-        reply, more = respond.respond(memory, known, event)
+        reply, more = respond.respond(memory, known, event, until)
         return reply_json(known, event, reply)
+    except StoreBusy:
+        starts = False  # who answers instead leaves the rest
+        raise
     finally:
         if starts and memory.store.root and not memory.store.readonly:
             _leave(more_path(memory.store.root, event), reply_json(known, event, Reply(context=more)))

@@ -24,14 +24,15 @@ from synapse.core import Memory
 from synapse.tools import blocker_of
 
 
-def respond(memory: Memory, facts: Facts, event: Event) -> tuple[Reply, str]:
-    """Return what an event is answered, and what the second hook of a start adds to that."""
+def respond(memory: Memory, facts: Facts, event: Event, until: float | None = None) -> tuple[Reply, str]:
+    """Return what an event is answered, and what the second hook of a start adds to that. StoreBusy
+    where its session could not be had `until` then."""
     memory.store.fresh()
     if memory.store.readonly:
         return _shown_only(memory, facts, event), ""
     if event.name == "start":
         workers.sweep(memory)
-    with state.held(memory.store.root or "", event.client, event.session) as session:
+    with state.held(memory.store.root or "", event.client, event.session, until) as session:
         session.cwd = event.cwd or session.cwd
         session.fired[event.hook] = time.time()
         return _Answer(memory, facts, event, session).made()

@@ -82,36 +82,44 @@ def path_of(root: str, client: str, session: str) -> str:
 
 
 @contextmanager
-def held(root: str, client: str, session: str) -> Iterator[ClientSession]:
-    """Yield what is known of a session while no other hook has it; keep it afterwards."""
+def held(root: str, client: str, session: str, until: float | None = None) -> Iterator[ClientSession]:
+    """Yield what is known of a session while no other hook has it; keep it afterwards. StoreBusy
+    where it could not be had `until` then."""
     path = path_of(root, client, session)
-    with locked(f"{path}.lock"):
+    with locked(f"{path}.lock", until):
         known = load(path) or ClientSession(client, session)
         yield known
         _store(path, known)
 
 
 @contextmanager
-def locked(path: str) -> Iterator[None]:
-    """Hold a lock file. StoreBusy where somebody else does for longer than a hook may take."""
+def locked(path: str, until: float | None = None) -> Iterator[None]:
+    """Hold a lock file. StoreBusy where somebody else does for longer than a hook may take, or `until`
+    then, in monotonic time."""
     try:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise StoreError(f"{path} cannot be made: {error}") from error
     try:
-        end = time.monotonic() + WAIT
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > end:
-                    raise StoreBusy(f"{path} is held by another hook of the session") from None
-                time.sleep(0.005)
+        end = time.monotonic() + WAIT if until is None else until
+        while not _taken(descriptor):
+            if time.monotonic() > end:
+                raise StoreBusy(f"{path} is held by another hook of the session")
+            time.sleep(0.005)
+        if time.monotonic() > end:
+            raise StoreBusy(f"{path} was to be had too late")
         yield
     finally:
         os.close(descriptor)
+
+
+def _taken(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def load(path: str) -> ClientSession | None:

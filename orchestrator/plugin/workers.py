@@ -23,7 +23,7 @@ from orchestrator.plugin.transcripts import Spent, spent
 from orchestrator.runs import Run, Runs, name
 from orchestrator.task import Outcome, Task
 from synapse.core import Memory
-from synapse.errors import Conflict, StoreBusy, SynapseError
+from synapse.errors import Conflict, SynapseError
 from synapse.seat import Seat
 from synapse.workspace import Agent
 
@@ -165,7 +165,7 @@ def sweep(memory: Memory) -> list[str]:
         idle = time.time() - max(known.fired.values(), default=0.0) > IDLE
         if not known.holder or (lives(root, known.holder) and not idle):
             continue
-        with suppress(StoreBusy), state.held(root, known.client, known.session) as session:
+        with suppress(SynapseError), state.held(root, known.client, known.session) as session:
             workers = Workers(memory, session)
             running = [each.run for each in session.workers.values() if workers.is_running(each)]
             gone = not lives(root, session.holder)
