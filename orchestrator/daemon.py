@@ -100,7 +100,8 @@ class Daemon:
         wrong with any of them is noted once, and is no reason to go down."""
         try:
             await self.supervisor.desk(sweep, self.supervisor.books.memory)
-            return await self.supervisor.desk(self.wakes.due)
+            wakes: list[Wake] = await self.supervisor.desk(self.wakes.due)
+            return wakes
         except StoreBusy:
             raise
         except Exception as error:
