@@ -64,6 +64,7 @@ class ClientSession:
         self.client, self.session = client, session
         self.cwd = ""
         self.holder = ""
+        self.host = ""  # the machine of its client
         self.workers: dict[str, Worker] = {}
         self.spawns: list[dict[str, str]] = []
         self.calls: dict[str, str] = {}
