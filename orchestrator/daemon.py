@@ -24,7 +24,7 @@ from orchestrator.plugin.workers import sweep
 from orchestrator.schedule import Alarm
 from orchestrator.supervisor import Supervisor
 from orchestrator.takeover import Takeover
-from synapse.errors import Conflict, NotFound, StoreBusy, StoreError
+from synapse.errors import Conflict, NotFound, StoreBusy, StoreError, SynapseError
 
 LOOK_EVERY = 0.5  # seconds: a dead supervisor's run is gone on with, and a dropped file adopted, within two
 LONGEST_PATH = 100  # bytes that the path of a socket may have everywhere
@@ -65,8 +65,7 @@ class Daemon:
                     with suppress(StoreBusy):  # who has the lock may let go: the next look finds the same
                         await self.supervisor.look()
                         self._looked(await self.supervisor.take_over())
-                        await self.supervisor.desk(sweep, self.supervisor.books.memory)
-                        for wake in await self.supervisor.desk(self.wakes.due):
+                        for wake in await self._due():
                             waking.add(asyncio.create_task(self._wake(wake)))
                     waking = {task for task in waking if not task.done()}
                     await _either(self.down, LOOK_EVERY)
@@ -92,10 +91,26 @@ class Daemon:
             async with asyncio.timeout(ANSWER_WITHIN):
                 writer.write(json.dumps(told).encode() + b"\n")
                 await writer.drain()
-        except (ValueError, AttributeError, KeyError, OSError, TimeoutError):
-            pass  # whoever asks in another way is not answered
+        except (ValueError, AttributeError, KeyError, OSError, TimeoutError, SynapseError):
+            pass  # whoever asks in another way is not answered, nor a hook that answers by itself
         finally:
             writer.close()
+
+    async def _due(self) -> list[Wake]:
+        """End the runs of clients that are gone; return the sessions that are to be woken. What is
+        wrong with any of them is noted once, and is no reason to go down."""
+        try:
+            await self.supervisor.desk(sweep, self.supervisor.books.memory)
+            wakes: list[Wake] = await self.supervisor.desk(self.wakes.due)
+            return wakes
+        except StoreBusy:
+            raise
+        except Exception as error:
+            why = f"sessions of clients are left alone: {type(error).__name__}: {error}"
+            if self.note is not None and self._noted.get("") != why:
+                self.note(why)
+            self._noted[""] = why
+            return []
 
     async def _wake(self, wake: Wake) -> None:
         """Wake an idle session of a client; what came of it is remembered, and a failure noted."""
@@ -111,7 +126,7 @@ class Daemon:
         loop = asyncio.get_running_loop()
 
         def answered() -> str:
-            if time.time() > float(asked["until"]):
+            if time.monotonic() > float(asked["until"]):
                 raise ValueError("the hook has answered itself")
             loop.call_soon_threadsafe(writer.write, b'{"begun": true}\n')
             about = str(asked["client"]), asked["payload"], asked.get("pid"), str(asked.get("identity", ""))

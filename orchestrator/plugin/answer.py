@@ -12,6 +12,7 @@ from typing import Any
 from orchestrator.plugin import facts, respond, state
 from orchestrator.plugin.event import Event, Reply, read_event, reply_json
 from synapse.core import Memory
+from synapse.errors import StoreBusy
 
 MORE = ".more"
 WAIT = "wait"  # instead of a client's JSON: the hook asks once more
@@ -30,6 +31,9 @@ def answer(memory: Memory, client: str, payload: Mapping[str, Any], pid: int | N
         if reply.wait:
             return WAIT
         return reply_json(known, event, reply)
+    except StoreBusy:
+        starts = False  # who answers instead leaves the rest
+        raise
     finally:
         if starts and memory.store.root and not memory.store.readonly:
             _leave(more_path(memory.store.root, event), reply_json(known, event, Reply(context=more)))

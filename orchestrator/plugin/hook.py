@@ -124,7 +124,7 @@ def awaited(root: str, asked: dict[str, Any]) -> str:
 def answered(root: str, asked: dict[str, Any]) -> str:
     """Return the daemon's answer, or this process' own."""
     try:
-        return ask(root, {"do": "hook", **asked})
+        return ask(root, {"do": "hook", "until": time.monotonic() + BEGUN_WITHIN, **asked})
     except (OSError, ValueError, KeyError):
         return alone(root, **asked)
 
@@ -138,7 +138,6 @@ def ask(root: str, asked: dict[str, Any]) -> str:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
         line.settimeout(DAEMON_WITHIN)
         line.connect(path)
-        asked["until"] = time.time() + BEGUN_WITHIN
         line.sendall(json.dumps(asked).encode() + b"\n")
         with line.makefile("r", encoding="utf-8") as answer:
             begun = json.loads(answer.readline())  # until then nobody has been told anything

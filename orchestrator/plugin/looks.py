@@ -48,11 +48,13 @@ class Looks:
         if event.kind in SHARED and (reply := self._shared(worker, event)):
             return reply
         lines: list[str] = []
+        entries = self._concerning(worker, event)
         if event.kind == "edit":
             lines += self._edited(worker, event)
         if event.kind == "spawn":
-            lines += self._alike(worker, event)
-        entries = self._concerning(worker, event)
+            for line, entry in self._alike(worker, event):
+                lines.append(line)
+                entries += [entry] if entry is not None else []
         text = self.context.beside(worker, entries) if entries else ""
         return Reply(context="\n".join(filter(None, (*lines, text))))
 
@@ -117,8 +119,9 @@ class Looks:
             return False
         return run["state"] == "ended" or not lives(self.workers.root, str(run.get("holder")))
 
-    def _alike(self, worker: Worker, event: Event) -> Iterator[str]:
-        """Yield which runs do what a spawn asks for, or did it."""
+    def _alike(self, worker: Worker, event: Event) -> Iterator[tuple[str, Entry | None]]:
+        """Yield which runs do what a spawn asks for, or did it, with what they left."""
+        agent, now = self.workers.reader(worker), self.store.clock()
         for run in self.store.index.query.runs(project=self.workers.project, limit=50):
             same = run["run"] != worker.run and similar(str(run["task"]), event.prompt) >= ALIKE
             known = f"alike {run['run']} {run['state']}"
@@ -128,10 +131,11 @@ class Looks:
                 continue
             worker.add("told", [known])
             if live:
-                yield f"{run['agent']} is at work on the same (run {run['run']})."
+                yield f"{run['agent']} is at work on the same (run {run['run']}).", None
             else:
-                line = " ".join(str(run["summary"]).split())[:300]
-                yield f"{run['agent']} has done the same (run {run['run']}, entry {run.get('entry')}): {line}"
+                entry = self.store.index.entry(str(run.get("entry")), now)
+                seen = entry if entry is not None and visible(entry, agent) else None
+                yield f"{run['agent']} has done the same (run {run['run']}, entry {run.get('entry')}).", seen
 
     def _concerning(self, worker: Worker, event: Event) -> list[Entry]:
         """Return the entries that name the file or address of a call, that the worker was not given."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from synapse.discovery import FOLDER
@@ -44,20 +44,27 @@ class Clients(NamedTuple):
     agents: Mapping[str, str] = {}
     project: str = ""
 
-    def agent_of(self, type: str | None, registered: Collection[str]) -> str:
-        """Return the agent that a sub-agent of this type is; the lead for the main conversation."""
+    def agent_of(self, type: str | None, registered: Mapping[str, Agent]) -> str:
+        """Return the agent that a sub-agent of this type is; the lead for the main conversation. A
+        type is what a model writes: by that alone, nobody has the authority of the lead."""
         if type is None:
             return self.lead
         if type in self.agents:
             return self.agents[type]
         name = component(type.rpartition(":")[2])
-        return name if name in registered else self.default
+        known, lead = registered.get(name), registered.get(self.lead)
+        limit = _authority(lead) if lead else ROLES[LEAD_ROLE].authority
+        return name if known and _authority(known) < limit else self.default
 
     def project_of(self, root: str) -> str:
         """Return the project that the sessions of a workspace work on: by its own name, or that of
         the folder that holds it."""
         folder = root if os.path.basename(root) != FOLDER else os.path.dirname(root)
         return self.project or component(os.path.basename(folder)) or PROJECT
+
+
+def _authority(agent: Agent) -> int:
+    return ROLES.get(agent.role, ROLES[ROLE]).authority if agent.authority is None else agent.authority
 
 
 def clients(settings: Mapping[str, Any]) -> Clients:

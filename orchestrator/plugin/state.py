@@ -64,6 +64,7 @@ class ClientSession:
         self.client, self.session = client, session
         self.cwd = ""
         self.holder = ""
+        self.host = ""  # the machine of its client
         self.workers: dict[str, Worker] = {}
         self.spawns: list[dict[str, str]] = []
         self.calls: dict[str, str] = {}
@@ -101,17 +102,21 @@ def locked(path: str) -> Iterator[None]:
         raise StoreError(f"{path} cannot be made: {error}") from error
     try:
         end = time.monotonic() + WAIT
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > end:
-                    raise StoreBusy(f"{path} is held by another hook of the session") from None
-                time.sleep(0.005)
+        while not _taken(descriptor):
+            if time.monotonic() > end:
+                raise StoreBusy(f"{path} is held by another hook of the session")
+            time.sleep(0.005)
         yield
     finally:
         os.close(descriptor)
+
+
+def _taken(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def load(path: str) -> ClientSession | None:

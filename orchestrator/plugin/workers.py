@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Collection
 from contextlib import suppress
 from typing import Any
 
@@ -23,12 +24,13 @@ from orchestrator.plugin.transcripts import Spent, await_message, spent
 from orchestrator.runs import Run, Runs, name
 from orchestrator.task import Outcome, Task
 from synapse.core import Memory
-from synapse.errors import Conflict, StoreBusy, SynapseError
+from synapse.errors import Conflict, SynapseError
 from synapse.seat import Seat
 from synapse.workspace import Agent
 
 GONE, QUIET = "its client is gone", "nothing was heard of it for 12 hours"
 IDLE = 12 * 3_600  # seconds; a client whose server outlives its windows never says that one was closed
+HOST = os.uname().nodename
 MOST = 99  # agents of one name at once
 
 
@@ -58,22 +60,37 @@ class Workers:
     def begin(self, event: Event, key: str, text: str) -> Worker:
         """Return a new worker: an agent that nobody is at this moment, and its run."""
         if event.pid:
-            self.session.holder = client_holder(event.pid)
+            self.session.holder, self.session.host = client_holder(event.pid), HOST
         parent = self.runs.get(self.of(event._replace(agent=None)).run) if key != MAIN else None
         kind = None if key == MAIN else event.type or ""
         with state.locked(os.path.join(self.root, state.FOLDER, ".agents.lock")):
             self.store.index.catch_up()
-            named = self.settings.agent_of(kind, self.store.agents())
-            named = event.identity if key == MAIN and event.identity else named
-            agent = self._free(named, key == MAIN)
-            task = Task(text or f"A session of {event.client}", agent.id, project=self.project)
-            id = name(agent.id, event.client, event.session, key, self.store.index.cursor())
-            more: dict[str, Any] = {"engine": event.client, "model": None, "attached": event.session}
-            run = self.runs.begin(id, task, agent, self.session.holder, parent, None, **more)
-        worker = Worker(agent.id, run.id, run.epoch, kind, self.store.index.cursor())
+            run = self._begun(event.client, key)
+            if run is None:
+                agents = self.store.agents()
+                named = self.settings.agent_of(kind, agents)
+                named = event.identity if key == MAIN and event.identity in agents else named
+                agent = self._free(named, key == MAIN)
+                task = Task(text or f"A session of {event.client}", agent.id, project=self.project)
+                id = name(agent.id, event.client, event.session, key, self.store.index.cursor())
+                about = {"engine": event.client, "model": None, "attached": self._attached(key), "host": HOST}
+                run = self.runs.begin(id, task, agent, self.session.holder, parent, None, **about)
+        worker = Worker(run.agent, run.id, run.epoch, kind, self.store.index.cursor())
         worker.transcript = event.transcript
         self.session.workers[key] = worker
         return worker
+
+    def _attached(self, key: str) -> str:
+        return " ".join(filter(None, (self.session.session, key)))
+
+    def _begun(self, client: str, key: str) -> Run | None:
+        """Return the run that this conversation has by the log: what was kept of it was lost, or the
+        hook that began it came to no end."""
+        for run in self.store.index.query.runs(state="running"):
+            about = run.get("engine"), run.get("attached"), run.get("holder")
+            if about == (client, self._attached(key), self.session.holder):
+                return self.runs.get(str(run["run"]))
+        return None
 
     def _free(self, base: str, main: bool) -> Agent:
         """Return the agent of this name, or its first copy that has no conversation now; registered
@@ -162,19 +179,39 @@ class Workers:
 
 def sweep(memory: Memory) -> list[str]:
     """End the runs of clients that are gone without a word; their ids."""
-    root, ended = memory.store.root or "", []
+    root, ended, kept = memory.store.root or "", list[str](), set[str]()
     for _, known in state.sessions(root):
+        kept.update(worker.run for worker in known.workers.values())
         idle = time.time() - max(known.fired.values(), default=0.0) > IDLE
-        if not known.holder or (lives(root, known.holder) and not idle):
+        if not known.holder or (_is_here(root, known.holder, known.host) and not idle):
             continue
-        with suppress(StoreBusy), state.held(root, known.client, known.session) as session:
+        with suppress(SynapseError), state.held(root, known.client, known.session) as session:
             workers = Workers(memory, session)
             running = [each.run for each in session.workers.values() if workers.is_running(each)]
-            gone = not lives(root, session.holder)
+            gone = not _is_here(root, session.holder, session.host)
             if running and (gone or idle):
                 workers.end_all(session.client, "stopped", GONE if gone else QUIET)
                 ended += running
+    ended += _lost(memory, kept)
     state.remove_stale(root)
+    return ended
+
+
+def _is_here(root: str, holder: str, host: str) -> bool:
+    """Return whether a session's client is there, as far as can be told: nobody sees the processes
+    of another machine or container that shares the workspace."""
+    return host not in ("", HOST) or lives(root, holder)
+
+
+def _lost(memory: Memory, kept: Collection[str]) -> list[str]:
+    """End the runs of clients that are gone and whose session nothing was kept of; their ids."""
+    root, runs, ended = memory.store.root or "", Runs(memory.store), []
+    for run in runs.all(state="running"):
+        ours = run.fields.get("attached") and run.fields.get("host") == HOST and run.id not in kept
+        if ours and not lives(root, run.holder or ""):
+            with suppress(SynapseError):  # somebody else ended it
+                runs.end(run, "stopped", summary="", why=GONE, debt=[], entry=None)
+                ended.append(run.id)
     return ended
 
 

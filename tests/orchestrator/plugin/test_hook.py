@@ -19,7 +19,7 @@ from orchestrator import Supervisor
 from orchestrator.daemon import Daemon
 from orchestrator.engines.scripted import Scripted
 from orchestrator.plugin import state
-from orchestrator.plugin.hook import LARGEST
+from orchestrator.plugin.hook import DAEMON_WITHIN, LARGEST
 from orchestrator.runs import Runs
 from tests.orchestrator.plugin.conftest import context
 
@@ -225,12 +225,8 @@ def test_a_daemon_that_is_late_answers_nothing_and_gives_nothing_away(folder, me
 
 def test_the_daemon_answers_where_one_is_up(folder, memory):
     root = memory.store.root
-    words = [sys.executable, "-m", "orchestrator", "--root", root, "up", "--engine", "scripted"]
-    up = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    daemon = up(root)
     try:
-        end = time.monotonic() + 30
-        while not os.path.exists(f"{root}/runs/.daemon.sock") and time.monotonic() < end:
-            time.sleep(0.05)
         code, out, err = run(folder, event(folder), "claude-code", env={"PYTHONHOME": ""})
         assert (code, err) == (0, "")
         assert "Call /v2/users." in context(json.loads(out))
@@ -238,8 +234,68 @@ def test_the_daemon_answers_where_one_is_up(folder, memory):
         assert run(folder, big) == (0, "", "")
         assert log(folder) == ""
     finally:
-        up.terminate()
-        up.wait(20)
+        daemon.terminate()
+        daemon.wait(20)
+
+
+def up(root):
+    """Return a daemon of a workspace, once it listens."""
+    words = [sys.executable, "-m", "orchestrator", "--root", root, "up", "--engine", "scripted"]
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    end = time.monotonic() + 30
+    while not os.path.exists(f"{root}/runs/.daemon.sock") and time.monotonic() < end:
+        time.sleep(0.05)
+    return process
+
+
+def change(root, client="claude-code", **fields):
+    """Change what the state of the session says; of another client, in a file of its own."""
+    path = state.path_of(root, "claude-code", "s1")
+    with open(path, encoding="utf-8") as file:
+        known = json.load(file)
+    with open(state.path_of(root, client, "s1"), "w", encoding="utf-8") as file:
+        json.dump({**known, "client": client, **fields}, file)
+
+
+def test_a_daemon_outlives_what_is_wrong_with_its_clients(folder, memory):
+    root = memory.store.root
+    run(folder, event(folder))
+    change(root, "codex")  # a live session that the daemon looks at
+    change(root, holder="client-999999999-1")  # and one that is to be ended
+    with open(f"{root}/synapse.yaml", "a", encoding="utf-8") as file:
+        file.write("\nclients: {lead: Not A Name}\n")
+    daemon = up(root)
+    try:
+        memory.as_agent("boss").append("Stop.", "decisions/api", priority="critical")
+        time.sleep(2)  # a few looks of the daemon
+        assert daemon.poll() is None
+        assert run(folder, event(folder)) == (0, "", "")
+    finally:
+        daemon.terminate()
+        daemon.wait(20)
+
+
+def test_what_a_slow_daemon_did_not_answer_in_time_is_given_once(folder, memory):
+    root = memory.store.root
+    run(folder, event(folder))
+    daemon = up(root)
+    try:
+        id = memory.as_agent("boss").append("Stop.", "decisions/api", priority="critical").id
+        after = event(folder, "PostToolUse", tool_name="Bash", tool_input={}, tool_response="x")
+        with state.locked(f"{state.path_of(root, 'claude-code', 's1')}.lock"):
+            process = started(folder)
+            process.stdin.write(json.dumps(after).encode())
+            process.stdin.close()
+            time.sleep(DAEMON_WITHIN + 1)
+        first = process.stdout.read().decode()
+        assert process.wait(20) == 0
+        process.stdout.close()
+        process.stderr.close()
+        _, second, _ = run(folder, after)
+        assert f"{first}{second}".count(f"{id} (from") == 1
+    finally:
+        daemon.terminate()
+        daemon.wait(20)
 
 
 def test_many_hooks_at_once_give_each_conversation_everything_once(folder, memory):

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import subprocess
 import threading
 
 import pytest
@@ -12,9 +13,11 @@ from hypothesis import strategies as st
 
 import synapse
 from orchestrator.plugin import state
+from orchestrator.plugin.answer import answer
 from orchestrator.plugin.context import Context
 from orchestrator.plugin.workers import Workers, sweep
 from orchestrator.runs import Runs
+from orchestrator.templates import BrokenTemplate
 from tests.orchestrator.plugin.conftest import Client, context, denied
 
 ID = re.compile(r"syn-\d{4}-\d\d-\d\d-\d{3,}")
@@ -71,6 +74,53 @@ def test_a_type_is_the_agent_of_its_name_or_the_one_that_is_named(client, memory
     found = runs(memory, state="running")
     assert sorted(found) == ["lead", "reviewer", "scout"]
     assert found["scout"].project == "web"
+
+
+@pytest.mark.parametrize("type", ["boss", "lead", "lead-2"])
+def test_a_type_alone_gives_no_authority_of_a_lead(client, memory, type):
+    Client(memory, client.folder, "other")("SessionStart", source="startup")
+    client("SessionStart", source="startup")
+    client.spawn("a1", "Look at it", type)
+    assert sorted(runs(memory, state="running")) == ["engineer", "lead", "lead-2"]
+
+
+@pytest.mark.parametrize("name", ["nobody", "operator", "Not A Name"])
+def test_the_environment_makes_no_agents(client, memory, name):
+    payload = {"hook_event_name": "SessionStart", "session_id": "s1", "cwd": client.folder, "source": "startup"}
+    answer(memory, "claude-code", payload, os.getpid(), name)
+    assert sorted(agent.id for agent in memory.agents()) == ["boss", "lead"]
+    assert list(runs(memory, state="running")) == ["lead"]
+
+
+def test_a_fault_behind_a_beginning_begins_nobody_again(client, memory):
+    write(memory, "Call /v2/users.", "decisions/x")
+    folder = os.path.join(memory.store.root, "prompts")
+    os.mkdir(folder)
+    path = os.path.join(folder, "client.md.j2")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("{{ nothing }}")
+    for _ in range(3):
+        with pytest.raises(BrokenTemplate):
+            client("UserPromptSubmit", prompt="What is up?")
+        with pytest.raises(BrokenTemplate):
+            client("SubagentStart", "a1")
+    os.unlink(path)
+    client("UserPromptSubmit", prompt="What is up?")
+    client("PostToolUse", "a1", tool_name="Bash", tool_input={}, tool_response="x")
+    assert sorted(agent.id for agent in memory.agents()) == ["boss", "engineer", "lead"]
+    assert sorted(run.agent for run in Runs(memory.store).all()) == ["engineer", "lead"]
+
+
+def test_a_session_whose_file_was_lost_leaves_no_run_behind(client, memory):
+    process = subprocess.Popen(["sleep", "60"])
+    payload = {"hook_event_name": "SessionStart", "session_id": "s1", "cwd": client.folder, "source": "startup"}
+    answer(memory, "claude-code", payload, process.pid)
+    os.unlink(state.path_of(memory.store.root, "claude-code", "s1"))
+    assert sweep(memory) == []
+    process.kill()
+    process.wait()
+    assert len(sweep(memory)) == 1
+    assert {run.status for run in Runs(memory.store).all()} == {"stopped"}
 
 
 def test_two_sessions_are_two_leads(memory):
@@ -274,6 +324,9 @@ def test_a_spawn_of_work_that_is_done_is_told_so(client):
     given, _ = client.tool("Agent", {"prompt": asked, "subagent_type": "general-purpose"})
     assert "has done the same" in context(given)
     assert "17 a minute" in context(given)
+    before, tag, _ = context(given).partition("<memory")
+    assert tag
+    assert "17 a minute" not in before  # what others wrote stands in its fence
 
 
 def test_a_stopped_session_makes_no_more_calls(client, memory):

@@ -8,6 +8,7 @@ import pytest
 
 from orchestrator.plugin.settings import Clients, clients
 from synapse.errors import InvalidEntry
+from synapse.workspace import Agent
 
 
 def test_the_defaults() -> None:
@@ -18,7 +19,8 @@ def test_all_of_it() -> None:
     values = {"lead": "boss", "default": "hand", "agents": {"Explore": "scout"}, "project": "shop", "x-mine": 1}
     known = clients({"clients": values})
     assert known == Clients("boss", "hand", {"Explore": "scout"}, "shop")
-    assert [known.agent_of(type, ["tester"]) for type in (None, "Explore", "synapse:tester", "other")] == [
+    agents = {"tester": Agent("tester")}
+    assert [known.agent_of(type, agents) for type in (None, "Explore", "synapse:tester", "other")] == [
         "boss",
         "scout",
         "tester",
