@@ -50,7 +50,7 @@ def _key(event: Event) -> str:
 
 def _leave(path: str, text: str) -> None:
     """Write the file whole, so that whoever waits for it reads all of it."""
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    state.make_folder(os.path.dirname(path))
     aside = f"{path}.{os.getpid()}"
     with open(aside, "w", encoding="utf-8") as file:
         file.write(text)

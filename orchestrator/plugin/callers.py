@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from orchestrator.holder import client_holder
 from orchestrator.plugin import state
+from orchestrator.plugin.calls import open_calls
 from orchestrator.plugin.settings import clients
 from orchestrator.plugin.state import MAIN, ClientSession, Worker
 from orchestrator.plugin.workers import Workers
@@ -24,7 +25,8 @@ def seat_of(memory: Memory, client: str, caller: Caller, pid: int, lead: str = "
     memory.store.fresh()
     known = _worker(memory, client, caller, pid)
     if known is None:
-        return memory.as_agent(lead or clients(dict(memory.store.settings.other)).lead)
+        named = lead in memory.store.agents()
+        return memory.as_agent(lead if named else clients(dict(memory.store.settings.other)).lead)
     session, worker = known
     workers = Workers(memory, session)
     return workers.seat(worker) if workers.is_running(worker) else memory.as_agent(worker.agent)
@@ -45,8 +47,16 @@ def _worker(memory: Memory, client: str, caller: Caller, pid: int) -> tuple[Clie
         if main is not None and wanted == session.session:
             return session, main
         if main is not None and not wanted and session.holder == holder:
-            others.append((session, main))
+            others.append((session, _at_work(memory, session) or main))
     return others[0] if len(others) == 1 else None
+
+
+def _at_work(memory: Memory, session: ClientSession) -> Worker | None:
+    """Return the sub-agent at work of a client whose sub-agents are calls: while one is, the main
+    conversation waits for it. Of several, one of the least authority: nobody can say whose call it is."""
+    agents = memory.store.agents()
+    workers = [session.workers[spawn["agent"]] for spawn in open_calls(session) if spawn["agent"] in session.workers]
+    return min(workers, key=lambda worker: agents[worker.agent].authority or 0, default=None)
 
 
 def _newest(root: str, client: str) -> Iterator[ClientSession]:

@@ -13,9 +13,10 @@ from hashlib import sha256
 
 from orchestrator.plugin.event import Event
 from orchestrator.plugin.facts import ToolFacts
-from orchestrator.plugin.state import ClientSession
+from orchestrator.plugin.state import LONGEST, ClientSession
 from orchestrator.task import Outcome
 
+CALL = "call-"
 ENDED = "its call has not come to an end"
 
 
@@ -36,13 +37,15 @@ def open_calls(session: ClientSession) -> list[dict[str, str]]:
 
 def begun(session: ClientSession, event: Event) -> Event:
     """Return the event of the sub-agent that a call begins, under a name of our own."""
-    agent = f"call-{len(session.workers)}"
+    numbers = [int(key.removeprefix(CALL)) for key in session.workers if key.startswith(CALL)]
+    agent = f"{CALL}{max(numbers, default=0) + 1}"
     return event._replace(name="agent-start", agent=agent, call=None, transcript=None)
 
 
 def opened(session: ClientSession, child: Event, prompt: str) -> None:
     """Remember a sub-agent by the prompt that it is given, which its call's end tells again."""
-    spawn = {"type": child.type or "", "prompt": child.prompt, "agent": child.agent or "", "key": key_of(prompt)}
+    asked = child.prompt[:LONGEST]
+    spawn = {"type": child.type or "", "prompt": asked, "agent": child.agent or "", "key": key_of(prompt)}
     session.spawns = [*session.spawns, spawn][-50:]
 
 

@@ -152,9 +152,10 @@ def _subjects(tool: ToolFacts, arguments: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _text(value: Any) -> str:
-    """Return a text that can be stored: half a surrogate pair, which JSON can say, cannot."""
+    """Return a text that can be stored: half a surrogate pair and NUL, which JSON can say, cannot."""
     if not isinstance(value, str):
         return ""
+    value = value.replace("\0", "\N{REPLACEMENT CHARACTER}")
     return value.encode("utf-8", "replace").decode() if not value.isascii() else value
 
 

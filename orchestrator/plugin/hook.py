@@ -132,6 +132,8 @@ def answered(root: str, asked: dict[str, Any]) -> str:
 def ask(root: str, asked: dict[str, Any]) -> str:
     """Return what the daemon answers; OSError where none does."""
     path = os.path.join(root, "runs", ".daemon.sock")
+    if os.path.islink(path):
+        raise OSError(f"{path} is a link: nobody knows to whom")
     if len(os.fsencode(path)) > LONGEST_PATH:
         os.chdir(os.path.dirname(path))
         path = os.path.basename(path)
@@ -212,7 +214,10 @@ def note(root: str | None, client: str, error: BaseException, began: float) -> N
         moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         took = int((time.monotonic() - began) * 1000)
         line = f"{moment} {client} {took} ms {type(error).__name__}: {' '.join(str(error).split())[:500]}\n"
-        with open(path, "w" if size > LONGEST_LOG else "a", encoding="utf-8", errors="replace") as file:
+        how = os.O_TRUNC if size > LONGEST_LOG else os.O_APPEND
+        # No link is followed: a workspace may come from somebody else.
+        log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | how, 0o644)
+        with open(log, "w", encoding="utf-8", errors="replace") as file:
             file.write(line)
     except OSError:
         pass

@@ -13,7 +13,7 @@ from orchestrator.holder import lives
 from orchestrator.intent import ALIKE, similar
 from orchestrator.plugin.context import Context
 from orchestrator.plugin.event import Event, Reply
-from orchestrator.plugin.state import Worker
+from orchestrator.plugin.state import LONGEST, Worker
 from orchestrator.plugin.workers import Workers
 from orchestrator.wake import AT_ONCE
 from synapse import claims, clauses
@@ -123,7 +123,7 @@ class Looks:
         """Yield which runs do what a spawn asks for, or did it, with what they left."""
         agent, now = self.workers.reader(worker), self.store.clock()
         for run in self.store.index.query.runs(project=self.workers.project, limit=50):
-            same = run["run"] != worker.run and similar(str(run["task"]), event.prompt) >= ALIKE
+            same = run["run"] != worker.run and similar(str(run["task"])[:LONGEST], event.prompt[:LONGEST]) >= ALIKE
             known = f"alike {run['run']} {run['state']}"
             done = run["state"] == "ended" and run.get("status") == "done" and run.get("summary")
             live = run["state"] == "running" and lives(self.workers.root, str(run.get("holder")))

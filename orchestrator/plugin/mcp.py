@@ -10,7 +10,7 @@ import os
 import sys
 
 PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-SESSION = "CLAUDE_CODE_SESSION_ID"  # what a client tells the servers that it starts
+SESSIONS = {"claude-code": "CLAUDE_CODE_SESSION_ID"}  # what a client tells the servers that it starts
 
 
 def main(words: list[str]) -> int:
@@ -20,7 +20,7 @@ def main(words: list[str]) -> int:
     from orchestrator.plugin import hook
 
     try:
-        from synapse.mcp.identity import Opened
+        from synapse.mcp.identity import Opened, as_agent
         from synapse.mcp.offer import offer
         from synapse.mcp.server import build
         from synapse.mcp.transports import serve_stdio
@@ -32,7 +32,8 @@ def main(words: list[str]) -> int:
     from synapse.errors import NotFound
 
     client, lead = words[0], _option(words, "--agent")
-    own = os.environ.pop("SYNAPSE_AGENT", "") or lead
+    supervised = bool(os.environ.get("SYNAPSE_RUN"))  # by ourselves: then it is that run's agent, and no other
+    own = (os.environ.get if supervised else os.environ.pop)("SYNAPSE_AGENT", "") or lead
     pid = hook.parent()
 
     def opens() -> synapse.Memory:
@@ -43,9 +44,9 @@ def main(words: list[str]) -> int:
 
     opened = Opened(opens)
     server = build(
-        lambda caller: seat_of(opened.memory(), client, caller, pid, own),
+        as_agent(opened, own) if supervised else lambda caller: seat_of(opened.memory(), client, caller, pid, own),
         offer(None, None),
-        started=os.environ.get(SESSION, ""),
+        started=os.environ.get(SESSIONS.get(client, ""), ""),
     )
     serve_stdio(server)
     return 0

@@ -103,7 +103,7 @@ class _Answer:
         """A sub-agent begins: its view, by the words of what it was asked."""
         asked = self.event.prompt or self._asked()
         worker = self.workers.of(self.event, asked)
-        worker.about = [asked] if asked else []
+        worker.about = [asked[: state.LONGEST]] if asked else []
         return self._opened(worker, asked)
 
     def _asked(self) -> str:
@@ -129,7 +129,7 @@ class _Answer:
     def _prompt(self) -> Reply:
         """A person asks: what the words find, and what came since, without what the worker has."""
         worker = self.workers.of(self.event, self.event.prompt)
-        worker.about = [self.event.prompt[:4_000]]
+        worker.about = [self.event.prompt[: state.LONGEST]]
         worker.acts = 0
         worker.turns += 1
         news = self._news(worker)
@@ -153,7 +153,8 @@ class _Answer:
         if reason := self.workers.runs.over(self.workers.run(worker)):
             return Reply(deny=f"Stopped: {reason}", stop=reason)
         if self.event.kind == "spawn":
-            spawn = {"type": self.event.type or "", "prompt": self.event.prompt, "call": self.event.call or ""}
+            asked = self.event.prompt[: state.LONGEST]
+            spawn = {"type": self.event.type or "", "prompt": asked, "call": self.event.call or ""}
             self.session.spawns = [*self.session.spawns, spawn][-50:]
         reply = self.looks.before(worker, self.event)
         if self.event.kind == "spawn" and (reply.deny or self.facts.calls):
@@ -205,7 +206,7 @@ class _Answer:
         """Begin the sub-agent that a call is; its prompt, with its view before it."""
         child = calls.begun(self.session, self.event)
         worker = self.workers.of(child, child.prompt)
-        worker.about = [child.prompt] if child.prompt else []
+        worker.about = [child.prompt[: state.LONGEST]] if child.prompt else []
         view = self._opened(worker, child.prompt).context
         prompt = f"{view}\n{child.prompt}" if view else child.prompt
         worker.given += len(view)

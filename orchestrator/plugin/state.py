@@ -20,8 +20,10 @@ from synapse.errors import StoreBusy, StoreError
 T = TypeVar("T")
 FOLDER = os.path.join("runs", ".clients")
 MAIN = ""  # the key of the main conversation; a sub-agent's is the client's id of it
+LONGEST = 4_000  # characters that are remembered of what a conversation was asked
 MOST = 400  # ids, keys and calls that are remembered of each worker
 WAIT = 5.0  # seconds for the other hooks of the session, which come one after the other
+ENDED = 50  # sub-agents at their end that are remembered of a session
 STALE = 7 * 86_400  # seconds after which the file of a session that nobody touched goes
 
 
@@ -45,6 +47,7 @@ class Worker:
         self.turns = 0
         self.given = 0  # characters that it was given
         self.transcript: str | None = None
+        self.over = False  # whether its run was ended here
 
     def add(self, name: str, values: Iterator[str] | list[str] | tuple[str, ...]) -> None:
         """Remember these in one of the lists, the newest of them."""
@@ -69,6 +72,16 @@ class ClientSession:
         self.spawns: list[dict[str, str]] = []
         self.calls: dict[str, str] = {}
         self.fired: dict[str, float] = {}
+
+    def forget(self, key: str) -> None:
+        """Keep of a sub-agent that has ended only whose run it was, and that of the newest of them."""
+        worker = self.workers[key]
+        if key != MAIN:
+            kept = self.workers[key] = Worker(worker.agent, worker.run, worker.epoch, worker.type, worker.cursor)
+            kept.over = True
+        over = [each for each, known in self.workers.items() if known.over]
+        for each in over[:-ENDED]:
+            del self.workers[each]
 
     def note_call(self, call: str, worker: str) -> None:
         """Remember whose call this is, the newest of them."""
@@ -95,9 +108,9 @@ def held(root: str, client: str, session: str) -> Iterator[ClientSession]:
 @contextmanager
 def locked(path: str) -> Iterator[None]:
     """Hold a lock file. StoreBusy where somebody else does for longer than a hook may take."""
+    make_folder(os.path.dirname(path))
     try:
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         raise StoreError(f"{path} cannot be made: {error}") from error
     try:
@@ -109,6 +122,17 @@ def locked(path: str) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def make_folder(path: str) -> None:
+    """Make the folder of what is kept; StoreError where it cannot be made, or is a link: a workspace
+    may come from somebody else, and nothing is written where it says."""
+    if os.path.islink(path):
+        raise StoreError(f"{path} is a link: what is kept of sessions is written nowhere else")
+    try:
+        os.makedirs(path, mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be made: {error}") from error
 
 
 def _taken(descriptor: int) -> bool:

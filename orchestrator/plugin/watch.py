@@ -263,8 +263,10 @@ class Woken:
     @classmethod
     def taken(cls, path: str) -> Woken | None:
         """Return the file at a path, held; None where another watcher does."""
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        from orchestrator.plugin.state import make_folder
+
+        make_folder(os.path.dirname(path))
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

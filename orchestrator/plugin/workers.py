@@ -71,7 +71,7 @@ class Workers:
                 named = self.settings.agent_of(kind, agents)
                 named = event.identity if key == MAIN and event.identity in agents else named
                 agent = self._free(named, key == MAIN)
-                task = Task(text or f"A session of {event.client}", agent.id, project=self.project)
+                task = Task(text[: state.LONGEST] or f"A session of {event.client}", agent.id, project=self.project)
                 id = name(agent.id, event.client, event.session, key, self.store.index.cursor())
                 about = {"engine": event.client, "model": None, "attached": self._attached(key), "host": HOST}
                 run = self.runs.begin(id, task, agent, self.session.holder, parent, None, **about)
@@ -144,6 +144,7 @@ class Workers:
         """End a worker's run: its entry, what it used by its client's transcript, its claims."""
         worker = self.session.workers[key]
         if not self.is_running(worker):
+            self.session.forget(key)
             return
         entry = self.report(worker, outcome) if outcome.status != "stopped" else None
         await_message(worker.transcript, outcome.text)
@@ -151,6 +152,7 @@ class Workers:
         more = _figures(spent(client, worker.transcript), worker, self.memory)
         more |= {"summary": writeback.summary(outcome.text), "why": outcome.why, "debt": [], "entry": entry}
         self.runs.end(self.run(worker), outcome.status, **more)
+        self.session.forget(key)
 
     def release(self, worker: Worker) -> None:
         """Give back the files that a worker was editing."""
@@ -162,7 +164,7 @@ class Workers:
 
     def end_all(self, client: str, status: str = "done", why: str = "") -> None:
         """End the session: first the sub-agents that still run, then the main conversation."""
-        for key in sorted(self.session.workers, reverse=True):
+        for key in sorted((key for key, worker in self.session.workers.items() if not worker.over), reverse=True):
             alone = status if key == MAIN else "stopped"
             reason = why or ("" if key == MAIN else "its session has ended")
             self.end_silently(key, alone, reason, client)
@@ -171,10 +173,12 @@ class Workers:
         """End a worker's run with no entry: what it did has been written turn by turn."""
         worker = self.session.workers[key]
         if not self.is_running(worker):
+            self.session.forget(key)
             return
         self.release(worker)
         more = _figures(spent(client, worker.transcript), worker, self.memory)
         self.runs.end(self.run(worker), status, **more, summary="", why=why, debt=[], entry=None)
+        self.session.forget(key)
 
 
 def sweep(memory: Memory) -> list[str]:

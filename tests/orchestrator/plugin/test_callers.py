@@ -1,5 +1,6 @@
 """Whose call of a memory tool it is: never what a model says, always the conversation that its client tells of."""
 
+import json
 import os
 import sys
 
@@ -8,9 +9,12 @@ import pytest
 from mcp import Client as Protocol
 from mcp import StdioServerParameters, stdio_client
 
+import synapse
 from orchestrator.plugin import state
 from orchestrator.plugin.callers import seat_of
 from orchestrator.plugin.workers import Workers
+from orchestrator.runs import Runs
+from orchestrator.task import Task
 from synapse.mcp.caller import Caller
 from tests.orchestrator.plugin.conftest import Client
 
@@ -47,6 +51,7 @@ def test_a_thread_of_its_own_says_which_sub_agent_it_is(session, memory):
 def test_a_call_that_no_hook_saw_is_the_main_conversation_s(session, memory):
     assert seat_of(memory, "claude-code", caller("unseen"), 1).id == "lead"
     assert seat_of(memory, "claude-code", caller("unseen", "another"), 1).id == "lead"
+    assert seat_of(memory, "codex", Caller(), 1, "nobody").id == "lead"
 
 
 def test_without_an_id_the_client_s_process_says_which_session_it_is(session, memory):
@@ -85,3 +90,30 @@ def test_the_server_writes_as_who_calls_and_no_argument_changes_that(session, me
     assert right.content[0].text == again.content[0].text
     entries = memory.as_agent("operator").read(namespace="status/shop")
     assert [(entry.author, entry.body) for entry in entries] == [("engineer", "It works.")]
+
+
+@pytest.mark.parametrize(
+    ("env", "author"),
+    [
+        ({"CLAUDE_CODE_SESSION_ID": "another"}, "lead"),  # started in a shell of another client
+        ({"SYNAPSE_AGENT": "ada", "SYNAPSE_RUN": "RUN"}, "ada"),  # a run of our own supervisor
+    ],
+)
+def test_the_environment_says_who_a_server_acts_as(session, memory, env, author):
+    lead = state.load(state.path_of(memory.store.root, "claude-code", "s1"))
+    with open(state.path_of(memory.store.root, "codex", "s1"), "w", encoding="utf-8") as file:
+        json.dump({**vars(lead), "client": "codex"}, file, default=vars)
+    ada = memory.register(synapse.Agent("ada", role="engineer", projects=("shop",)))
+    run = Runs(memory.store).begin("ada-1", Task("x", "ada", project="shop"), ada, "", None, None)
+    env = {name: value.replace("RUN", f"{run.id}:{run.epoch}") for name, value in env.items()}
+    words = ["-P", SERVER, "codex", "--root", memory.store.root, "--agent", "lead"]
+    parameters = StdioServerParameters(command=sys.executable, args=words, env={"PATH": os.environ["PATH"], **env})
+
+    async def story():
+        async with Protocol(stdio_client(parameters)) as protocol:
+            return await protocol.call_tool("append", {"namespace": "status/shop", "body": "It works."})
+
+    told = anyio.run(story)
+    assert not told.is_error, told
+    entry = memory.as_agent("operator").read(namespace="status/shop")[0]
+    assert (entry.author, entry.run) == (author, run.id if author == "ada" else lead.workers[""].run)

@@ -10,10 +10,12 @@ import synapse
 from orchestrator.engine import Usage
 from orchestrator.plugin import facts
 from orchestrator.plugin.answer import answer
+from orchestrator.plugin.callers import seat_of
 from orchestrator.plugin.event import NOTHING, Reply, read_event, reply_json
 from orchestrator.plugin.transcripts import child_transcript, spent
 from orchestrator.runs import Runs
 from synapse import Agent
+from synapse.mcp.caller import Caller
 
 SAMPLES = Path(__file__).parent / "samples/gemini"
 GEMINI = facts.load("gemini")
@@ -119,6 +121,20 @@ def test_while_several_are_at_work_nobody_is_told_in_the_place_of_another(memory
     ended = [run for run in runs(memory).values() if run["agent"].startswith("engineer")]
     assert [run["status"] for run in ended] == ["done", "done"]
     assert {run["agent"] for run in ended} == {"engineer", "engineer-2"}
+
+
+def test_a_subagent_s_memory_tools_never_act_as_the_lead(memory):
+    told(memory, "SessionStart")
+    seats = [seat_of(memory, "gemini", Caller(), os.getpid()).id]
+    given = told(memory, "BeforeTool-invoke_agent")["hookSpecificOutput"]["tool_input"]
+    seats.append(seat_of(memory, "gemini", Caller(), os.getpid()).id)
+    asked = {"agent_name": "generalist", "prompt": "look at b.txt"}
+    more = told(memory, "BeforeTool-invoke_agent", tool_input=asked)["hookSpecificOutput"]["tool_input"]
+    seats.append(seat_of(memory, "gemini", Caller(), os.getpid()).id)
+    for ended in (given, more):
+        told(memory, "AfterTool-invoke_agent", tool_input=ended)
+    seats.append(seat_of(memory, "gemini", Caller(), os.getpid()).id)
+    assert [seat.partition("-")[0] for seat in seats] == ["lead", "engineer", "engineer", "lead"]
 
 
 def test_a_subagent_that_ran_out_of_turns_has_not_done_its_task(memory):

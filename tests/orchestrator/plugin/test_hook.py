@@ -19,7 +19,7 @@ from orchestrator import Supervisor
 from orchestrator.daemon import Daemon
 from orchestrator.engines.scripted import Scripted
 from orchestrator.plugin import state
-from orchestrator.plugin.hook import DAEMON_WITHIN, LARGEST
+from orchestrator.plugin.hook import DAEMON_WITHIN, LARGEST, LONGEST_LOG
 from orchestrator.runs import Runs
 from tests.orchestrator.plugin.conftest import context
 
@@ -97,6 +97,38 @@ def test_half_a_surrogate_pair_is_stored_as_text(folder, memory):
     for name, more in (("SubagentStart", {}), ("SubagentStop", {"last_assistant_message": "It is \ud800 done."})):
         assert run(folder, event(folder, name, agent_id="a1", agent_type="\ud800", **more))[0] == 0
     assert [found.status for found in Runs(memory.store).all(agent="engineer")] == ["done"]
+
+
+def test_a_character_that_no_entry_may_have_costs_no_entry(folder, memory):
+    agent = {"agent_id": "a1", "agent_type": "general-purpose"}
+    run(folder, event(folder, "SubagentStart", **agent))
+    run(folder, event(folder, "SubagentStop", **agent, last_assistant_message="The limit\x00 is 17."))
+    assert log(folder) == ""
+    assert "is 17." in next(each.fields["summary"] for each in Runs(memory.store).all(state="ended"))
+
+
+def test_a_link_in_a_workspace_leads_no_hook_astray(folder):
+    os.makedirs(f"{folder}/shared-memory/runs", exist_ok=True)
+    for name in ("hooks.log", "daemon.sock", "clients"):
+        target = os.path.join(folder, name)
+        os.symlink(target, f"{folder}/shared-memory/runs/.{name}")
+    os.mkdir(f"{folder}/clients")
+    mine = Path(folder, "hooks.log")
+    mine.write_text("mine" * LONGEST_LOG, encoding="utf-8")
+    server = socket.socket(socket.AF_UNIX)
+    here = os.getcwd()
+    os.chdir(folder)
+    server.bind("daemon.sock")
+    os.chdir(here)
+    server.listen()
+    run(folder, event(folder, session_id="s2"))
+    run(folder, b"[")
+    server.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        server.accept()
+    server.close()
+    assert mine.read_text(encoding="utf-8") == "mine" * LONGEST_LOG
+    assert os.listdir(f"{folder}/clients") == []
 
 
 def test_too_much_is_left_unread(folder):

@@ -123,6 +123,21 @@ def test_a_session_whose_file_was_lost_leaves_no_run_behind(client, memory):
     assert {run.status for run in Runs(memory.store).all()} == {"stopped"}
 
 
+def test_what_is_kept_of_a_session_stays_small(client, memory):
+    client("SessionStart", source="startup")
+    path = state.path_of(memory.store.root, "claude-code", "s1")
+    client.before("Agent", {"prompt": "Do it. " * 100_000, "subagent_type": "general-purpose"})
+    client("SubagentStart", "long")
+    assert os.path.getsize(path) < 20_000
+    for n in range(state.ENDED + 20):
+        client("SubagentStart", f"a{n}")
+        client.tool("Read", {"file_path": f"{client.folder}/{n}.py"}, f"a{n}")
+        client("SubagentStop", f"a{n}", last_assistant_message=f"Done {n}.")
+    assert len(state.load(path).workers) <= state.ENDED + 2
+    assert "seen" not in {name for name, value in vars(state.load(path).workers[f"a{state.ENDED}"]).items() if value}
+    assert sorted(runs(memory, state="running")) == ["engineer", "lead"]
+
+
 def test_two_sessions_are_two_leads(memory):
     folder = os.path.dirname(memory.store.root)
     for name in ("s1", "s2"):
