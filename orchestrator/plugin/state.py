@@ -45,6 +45,7 @@ class Worker:
         self.turns = 0
         self.given = 0  # characters that it was given
         self.transcript: str | None = None
+        self.before: list[float] = []  # what its transcript said when its run began: a usage, and turns
 
     def add(self, name: str, values: Iterator[str] | list[str] | tuple[str, ...]) -> None:
         """Remember these in one of the lists, the newest of them."""
