@@ -98,7 +98,7 @@ def _sum(call: Call, name: str, found: list[Told], blockers: int | None) -> Sum:
         states.count("done"),
         states.count("blocked"),
         _any(states, FAILED),
-        _any(states, ("running", "orphaned")),
+        _any(states, ("running", "closed", "orphaned")),
         blockers,
         sum(each.tokens for each in found),
         sum(costs) if costs else None,

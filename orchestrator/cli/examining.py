@@ -55,7 +55,10 @@ def _is_up(target: Target) -> bool:
 
 def _text(findings: dict[str, list[Finding]]) -> str:
     if not findings:
-        return "No client is installed here: orchestrator install claude-code"
+        return (
+            "No client is installed here: orchestrator install claude-code\n"
+            "What is installed for all of your projects: orchestrator doctor --user"
+        )
     return "\n\n".join("\n".join([client, *_lines(found)]) for client, found in findings.items())
 
 

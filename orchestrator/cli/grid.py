@@ -20,6 +20,7 @@ STYLES = {
     "waiting": "yellow",
     "failed": "red",
     "orphaned": "red",
+    "closed": "cyan",
     "timeout": "red",
     "stored": "yellow",
 }

@@ -56,9 +56,11 @@ def _asked(entry: Entry) -> str:
 
 def unread(call: Call, everything: list[dict[str, object]]) -> list[Fields]:
     """The runs that ended, after at least one turn, for a parent that ended too, and whose result nobody was told:
-    not the parent as its result, and nobody, the operator included, by the entry that it left."""
+    not the parent as its result, and nobody, the operator included, by the entry that it left. A coding client hands
+    its sub-agents' results on itself."""
     known = {str(run["run"]): run for run in everything}
     over = [run for run in everything if run["state"] == "ended" and run.get("turns") and run.get("parent")]
+    over = [run for run in over if not run.get("attached")]
     due = [run for run in over if known.get(str(run["parent"]), {}).get("state") == "ended"]
     if not due:
         return []

@@ -71,7 +71,7 @@ def _row(each: Told) -> list[str]:
 
 
 def _why(each: Told) -> str:
-    return "" if each.state in ("running", "orphaned", "done") else str(each.fields.get("why", ""))
+    return "" if each.state in ("running", "closed", "orphaned", "done") else str(each.fields.get("why", ""))
 
 
 def _reasons(undone: list[Told]) -> str:

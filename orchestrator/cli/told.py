@@ -44,9 +44,11 @@ class Told(NamedTuple):
 
     @property
     def state(self) -> str:
-        """`running`, `orphaned` where its supervisor is gone, or how it ended."""
+        """`running`; `orphaned` where its supervisor is gone, `closed` where the client that it is a session of
+        is, and its figures are still to come; or how it ended."""
         if self.running:
-            return "running" if self.held else "orphaned"
+            lost = "closed" if self.fields.get("attached") else "orphaned"
+            return "running" if self.held else lost
         return str(self.fields.get("status") or "ended")
 
     def json(self) -> dict[str, Any]:
@@ -109,7 +111,8 @@ def runs(call: Call, **wanted: Any) -> list[dict[str, Any]]:
 
 
 def one(call: Call, name: str) -> Fields:
-    """The run of this name, or the only one whose name begins so."""
+    """Return the run of this name, else the only one whose name begins so, else the one that the agent of this
+    name is at."""
     call.memory.store.fresh()
     query = call.memory.store.index.query
     found = query.run(name)
@@ -119,6 +122,9 @@ def one(call: Call, name: str) -> Fields:
     if not close:
         raise NotFound(f"there is no run {name}; `orchestrator ps --all` lists them", id=name)
     if len(close) > 1:
+        running = [run for run in close if run["state"] == "running" and run["agent"] == name]
+        if len(running) == 1:
+            return running[0]
         several = ", ".join(str(run["run"]) for run in close[:5])
         raise Conflict(f"{len(close)} runs begin with {name}: {several}", id=name)
     return close[0]

@@ -25,7 +25,13 @@ _TABLE = (
         "give a coding client the memory",
         "orchestrator install claude-code",
     ),
-    _verb("uninstall", "clients", "installing", "take it away again", "orchestrator uninstall claude-code"),
+    _verb(
+        "uninstall",
+        "clients",
+        "installing",
+        "take the memory out of a client again",
+        "orchestrator uninstall claude-code",
+    ),
     _verb("doctor", "clients", "examining", "whether clients have the memory, and why not", "orchestrator doctor"),
     _verb(
         "run",

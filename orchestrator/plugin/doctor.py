@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 from orchestrator.plugin import facts, scratch, state
@@ -28,6 +29,7 @@ from orchestrator.plugin.workers import Workers
 from synapse import core
 from synapse.core import Memory
 from synapse.errors import SynapseError
+from synapse.mcp import installation
 from synapse.tokens import Tokens
 
 VERSION_WITHIN = 20.0  # seconds
@@ -36,13 +38,14 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)+")
 
 
 def examine(target: Target, is_up: bool) -> list[Finding]:
-    """Return all findings about one client, in the order in which it is given the memory."""
+    """Return all findings about one client, in the order in which it is given the memory. Of one that is
+    not installed only that is told: all the rest would fail for the same reason."""
     checks: list[Callable[[], Iterator[Finding]]] = [lambda: configuration(target)]
     if target.client != AGENTS_MD:
         known = facts.load(target.client)
-        checks = [
-            lambda: program(target, known),
-            *checks,
+        checks.insert(0, lambda: program(target, known))
+    if target.client != AGENTS_MD and _is_installed(target):
+        checks += [
             lambda: of_the_client(target),
             lambda: workspace(target),
             lambda: hook(target, known, is_up),
@@ -50,6 +53,13 @@ def examine(target: Target, is_up: bool) -> list[Finding]:
             lambda: cost(target, known),
         ]
     return [finding for check in checks for finding in _safely(check)]
+
+
+def _is_installed(target: Target) -> bool:
+    try:
+        return record.key_of(target) in record.read(target)
+    except SynapseError:
+        return True  # its record is damaged, which the configuration's check tells
 
 
 def _safely(check: Callable[[], Iterator[Finding]]) -> list[Finding]:
@@ -249,7 +259,8 @@ def cost(target: Target, known: Facts) -> Iterator[Finding]:
         yield Finding("cost, view", "ok", _share(tokens.count(text), known, "the view at a start, as it is now"))
     tools = scratch.tools(target)
     if isinstance(tools, str):
-        yield Finding("mcp server", "fail", tools, f"orchestrator install {target.client}; pip install 'mcp>=2'")
+        mend = installation() if find_spec("mcp_types") is None else f"orchestrator install {target.client}"
+        yield Finding("mcp server", "fail", tools, mend)
         return
     yield Finding("mcp server", "ok", f"starts, and has {len(tools)} tools")
     text = "".join(scratch.schema(tool) for tool in tools)

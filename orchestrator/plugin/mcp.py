@@ -25,7 +25,9 @@ def main(words: list[str]) -> int:
         from synapse.mcp.server import build
         from synapse.mcp.transports import serve_stdio
     except ImportError as error:
-        sys.stderr.write(f"the memory's tools need the package mcp ({error}): pip install mcp\n")
+        from synapse.mcp import installation
+
+        sys.stderr.write(f"the memory's tools need the package mcp ({error}): {installation()}\n")
         return 3
     import synapse
     from orchestrator.plugin.callers import seat_of

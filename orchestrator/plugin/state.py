@@ -48,6 +48,7 @@ class Worker:
         self.given = 0  # characters that it was given
         self.transcript: str | None = None
         self.over = False  # whether its run was ended here
+        self.before: list[float] = []  # what its transcript said when its run began: a usage, and turns
 
     def add(self, name: str, values: Iterator[str] | list[str] | tuple[str, ...]) -> None:
         """Remember these in one of the lists, the newest of them."""

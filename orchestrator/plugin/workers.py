@@ -77,6 +77,8 @@ class Workers:
                 run = self.runs.begin(id, task, agent, self.session.holder, parent, None, **about)
         worker = Worker(run.agent, run.id, run.epoch, kind, self.store.index.cursor())
         worker.transcript = event.transcript
+        if key == MAIN:  # a session that is gone on with has its earlier runs in the same transcript
+            worker.before = _counted(spent(event.client, event.transcript))
         self.session.workers[key] = worker
         return worker
 
@@ -170,14 +172,18 @@ class Workers:
             self.end_silently(key, alone, reason, client)
 
     def end_silently(self, key: str, status: str, why: str, client: str) -> None:
-        """End a worker's run with no entry: what it did has been written turn by turn."""
+        """End a worker's run with no entry: what it did has been written turn by turn. One that was asked
+        to stop has not done its work, whatever its client says."""
         worker = self.session.workers[key]
         if not self.is_running(worker):
             self.session.forget(key)
             return
         self.release(worker)
+        run = self.run(worker)
+        if asked := self.runs.over(run):
+            status, why = "stopped", asked
         more = _figures(spent(client, worker.transcript), worker, self.memory)
-        self.runs.end(self.run(worker), status, **more, summary="", why=why, debt=[], entry=None)
+        self.runs.end(run, status, **more, summary="", why=why, debt=[], entry=None)
         self.session.forget(key)
 
 
@@ -225,6 +231,7 @@ def _file(part: str) -> str:
 
 def _figures(used: Spent | None, worker: Worker, memory: Memory) -> dict[str, Any]:
     """Return what a run's record says of tokens: the client's own report, and what we added to it."""
+    used = _since(used, worker.before)
     usage = used.usage if used else Usage(estimated=True)
     turns = used.turns if used else 0
     given = worker.given // 4  # tokens, estimated: prose has four characters in one
@@ -240,6 +247,21 @@ def _figures(used: Spent | None, worker: Worker, memory: Memory) -> dict[str, An
         "overhead": overhead,
         "guide": 0,
     }
+
+
+def _counted(used: Spent | None) -> list[float]:
+    """Return the figures of a transcript as a session's state keeps them."""
+    return [] if used is None else [*used.usage[:4], used.usage.cost or 0.0, used.turns]
+
+
+def _since(used: Spent | None, before: list[float]) -> Spent | None:
+    """Return what a transcript says beyond what it said before."""
+    if used is None or not before:
+        return used
+    sent, output, cached, written = (max(int(now - then), 0) for now, then in zip(used.usage[:4], before, strict=False))
+    cost = None if used.usage.cost is None else max(used.usage.cost - before[4], 0.0)
+    usage = Usage(sent, output, cached, written, cost, used.usage.estimated)
+    return used._replace(usage=usage, turns=max(used.turns - int(before[5]), 0))
 
 
 def _cost(usage: Usage, model: str | None, memory: Memory) -> float | None:

@@ -42,7 +42,9 @@ def _serve(call: Call) -> None:
     try:
         import mcp.server  # noqa: F401
     except ImportError as error:
-        raise StoreError("the MCP server needs the package mcp: install synapse-orchestrator[mcp]") from error
+        from synapse.mcp import installation
+
+        raise StoreError(f"the MCP server needs the package mcp: {installation()}") from error
     from synapse.mcp.bearer import TokenFile
     from synapse.mcp.identity import Opened
     from synapse.mcp.offer import offer

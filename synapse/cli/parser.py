@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from synapse.cli.options import Options, Usage
 from synapse.cli.verbs import Verb
-from synapse.typed import NoReturn
+from synapse.typed import Any, NoReturn
 
 EVERYWHERE = ("--root", "--json", "--debug")
 
@@ -23,7 +23,22 @@ class Lines(argparse.RawDescriptionHelpFormatter):
 class Parser(argparse.ArgumentParser):
     """A parser whose complaints are errors like all others."""
 
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Refuse what is none of an argument's choices, and name the one that may be meant."""
+        from synapse.spelling import closest
+
+        known = tuple(action.choices or ())
+        close = closest(value, known) or next((name for name in known if name.startswith(value)), None)
+        if known and value not in known and close is not None:
+            name = "/".join(action.option_strings) or action.dest
+            known_names = ", ".join(known)
+            raise argparse.ArgumentError(None, f"there is no {name} {value!r}; did you mean {close!r}? ({known_names})")
+        super()._check_value(action, value)
+
     def error(self, message: str) -> NoReturn:
+        for action in self._actions:
+            if action.choices and message.endswith(f"are required: {action.dest}"):
+                message = f"which {action.dest}? One of {', '.join(action.choices)}"
         raise Usage(f"{message}; `{self.prog} --help` shows an example")
 
 

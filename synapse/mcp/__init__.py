@@ -6,3 +6,16 @@ Protocol.
 write: that is the seat's. The SDK is imported by `server` and the modules above it, never by
 `import synapse`.
 """
+
+from __future__ import annotations
+
+import shlex
+import sys
+
+SDK = "mcp>=2.3,<3"
+
+
+def installation() -> str:
+    """Return the command that installs the SDK where this Python looks for it. Our own name is not given:
+    it is not ours on the package index."""
+    return shlex.join((sys.executable, "-m", "pip", "install", SDK))

@@ -134,7 +134,8 @@ def prepare_removal(target: Target, changes: Sequence[Change] = ()) -> Prepared:
     installs = record.read(target)
     key = record.key_of(target)
     if key not in installs:
-        edits = [edit for path, wanted in _by_path(changes).items() for edit in _unrecorded(target, path, wanted)]
+        paths = {path: wanted for path, wanted in _by_path(changes).items() if not _kept_by(installs, key, path)}
+        edits = [edit for path, wanted in paths.items() for edit in _unrecorded(target, path, wanted)]
         write.refuse_unwritable(edits)
         return Prepared(target, edits, [], [], installs, [])
     before = installs.pop(key)

@@ -9,6 +9,7 @@ import importlib
 import os
 import shutil
 from collections.abc import Iterator
+from importlib.util import find_spec
 from types import ModuleType
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ from orchestrator.plugin.install.change import Target
 from orchestrator.plugin.install.place import AGENTS_MD, CLIENTS, GIT, Place
 from orchestrator.plugin.install.write import Edit
 from synapse.errors import NotFound
+from synapse.mcp import installation
 
 
 class Done(NamedTuple):
@@ -123,16 +125,19 @@ def _unignore(place: Place, ignored: Prepared | None) -> None:
 
 
 def _missing(place: Place) -> list[str]:
-    """Return a note where the client itself is not there."""
+    """Return a note where the client itself is not there, and one where its tools' package is not."""
     client = place.target.client
     if client == AGENTS_MD:
         return []
     from orchestrator.plugin.facts import load
 
+    notes = []
     command = str(load(client).raw.get("command", client))
-    if shutil.which(command, path=place.target.env.get("PATH")) is not None:
-        return []
-    return [f"`{command}` is not installed (not on PATH); all is ready for when it is"]
+    if shutil.which(command, path=place.target.env.get("PATH")) is None:
+        notes.append(f"`{command}` is not installed (not on PATH); all is ready for when it is")
+    if find_spec("mcp_types") is None:
+        notes.append(f"All but the memory's tools works; for those: {installation()}")
+    return notes
 
 
 def _of_module(module: ModuleType, name: str, place: Place) -> list[str]:

@@ -72,7 +72,7 @@ def installed(done: Done, dry_run: bool) -> str:
     if target.client != AGENTS_MD:
         lines += [*_wrapped([NEXT], ""), ""]
     user = " --user" if target.user else ""
-    check = f"orchestrator doctor {target.client}"
+    check = f"orchestrator doctor {target.client}{user}"
     see = ["see      orchestrator ps; synapse log", f"check    {check}"] if target.client != AGENTS_MD else []
     lines += [*see, f"undo     orchestrator uninstall {target.client}{user}"]
     while len(lines) > MOST_LINES and "" in lines:
@@ -90,7 +90,7 @@ def removed(done: Done, dry_run: bool) -> str:
     """Return what was taken out, and what stays."""
     target, title = done.place.target, TITLES[done.place.target.client]
     if not done.changes:
-        where = "for this user" if target.user else f"in {shown(target.project)}"
+        where = "for this user" if target.user else f"in {target.project}"
         return f"{title} is not set up {where}: there is nothing to undo."
     first = f"{title} is as it was before the installation."
     if target.client == AGENTS_MD:

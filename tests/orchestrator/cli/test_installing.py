@@ -2,11 +2,14 @@
 
 import os
 import subprocess
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from orchestrator.plugin.facts import clients
+from synapse.mcp import SDK
 
 
 @pytest.fixture
@@ -115,7 +118,36 @@ def test_a_spawned_run_installs_nothing(run, shop, monkeypatch):
 
 def test_doctor_without_a_client(run, shop):
     done = run("doctor")
-    assert (done.code, done.out) == (0, "No client is installed here: orchestrator install claude-code\n")
+    assert (done.code, done.out) == (
+        0,
+        "No client is installed here: orchestrator install claude-code\n"
+        "What is installed for all of your projects: orchestrator doctor --user\n",
+    )
+
+
+def test_a_client_that_is_not_known_or_not_named_is_met_with_those_that_are(run, shop):
+    done = run("install", "claude")
+    assert (done.code, "did you mean 'claude-code'?" in done.err) == (64, True)
+    done = run("install")
+    assert (done.code, "One of claude-code, codex, gemini, openclaw, agents-md" in done.err) == (64, True)
+    assert "invalid choice: 'foo'" in run("install", "foo").err
+
+
+def test_what_is_not_set_up_is_named_by_its_folder(run, shop):
+    run("install", "agents-md")
+    assert f"Codex is not set up in {shop.resolve()}:" in run("uninstall", "codex").out
+
+
+def test_without_the_package_of_the_tools_the_user_is_told_how_to_get_it(run, shop, monkeypatch):
+    assert "the memory's tools" not in run("install", "codex", "--dry-run").out
+    monkeypatch.setitem(sys.modules, "mcp_types", None)  # as if it were not installed
+    out = " ".join(run("install", "claude-code").out.split())
+    assert f"-m pip install '{SDK}'" in out
+
+
+def test_the_package_of_the_tools_is_the_one_that_the_project_asks_for():
+    with open(Path(__file__).parents[3] / "pyproject.toml", "rb") as file:
+        assert tomllib.load(file)["project"]["optional-dependencies"]["mcp"] == [SDK]
 
 
 def test_doctor_looks_at_what_is_installed(run, shop):

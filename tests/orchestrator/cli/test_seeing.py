@@ -34,6 +34,12 @@ def test_ps_tells_whose_supervisor_is_gone(family, run):
     assert [line.split()[1] for line in run("ps").out.splitlines()[1:]] == ["orphaned", "orphaned"]
 
 
+def test_a_session_whose_client_has_closed_is_no_orphan(office, run):
+    office.begin("lead-1", "lead", attached="s1")
+    office.holder.close()
+    assert run("ps").out.splitlines()[1].split()[1] == "closed"
+
+
 def test_what_is_left_alone_says_what_it_waits_for(office, run, monkeypatch):
     """As `resume` would find it, called in the same place."""
     engines = {"anthropic": {"kind": "anthropic", "key": "ANTHROPIC_API_KEY"}}

@@ -84,6 +84,8 @@ def test_debts(office, run):
     for id in ("read", "unread", "by-entry", "free"):
         office.begin(id, parent="lead-1", root="lead-1")
         office.end(id, turns=int(id != "free"), entry=f"syn-{id}", summary=f"{id} result")
+    office.begin("of-a-client", parent="lead-1", root="lead-1", attached="s1")  # which hands its result on
+    office.end("of-a-client", turns=1, entry="syn-c", summary="its result")
     office.begin("waits", parent="lead-2", root="lead-2")
     office.end("waits")
     office.prompt("lead-1", agent="lead")
@@ -125,6 +127,15 @@ def test_wakes(office, run):
     lines = run("wakes", "--agent", "eng-a").out.splitlines()
     assert [line.split()[2] for line in lines[1:]] == ["queued", "acked"]
     assert len(run("wakes", "--pending").out.splitlines()) == 5
+
+
+def test_of_several_runs_of_an_agent_the_one_that_it_is_at_is_meant(office, run):
+    for id in ("lead-1", "lead-2", "lead-3"):
+        office.begin(id, "lead")
+    office.end("lead-1", "lead")
+    assert run("stop", "lead").code == 5
+    office.end("lead-2", "lead")
+    assert run("stop", "lead").out == "asked to stop: lead-3\n"
 
 
 def test_stop(office, run):

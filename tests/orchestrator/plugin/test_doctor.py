@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from orchestrator.plugin.install import operate
 from orchestrator.plugin.install import place as places
 from orchestrator.plugin.install.change import Finding, Target
 from orchestrator.plugin.state import held
+from synapse.mcp import installation
 from synapse.workspace import Agent
 
 Doctor = Callable[[], dict[str, Finding]]
@@ -183,5 +185,15 @@ def test_an_mcp_server_that_does_not_start_is_named(target: Target) -> None:
 
 def test_nothing_installed_is_named(target: Target) -> None:
     operate.uninstall(place())
-    finding = next(checks.configuration(target))
-    assert (finding.verdict, finding.mend) == ("fail", "orchestrator install claude-code")
+    client, configuration = examine(target, False)  # and nothing else
+    assert client.verdict == "ok"
+    assert (configuration.verdict, configuration.mend) == ("fail", "orchestrator install claude-code")
+
+
+def test_a_server_without_its_package_is_mended_by_that_package(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path(target.mcp).write_text("#!/bin/sh\nexit 1\n")
+    assert list(checks.cost(target, load(CLIENT)))[1].mend == "orchestrator install claude-code"
+    monkeypatch.setitem(sys.modules, "mcp_types", None)  # as if it were not installed
+    assert list(checks.cost(target, load(CLIENT)))[1].mend == installation()

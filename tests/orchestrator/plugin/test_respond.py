@@ -350,6 +350,9 @@ def test_a_stopped_session_makes_no_more_calls(client, memory):
     given, _ = client.before("Bash", {"command": "ls"})
     assert given["continue"] is False
     assert "wrong branch" in given["stopReason"]
+    client("SessionEnd", reason="other")
+    ended = runs(memory)["lead"]
+    assert (ended.status, ended.fields["why"]) == ("stopped", "wrong branch")
 
 
 # -- what is left ----------------------------------------------------------------------------------
@@ -411,6 +414,25 @@ def test_a_turn_that_did_something_is_written_and_talk_is_not(client, memory):
     ]
     client("SessionEnd", reason="exit")
     assert runs(memory)["lead"].status == "done"
+
+
+def test_a_session_that_is_resumed_counts_its_earlier_turns_once(client, memory, tmp_path):
+    path = tmp_path / "session.jsonl"
+    path.write_text(reply("m1", 100))
+    client("SessionStart", source="startup", transcript_path=str(tmp_path / "none.jsonl"))
+    client("UserPromptSubmit", prompt="Begin", transcript_path=str(path))
+    client("SessionEnd", reason="exit")
+    client("SessionStart", source="resume", transcript_path=str(path))
+    path.write_text(reply("m1", 100) + reply("m2", 30))
+    client("SessionEnd", reason="exit")
+    resumed = max(Runs(memory.store).all(), key=lambda run: run.fields["seq"])
+    assert (resumed.fields["usage"]["input_tokens"], resumed.fields["turns"]) == (30, 1)
+
+
+def reply(id, tokens):
+    """Return the line of a transcript that has one reply of the model."""
+    message = {"id": id, "model": "claude-sonnet-4-5", "usage": {"input_tokens": tokens, "output_tokens": 1}}
+    return json.dumps({"type": "assistant", "message": message}) + "\n"
 
 
 def test_who_would_end_hears_what_is_critical_first_and_once(client, memory):
