@@ -28,12 +28,14 @@ class Parser(argparse.ArgumentParser):
         from synapse.spelling import closest
 
         known = tuple(action.choices or ())
+        if not known or value in known or not isinstance(value, str):
+            return super()._check_value(action, value)
         close = closest(value, known) or next((name for name in known if name.startswith(value)), None)
-        if known and value not in known and close is not None:
+        if close is not None:
             name = "/".join(action.option_strings) or action.dest
             known_names = ", ".join(known)
             raise argparse.ArgumentError(None, f"there is no {name} {value!r}; did you mean {close!r}? ({known_names})")
-        super()._check_value(action, value)
+        return super()._check_value(action, value)
 
     def error(self, message: str) -> NoReturn:
         for action in self._actions:
