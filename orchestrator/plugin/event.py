@@ -149,8 +149,8 @@ def _text(value: Any) -> str:
     """Return a text that can be stored: half a surrogate pair and NUL, which JSON can say, cannot."""
     if not isinstance(value, str):
         return ""
-    value = value.replace("\0", "\N{REPLACEMENT CHARACTER}")
-    return value.encode("utf-8", "replace").decode() if not value.isascii() else value
+    text = value.replace("\0", "\N{REPLACEMENT CHARACTER}")
+    return text.encode("utf-8", "replace").decode() if not text.isascii() else text
 
 
 def _said(value: Any) -> str:
