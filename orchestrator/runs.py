@@ -118,6 +118,11 @@ class Runs:
         self.store.log.append(Pending("run", run.agent, fields, key=_key(run.id)), unless=fence(run.id, run.epoch))
         return run_of({**run.fields, **fields})
 
+    def name(self, run: Run, task: str) -> None:
+        """Say what a run is at, of one that began before anybody knew."""
+        fields = {"run": run.id, "epoch": run.epoch, "state": "running", "task": task}
+        Pen(self.store, run.agent, run.id, run.epoch).write(Pending("run", run.agent, fields, key=_key(run.id)))
+
     def end(self, run: Run, status: str, **more: Any) -> Run:
         """Settle it. A stale incarnation's word is refused, and recorded."""
         fields = {"run": run.id, "epoch": run.epoch, "state": "ended", "status": status, **more}

@@ -130,6 +130,8 @@ class _Answer:
         """A person asks: what the words find, and what came since, without what the worker has."""
         worker = self.workers.of(self.event, self.event.prompt)
         worker.about = [self.event.prompt[: state.LONGEST]]
+        if not worker.turns and self.event.prompt:
+            self.workers.runs.name(self.workers.run(worker), self.event.prompt[: state.LONGEST])
         worker.acts = 0
         worker.turns += 1
         news = self._news(worker)

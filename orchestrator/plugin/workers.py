@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -73,7 +73,8 @@ class Workers:
                 agent = self._free(named, key == MAIN)
                 task = Task(text[: state.LONGEST] or f"A session of {event.client}", agent.id, project=self.project)
                 id = name(agent.id, event.client, event.session, key, self.store.index.cursor())
-                about = {"engine": event.client, "model": None, "attached": self._attached(key), "host": HOST}
+                about = {"engine": event.client, "model": None, "host": HOST}
+                about |= {"attached": event.session, "conversation": key}
                 run = self.runs.begin(id, task, agent, self.session.holder, parent, None, **about)
         worker = Worker(run.agent, run.id, run.epoch, kind, self.store.index.cursor())
         worker.transcript = event.transcript
@@ -82,15 +83,12 @@ class Workers:
         self.session.workers[key] = worker
         return worker
 
-    def _attached(self, key: str) -> str:
-        return " ".join(filter(None, (self.session.session, key)))
-
     def _begun(self, client: str, key: str) -> Run | None:
         """Return the run that this conversation has by the log: what was kept of it was lost, or the
         hook that began it came to no end."""
+        wanted = client, self.session.session, key, self.session.holder
         for run in self.store.index.query.runs(state="running"):
-            about = run.get("engine"), run.get("attached"), run.get("holder")
-            if about == (client, self._attached(key), self.session.holder):
+            if tuple(run.get(field) for field in ("engine", "attached", "conversation", "holder")) == wanted:
                 return self.runs.get(str(run["run"]))
         return None
 
@@ -188,23 +186,35 @@ class Workers:
 
 
 def sweep(memory: Memory) -> list[str]:
-    """End the runs of clients that are gone without a word; their ids."""
-    root, ended, kept = memory.store.root or "", list[str](), set[str]()
-    for _, known in state.sessions(root):
-        kept.update(worker.run for worker in known.workers.values())
-        idle = time.time() - max(known.fired.values(), default=0.0) > IDLE
-        if not known.holder or (_is_here(root, known.holder, known.host) and not idle):
-            continue
-        with suppress(SynapseError), state.held(root, known.client, known.session) as session:
-            workers = Workers(memory, session)
-            running = [each.run for each in session.workers.values() if workers.is_running(each)]
-            gone = not _is_here(root, session.holder, session.host)
-            if running and (gone or idle):
-                workers.end_all(session.client, "stopped", GONE if gone else QUIET)
-                ended += running
-    ended += _lost(memory, kept)
+    """End the runs of clients that are gone without a word; their ids. Looks at the sessions that
+    have running runs alone: it is done often, and there are files of many that are over."""
+    root, ended = memory.store.root or "", list[str]()
+    running = [run for run in Runs(memory.store).all(state="running") if run.fields.get("attached")]
+    for client, id in sorted({(str(run.fields["engine"]), str(run.fields["attached"])) for run in running}):
+        known = state.load(state.path_of(root, client, id))
+        with suppress(SynapseError):
+            ended += _ended(memory, known) if known else []
+        kept = [worker.run for worker in known.workers.values()] if known else []
+        lost = [run for run in running if run.fields["attached"] == id and run.id not in kept]
+        ended += _lost(memory, [run for run in lost if run.fields["engine"] == client])
     state.remove_stale(root)
     return ended
+
+
+def _ended(memory: Memory, known: ClientSession) -> list[str]:
+    """End the runs of a session whose client is gone, or long silent; their ids."""
+    root = memory.store.root or ""
+    idle = time.time() - max(known.fired.values(), default=0.0) > IDLE
+    if not known.holder or (_is_here(root, known.holder, known.host) and not idle):
+        return []
+    with state.held(root, known.client, known.session) as session:
+        workers = Workers(memory, session)
+        running = [each.run for each in session.workers.values() if workers.is_running(each)]
+        gone = not _is_here(root, session.holder, session.host)
+        if running and (gone or idle):
+            workers.end_all(session.client, "stopped", GONE if gone else QUIET)
+            return running
+    return []
 
 
 def _is_here(root: str, holder: str, host: str) -> bool:
@@ -213,14 +223,13 @@ def _is_here(root: str, holder: str, host: str) -> bool:
     return host not in ("", HOST) or lives(root, holder)
 
 
-def _lost(memory: Memory, kept: Collection[str]) -> list[str]:
-    """End the runs of clients that are gone and whose session nothing was kept of; their ids."""
-    root, runs, ended = memory.store.root or "", Runs(memory.store), []
-    for run in runs.all(state="running"):
-        ours = run.fields.get("attached") and run.fields.get("host") == HOST and run.id not in kept
-        if ours and not lives(root, run.holder or ""):
+def _lost(memory: Memory, runs: Sequence[Run]) -> list[str]:
+    """End those of these runs, of which nothing was kept, whose client is gone; their ids."""
+    ended = []
+    for run in runs:
+        if run.fields.get("host") == HOST and not lives(memory.store.root or "", run.holder or ""):
             with suppress(SynapseError):  # somebody else ended it
-                runs.end(run, "stopped", summary="", why=GONE, debt=[], entry=None)
+                Runs(memory.store).end(run, "stopped", summary="", why=GONE, debt=[], entry=None)
                 ended.append(run.id)
     return ended
 

@@ -53,6 +53,16 @@ def test_a_session_and_its_sub_agents_are_runs(client, memory):
     assert {run.project for run in found.values()} == {"shop"}
 
 
+def test_a_session_is_called_by_what_it_is_first_asked(client, memory):
+    client("SessionStart", source="startup")
+    for prompt in ("Fix the parser", "And the lexer"):
+        client("UserPromptSubmit", prompt=prompt)
+    run = runs(memory)["lead"]
+    assert (run.task.text, run.running, run.epoch) == ("Fix the parser", True, 1)
+    client("SessionEnd", reason="exit")
+    assert runs(memory)["lead"].task.text == "Fix the parser"
+
+
 def test_a_name_is_free_again_when_its_conversation_has_ended(client, memory):
     client("SessionStart", source="startup")
     for agent in ("a1", "a2", "a3"):
