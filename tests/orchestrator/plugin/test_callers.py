@@ -85,3 +85,22 @@ def test_the_server_writes_as_who_calls_and_no_argument_changes_that(session, me
     assert right.content[0].text == again.content[0].text
     entries = memory.as_agent("operator").read(namespace="status/shop")
     assert [(entry.author, entry.body) for entry in entries] == [("engineer", "It works.")]
+
+
+CAPABILITIES = {"claude-code": (True, True), "codex": (True, True), "gemini": (False, True), "openclaw": (False, False)}
+
+
+@pytest.mark.parametrize("name", CAPABILITIES)
+def test_what_a_client_would_make_tools_of_is_not_served(memory, name):
+    words = ["-P", SERVER, name, "--root", memory.store.root, "--agent", "lead"]
+
+    async def story():
+        started = StdioServerParameters(command=sys.executable, args=words, env={"PATH": os.environ["PATH"]})
+        async with Protocol(stdio_client(started)) as protocol:
+            names = [tool.name for tool in (await protocol.list_tools()).tools]
+            return protocol.server_capabilities, protocol.instructions, names
+
+    capabilities, instructions, names = anyio.run(story)
+    assert (capabilities.resources is not None, capabilities.prompts is not None) == CAPABILITIES[name]
+    assert "briefing" not in instructions  # the hooks have given it
+    assert {"read", "briefing", "memory_search"} <= set(names)
