@@ -253,8 +253,8 @@ def cost(target: Target, known: Facts) -> Iterator[Finding]:
     if target.root is not None:
         with core.open(target.root) as memory:
             text = "\n".join(view_of_lead(memory, known))
-        count = f"{Tokens().count(text):,} tokens" if text else "nothing"
-        yield Finding("view", "ok", f"{count}, once in a conversation, as the memory is now")
+        count = f"{Tokens().count(text):,} tokens, once in a conversation, as the memory is now"
+        yield Finding("view", "ok", count if text else "none: the memory has nothing to say yet")
 
 
 def adds(measured: Mapping[str, Any]) -> str:
@@ -264,7 +264,7 @@ def adds(measured: Mapping[str, Any]) -> str:
     main, agent = measured["baseline"]["request"], measured["baseline"]["agent"]
     share, of_agent = (f"{100 * (tools + listing) / own:.1f} % of " for own in (main, agent))
     counts = f"{tools:,} tokens of tools, {listing:,} of listings" if tools else f"{listing:,} tokens of listings"
-    return f"{counts} = {share}its own {main:,}; {of_agent}a sub-agent's {agent:,}"
+    return f"{counts} = {share}its own {main:,}; {of_agent}{agent:,} in a sub-agent"
 
 
 def view_of_lead(memory: Memory, known: Facts) -> tuple[str, ...]:

@@ -168,7 +168,7 @@ def test_settings_that_cannot_be_are_named(doctor: Doctor, target: Target) -> No
 
 
 def test_the_view_is_counted(doctor: Doctor, target: Target) -> None:
-    assert doctor()["view"].detail == "nothing, once in a conversation, as the memory is now"
+    assert doctor()["view"].detail == "none: the memory has nothing to say yet"
     with synapse.open(target.root or "") as memory:
         memory.register(Agent("boss", role="cto"))
         memory.as_agent("boss").append("the login is broken " * 20, namespace="blockers/all", priority="critical")
