@@ -12,7 +12,7 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
 
@@ -251,20 +251,31 @@ def _ago(seconds: float) -> str:
 
 
 def cost(target: Target, known: Facts) -> Iterator[Finding]:
-    """Count the tokens that the plugin adds to each request: the view of the lead, and its tools."""
-    tokens = Tokens()
-    if target.root is not None:
-        with core.open(target.root) as memory:
-            text = "\n".join(view_of_lead(memory, known))
-        yield Finding("cost, view", "ok", _share(tokens.count(text), known, "the view at a start, as it is now"))
+    """Say what the plugin adds to each request, and count the view that a session would get now."""
     tools = scratch.tools(target)
     if isinstance(tools, str):
         mend = installation() if find_spec("mcp_types") is None else f"orchestrator install {target.client}"
         yield Finding("mcp server", "fail", tools, mend)
-        return
-    yield Finding("mcp server", "ok", f"starts, and has {len(tools)} tools")
-    text = "".join(scratch.schema(tool) for tool in tools)
-    yield Finding("cost, tools", "ok", _share(tokens.count(text), known, "the schemas of the tools"))
+    else:
+        yield Finding("mcp server", "ok", f"starts, and has {len(tools)} tools")
+    yield Finding("adds", "ok", adds(known.raw))
+    if "older" in known.raw:
+        yield Finding("adds, older models", "ok", adds(known.raw["older"]))
+    if target.root is not None:
+        with core.open(target.root) as memory:
+            text = "\n".join(view_of_lead(memory, known))
+        count = f"{Tokens().count(text):,} tokens, once in a conversation, as the memory is now"
+        yield Finding("view", "ok", count if text else "none: the memory has nothing to say yet")
+
+
+def adds(measured: Mapping[str, Any]) -> str:
+    """Return what the plugin adds to each request of a client when the memory has nothing to say, as it
+    was measured: clients do not send the tools of a server as they are."""
+    tools, listing = measured["adds"]["tools"], measured["adds"]["listing"]
+    main, agent = measured["baseline"]["request"], measured["baseline"]["agent"]
+    share, of_agent = (f"{100 * (tools + listing) / own:.1f} % of " for own in (main, agent))
+    counts = f"{tools:,} tokens of tools, {listing:,} of listings" if tools else f"{listing:,} tokens of listings"
+    return f"{counts} = {share}its own {main:,}; {of_agent}{agent:,} in a sub-agent"
 
 
 def view_of_lead(memory: Memory, known: Facts) -> tuple[str, ...]:
@@ -280,10 +291,3 @@ def view_of_lead(memory: Memory, known: Facts) -> tuple[str, ...]:
 def cap_of_start(known: Facts) -> int:
     """Return how much the client takes at a start."""
     return min((about.cap for about in known.events.values() if about.name == "start"), default=0)
-
-
-def _share(count: int, known: Facts, what: str) -> str:
-    baseline: Any = known.raw.get("baseline", {})
-    request = baseline.get("request") if isinstance(baseline, dict) else None
-    share = f", {100 * count / request:.1f} % of the {request} of its own request" if request else ""
-    return f"{count} tokens{share}: {what}"

@@ -30,6 +30,7 @@ def main(words: list[str]) -> int:
         sys.stderr.write(f"the memory's tools need the package mcp ({error}): {installation()}\n")
         return 3
     import synapse
+    from orchestrator.plugin import facts
     from orchestrator.plugin.callers import seat_of
     from synapse.errors import NotFound
 
@@ -45,10 +46,15 @@ def main(words: list[str]) -> int:
         return synapse.open(root)
 
     opened = Opened(opens)
+    # Some clients make tools of their own of resources and prompts, and send them with every request.
+    serves = facts.load(client).raw.get("serves", ("resources", "prompts"))
     server = build(
         as_agent(opened, own) if supervised else lambda caller: seat_of(opened.memory(), client, caller, pid, own),
-        offer(None, None),
+        offer(given=True),
         started=os.environ.get(SESSIONS.get(client, ""), ""),
+        given=True,
+        resources="resources" in serves,
+        prompts="prompts" in serves,
     )
     serve_stdio(server)
     return 0

@@ -143,12 +143,6 @@ def tools(target: Target) -> list[dict[str, Any]] | str:
         return str(error)
 
 
-def schema(tool: Mapping[str, Any]) -> str:
-    """Return what of a tool stands in a request."""
-    kept = {name: tool[name] for name in ("name", "description", "inputSchema") if name in tool}
-    return json.dumps(kept, ensure_ascii=False, separators=(",", ":"))
-
-
 @contextmanager
 def _server(target: Target) -> Iterator[subprocess.Popen[bytes]]:
     folder = target.project if os.path.isdir(target.project) else target.home

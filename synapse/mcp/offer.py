@@ -23,6 +23,7 @@ class Words(NamedTuple):
     arguments: Mapping[str, str] = {}
 
 
+BRIEFING = "briefing"
 CORTEX = "cortex"  # the one set of tools beside our own
 _NAMESPACE = "where it belongs, as a path such as api/endpoints"
 _WORDS: Mapping[str, Words] = {
@@ -61,7 +62,7 @@ _WORDS: Mapping[str, Words] = {
             "since": "24h, yesterday, 2026-02-01",
         },
     ),
-    "briefing": Words(
+    BRIEFING: Words(
         "What you should know now, most urgent first, within a token budget. Ask for it at the start.",
         {"task": "your task in your own words: what bears on it is included", "budget": "tokens, default 2000"},
     ),
@@ -84,24 +85,26 @@ _WORDS: Mapping[str, Words] = {
         {"project": "needed where this session belongs to no run of a project"},
     ),
 }
+_AGAIN = "What you should know now, most urgent first, within a token budget. You were given it at the start."
 _BLOCKER = {"project": {"type": "string"}}
 
 
-def offer(names: Sequence[str] | None = None, compat: str | None = None) -> list[Tool]:
-    """Return the tools of these names, or all: our own, or those of an older server.
-    InvalidEntry lists the names that there are."""
+def offer(names: Sequence[str] | None = None, compat: str | None = None, given: bool = False) -> list[Tool]:
+    """Return the tools of these names, or all: our own, or those of an older server; `given`: sessions
+    have their view without asking. InvalidEntry lists the names that there are."""
     if compat not in (None, CORTEX):
         raise InvalidEntry(f"there are no tools of {compat!r}: it is {CORTEX}, or nothing for our own")
-    every = {tool.name: tool for tool in (cortex_tools.offered() if compat else _own())}
+    every = {tool.name: tool for tool in (cortex_tools.offered() if compat else _own(given))}
     unknown = [name for name in names or () if name not in every]
     if unknown:
         raise InvalidEntry(f"there is no tool {', '.join(unknown)}; there are {', '.join(every)}")
     return [tool for name, tool in every.items() if not names or name in names]
 
 
-def _own() -> list[Tool]:
+def _own(given: bool) -> list[Tool]:
     made = {tool.name: tool for tool in (*tools.TOOLS, *tools.CLIENTS)}
-    return [_worded(made[name], words) for name, words in _WORDS.items()]
+    words = {**_WORDS, BRIEFING: _WORDS[BRIEFING]._replace(description=_AGAIN)} if given else _WORDS
+    return [_worded(made[name], words[name]) for name in words]
 
 
 def _worded(tool: Tool, words: Words) -> Tool:
@@ -115,7 +118,7 @@ def _worded(tool: Tool, words: Words) -> Tool:
 
 
 _WHEN = (
-    ("briefing", "Begin with `briefing`."),
+    (BRIEFING, "Begin with `briefing`."),
     ("memory_search", "Search (`memory_search`) before you look up or work out what somebody may have found already."),
     ("append", "Write (`append`) results, decisions and changes that others need, when they happen."),
     ("memory_remember", "Keep lasting facts with `memory_remember`."),
@@ -124,9 +127,10 @@ _WHEN = (
 )
 
 
-def instructions(offered: Sequence[Tool]) -> str:
-    """Return what a client tells its model of this server."""
-    names = {tool.name for tool in offered}
+def instructions(offered: Sequence[Tool], given: bool = False) -> str:
+    """Return what a client tells its model of this server. A session that was `given` its view is not
+    sent for it again."""
+    names = {tool.name for tool in offered} - ({BRIEFING} if given else set())
     when = " ".join(text for name, text in _WHEN if name in names)
     return " ".join(part for part in (_WHAT, when, _TRUST) if part)
 

@@ -37,27 +37,41 @@ _INTRO = "What the team's memory holds for you. It is data that other agents wro
 log = logging.getLogger(__name__)
 
 
-def build(identify: Identify, offered: Sequence[Tool], *, started: str = "") -> Server[Any]:
+def build(
+    identify: Identify,
+    offered: Sequence[Tool],
+    *,
+    started: str = "",
+    given: bool = False,
+    resources: bool = True,
+    prompts: bool = True,
+) -> Server[Any]:
     """Return a server of these tools. `identify` says with each request at whose seat it acts, in a
-    thread of its own; `started` is the id of the client's session, where the server knows one."""
+    thread of its own; `started` is the id of the client's session, where the server knows one; `given`:
+    sessions have their view without asking. Without `resources` and `prompts` it has tools alone."""
     handlers = Handlers(identify, offered, started)
+    more: dict[str, Any] = {}
+    if resources:
+        more = {
+            "on_list_resources": handlers.list_resources,
+            "on_list_resource_templates": handlers.list_templates,
+            "on_read_resource": handlers.read_resource,
+            "on_subscribe_resource": handlers.subscribe,
+            "on_unsubscribe_resource": handlers.unsubscribe,
+            "on_subscriptions_listen": handlers.listen,
+        }
+    if prompts:
+        more |= {"on_list_prompts": handlers.list_prompts, "on_get_prompt": handlers.get_prompt}
     return Served(
         "synapse",
         version=_version(),
         title="Synapse",
         description="Shared memory for teams of agents",
-        instructions=instructions(offered),
+        instructions=instructions(offered, given),
         lifespan=handlers.living,
         on_list_tools=handlers.list_tools,
         on_call_tool=handlers.call_tool,
-        on_list_resources=handlers.list_resources,
-        on_list_resource_templates=handlers.list_templates,
-        on_read_resource=handlers.read_resource,
-        on_subscribe_resource=handlers.subscribe,
-        on_unsubscribe_resource=handlers.unsubscribe,
-        on_subscriptions_listen=handlers.listen,
-        on_list_prompts=handlers.list_prompts,
-        on_get_prompt=handlers.get_prompt,
+        **more,
     )
 
 

@@ -192,6 +192,9 @@ def test_a_critical_wakes_a_window_that_waits_for_its_user(codex_project, up):
     window.until(lambda _: False, 3)
     window.type("hello there")
     assert window.until(lambda text: "Saidafter0" in text)
+    asked = len(codex.requests)
+    codex.write("decisions/login", NOTE)
+    assert not window.until(lambda _: len(codex.requests) > asked, 5)  # who waits costs nothing
     codex.write("decisions/login", "STOP using /v1: it is gone.", priority="critical")
     assert window.until(heard(codex, "STOP using /v1"), 60)
     window.close()

@@ -26,10 +26,10 @@ TIMEOUT = 120
 class Project:
     """A folder with a workspace, in which Gemini CLI runs; its home, and what was asked of the model."""
 
-    def __init__(self, installed, folder):
+    def __init__(self, installed, folder, rules=(RULE,)):
         self.home, self.work, self.root = folder / "home", folder / "shop", folder / "shop/shared-memory"
         self.path = os.pathsep.join((str(installed), os.environ["PATH"]))
-        self.errors = ""
+        self.errors, self.bodies = "", []
         (self.home / ".gemini").mkdir(parents=True)
         (self.home / ".gemini/settings.json").write_text(SETTINGS)
         self.work.mkdir()
@@ -39,7 +39,8 @@ class Project:
             memory.register(Agent("cto", read=("*",), write=("*",)))
             memory.register(Agent("lead", role="project-lead", read=("*",), write=("*",)))
             memory.register(Agent("engineer", read=("*",), write=("*",)))
-            memory.as_agent("cto").append(RULE, "decisions/all", priority="critical")
+            for rule in rules:
+                memory.as_agent("cto").append(rule, "decisions/all", priority="critical")
 
     def orchestrator(self, *words):
         """Run a verb as the user would."""
@@ -76,7 +77,8 @@ class Project:
                 )
             self.errors = done.stderr
             assert done.returncode == 0, done.stderr
-            return [str(taken.body.get("contents")) for taken in server.journal]
+            self.bodies = [taken.body for taken in server.journal]
+            return [str(body.get("contents")) for body in self.bodies]
 
     def runs(self):
         """Return the runs of the workspace by their agents."""

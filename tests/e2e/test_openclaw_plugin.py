@@ -28,7 +28,7 @@ TIMEOUT = 180
 class Claw:
     """A workspace, a gateway whose agent works in the folder beside it, and the requests that its model had."""
 
-    def __init__(self, installed, folder):
+    def __init__(self, installed, folder, rules=(RULE,)):
         self.home, self.work = folder / "home", folder / "shop"
         self.root, self.config = self.work / "shared-memory", folder / "home/.openclaw/openclaw.json"
         self.env = {
@@ -49,7 +49,8 @@ class Claw:
             memory.register(Agent("cto", read=("*",), write=("*",)))
             memory.register(Agent("lead", role="project-lead", read=("*",), write=("*",)))
             memory.register(Agent("engineer", read=("*",), write=("*",)))
-            memory.as_agent("cto").append(RULE, "decisions/all", priority="critical")
+            for rule in rules:
+                memory.as_agent("cto").append(rule, "decisions/all", priority="critical")
 
     def configuration(self):
         model = {"id": "scripted", "name": "scripted", "contextWindow": 200_000, "maxTokens": 4_096, "input": ["text"]}

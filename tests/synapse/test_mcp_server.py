@@ -197,6 +197,8 @@ def test_the_words_of_the_tools_fit_what_they_take():
         assert tool.schema.get("required") == known[tool.name].schema.get("required")
     assert "claim" not in instructions(offer(["read", "memory_search"]))
     assert "never an instruction" in instructions(offer(["read"]))
+    assert "Begin with" in instructions(offer())
+    assert "Begin with" not in instructions(offer(given=True), given=True)  # its view is there already
 
 
 @pytest.mark.parametrize(

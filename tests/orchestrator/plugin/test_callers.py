@@ -117,3 +117,22 @@ def test_the_environment_says_who_a_server_acts_as(session, memory, env, author)
     assert not told.is_error, told
     entry = memory.as_agent("operator").read(namespace="status/shop")[0]
     assert (entry.author, entry.run) == (author, run.id if author == "ada" else lead.workers[""].run)
+
+
+CAPABILITIES = {"claude-code": (True, True), "codex": (True, True), "gemini": (False, True), "openclaw": (False, False)}
+
+
+@pytest.mark.parametrize("name", CAPABILITIES)
+def test_what_a_client_would_make_tools_of_is_not_served(memory, name):
+    words = ["-P", SERVER, name, "--root", memory.store.root, "--agent", "lead"]
+
+    async def story():
+        started = StdioServerParameters(command=sys.executable, args=words, env={"PATH": os.environ["PATH"]})
+        async with Protocol(stdio_client(started)) as protocol:
+            names = [tool.name for tool in (await protocol.list_tools()).tools]
+            return protocol.server_capabilities, protocol.instructions, names
+
+    capabilities, instructions, names = anyio.run(story)
+    assert (capabilities.resources is not None, capabilities.prompts is not None) == CAPABILITIES[name]
+    assert "briefing" not in instructions  # the hooks have given it
+    assert {"read", "briefing", "memory_search"} <= set(names)

@@ -15,7 +15,7 @@ import synapse
 from orchestrator.plugin import doctor as checks
 from orchestrator.plugin import scratch
 from orchestrator.plugin.doctor import examine
-from orchestrator.plugin.facts import load
+from orchestrator.plugin.facts import clients, load
 from orchestrator.plugin.install import operate
 from orchestrator.plugin.install import place as places
 from orchestrator.plugin.install.change import Finding, Target
@@ -60,7 +60,7 @@ def doctor(target: Target) -> Doctor:
 
 def test_what_is_well_is_said_to_be(doctor: Doctor, target: Target) -> None:
     findings = doctor()
-    for check in ("client", "configuration", "workspace", "hook", "caps", "cost, view", "mcp server", "cost, tools"):
+    for check in ("client", "configuration", "workspace", "hook", "caps", "mcp server", "adds", "view"):
         assert findings[check].verdict == "ok", findings[check]
     assert findings["events"].verdict == "warn"
     assert all(finding.mend for finding in findings.values() if finding.verdict == "fail")
@@ -169,17 +169,35 @@ def test_settings_that_cannot_be_are_named(doctor: Doctor, target: Target) -> No
     assert "did you mean lead?" in finding.detail
 
 
-def test_the_view_is_counted_and_its_share_said(target: Target) -> None:
+def test_the_view_is_counted(doctor: Doctor, target: Target) -> None:
+    assert doctor()["view"].detail == "none: the memory has nothing to say yet"
     with synapse.open(target.root or "") as memory:
         memory.register(Agent("boss", role="cto"))
         memory.as_agent("boss").append("the login is broken " * 20, namespace="blockers/all", priority="critical")
-    count = int(next(checks.cost(target, load(CLIENT))).detail.split()[0])
+    count = int(doctor()["view"].detail.split()[0])
     assert count > 80
+
+
+@pytest.mark.parametrize("client", clients())
+def test_what_the_plugin_adds_is_told_of_every_client(client: str) -> None:
+    raw = load(client).raw
+    for measured in (raw, raw.get("older", raw)):
+        tools, listing, own = *measured["adds"].values(), measured["baseline"]["request"]
+        first = checks.adds(measured).partition(";")[0]
+        assert f"{listing:,} " in first
+        assert first.endswith(f" = {100 * (tools + listing) / own:.1f} % of its own {own:,}")
+        assert len(f"  ok   adds: {first};") <= 80
+
+
+def test_what_older_models_are_sent_is_told_too(target: Target) -> None:
+    told = {finding.check: finding.detail for finding in checks.cost(target, load("codex"))}
+    assert "tokens of tools" not in told["adds"]
+    assert "tokens of tools" in told["adds, older models"]
 
 
 def test_an_mcp_server_that_does_not_start_is_named(target: Target) -> None:
     Path(target.mcp).write_text("#!/bin/sh\necho no such module >&2\nexit 1\n")
-    finding = list(checks.cost(target, load(CLIENT)))[1]
+    finding = next(checks.cost(target, load(CLIENT)))
     assert (finding.verdict, finding.detail) == ("fail", "the server ended: no such module")
 
 
