@@ -212,6 +212,6 @@ def test_a_server_without_its_package_is_mended_by_that_package(
     target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path(target.mcp).write_text("#!/bin/sh\nexit 1\n")
-    assert list(checks.cost(target, load(CLIENT)))[0].mend == "orchestrator install claude-code"
+    assert next(iter(checks.cost(target, load(CLIENT)))).mend == "orchestrator install claude-code"
     monkeypatch.setitem(sys.modules, "mcp_types", None)  # as if it were not installed
-    assert list(checks.cost(target, load(CLIENT)))[0].mend == installation()
+    assert next(iter(checks.cost(target, load(CLIENT)))).mend == installation()
