@@ -136,7 +136,8 @@ def test_a_window_asks_for_consent_and_is_woken_while_it_is_open(server):
     assert verdicts(codex) == {"hooks trusted": "fail", "shells": "ok"}
     window = Window(codex)
     assert window.until(lambda text: "Hooksneedreview" in text)
-    while "Hooksneedreview" in window.text():  # what is typed too early is lost
+    while "Hooksneedreview" in window.text():
+        window.until(lambda _: False, 2)  # what is typed too early is lost
         window.type("2")  # trust all
         window.until(lambda text: "Hooksneedreview" not in text, 5)
     window.until(lambda _: verdicts(codex)["hooks trusted"] == "ok")
@@ -191,6 +192,7 @@ def test_a_critical_wakes_a_window_that_waits_for_its_user(codex_project, up):
     window.until(lambda _: False, 3)
     window.type("hello there")
     assert window.until(lambda text: "Saidafter0" in text)
+    window.until(lambda _: False, 3)  # another request asks for a title of the session
     asked = len(codex.requests)
     codex.write("decisions/login", NOTE)
     assert not window.until(lambda _: len(codex.requests) > asked, 5)  # who waits costs nothing
