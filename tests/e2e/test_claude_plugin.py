@@ -439,8 +439,9 @@ def test_an_idle_session_costs_no_request_when_the_memory_is_taken_away(project,
     terminal = Terminal(project.command(), str(project.folder), project.env(server.url))
     try:
         assert terminal.wait(lambda: "1monitor" in terminal.text), terminal.text[-500:]
+        assert eventually(lambda: processes(project))
         os.rename(project.root, project.base / "taken-away")
-        assert not terminal.wait(lambda: server.journal, seconds=8)
+        assert not terminal.wait(lambda: server.journal, seconds=8), str(server.journal[0].body)[-3_000:]
     finally:
         terminal.close()
 
