@@ -152,8 +152,10 @@ def ask(root: str, asked: dict[str, Any]) -> str:
 
 def alone(root: str, client: str, payload: dict[str, Any], pid: int, identity: str) -> str:
     """Return the answer that is made here, with the packages of this interpreter."""
+    import gc
     import site
 
+    gc.disable()  # this process ends before there is enough to tidy up
     site.main()
     if PACKAGES not in sys.path:
         sys.path.insert(0, PACKAGES)
