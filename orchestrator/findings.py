@@ -104,7 +104,7 @@ class Findings:
             if holder.until - now > minutes * 30 * SECOND:
                 return look._replace(claimed=True)
         elif holder is not None:
-            if not self._is_gone(holder):
+            if not self.is_gone(holder):
                 return self._held(seat, holder, look, told)
             over.add(holder.run)
         try:
@@ -127,7 +127,7 @@ class Findings:
         parents = {str(each["run"]): each.get("parent") for each in running}
         return look._replace(holder=holder, parents=parents)
 
-    def _is_gone(self, holder: Claim) -> bool:
+    def is_gone(self, holder: Claim) -> bool:
         """Return whether nobody is at it any more: the run has ended, or its process has."""
         run = self.store.index.query.run(holder.run) if holder.run else None
         if run is None:

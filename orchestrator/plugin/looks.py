@@ -18,7 +18,6 @@ from orchestrator.plugin.workers import Workers
 from orchestrator.wake import AT_ONCE
 from synapse import claims, clauses
 from synapse.authority import visible
-from synapse.claims import Claim
 from synapse.clock import seconds
 from synapse.conditions import COMMANDS, SPAWN
 from synapse.entry import SECOND, Entry
@@ -101,7 +100,7 @@ class Looks:
             if holder.until - now > EDIT_MINUTES * _MINUTE // 2:
                 return
             holder = None
-        if holder is None or self._is_over(holder):
+        if holder is None or self.findings.is_gone(holder):
             over = {holder.run} if holder else set()
             try:
                 claims.take(seat.pen, work, EDIT_MINUTES, None, None, now, over)
@@ -112,12 +111,6 @@ class Looks:
         if holder is not None and f"{work} {holder.run}" not in worker.told:
             worker.add("told", [f"{work} {holder.run}"])
             yield f"{holder.agent} is editing {path} too (until {seconds(holder.until)}, run {holder.run})."
-
-    def _is_over(self, holder: Claim) -> bool:
-        run = self.store.index.query.run(holder.run) if holder.run else None
-        if run is None:
-            return False
-        return run["state"] == "ended" or not lives(self.workers.root, str(run.get("holder")))
 
     def _alike(self, worker: Worker, event: Event) -> Iterator[tuple[str, Entry | None]]:
         """Yield which runs do what a spawn asks for, or did it, with what they left."""

@@ -31,6 +31,7 @@ def respond(memory: Memory, facts: Facts, event: Event) -> tuple[Reply, str]:
         return _shown_only(memory, facts, event), ""
     if event.name == "start":
         workers.sweep(memory)
+        state.remove_stale(memory.store.root or "")
     with state.held(memory.store.root or "", event.client, event.session) as session:
         session.cwd = event.cwd or session.cwd
         session.fired[event.hook] = time.time()

@@ -55,10 +55,6 @@ class Worker:
         known = getattr(self, name)
         setattr(self, name, [*known, *(value for value in values if value not in known)][-MOST:])
 
-    def drop(self, name: str, value: str) -> None:
-        """Forget one of a list."""
-        setattr(self, name, [each for each in getattr(self, name) if each != value])
-
 
 class ClientSession:
     """One session of a client: its workers by the client's ids, spawns whose child has not begun

@@ -197,7 +197,6 @@ def sweep(memory: Memory) -> list[str]:
         kept = [worker.run for worker in known.workers.values()] if known else []
         lost = [run for run in running if run.fields["attached"] == id and run.id not in kept]
         ended += _lost(memory, [run for run in lost if run.fields["engine"] == client])
-    state.remove_stale(root)
     return ended
 
 
