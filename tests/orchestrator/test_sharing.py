@@ -647,7 +647,7 @@ def test_threads_and_real_time_share_too(tmp_path):
     """Two supervisors of one workspace, not inline: the second looks until the first has it."""
     from orchestrator import Supervisor
 
-    digging = Digging(seconds=0.6)
+    digging = Digging(seconds=2.0)
     with synapse.init(str(tmp_path / "ws")) as mem, synapse.open(str(tmp_path / "ws")) as other:
         for name in ("eng-a", "eng-b"):
             mem.register(synapse.Agent(name))
@@ -655,7 +655,8 @@ def test_threads_and_real_time_share_too(tmp_path):
         async def all_of_it(one, two):
             async with one, two:
                 first = asyncio.create_task(one.spawn(Task("Look", "eng-a", "web")))
-                await asyncio.sleep(0.3)
+                while not digging.made:  # the first is at it
+                    await asyncio.sleep(0.01)
                 return await asyncio.gather(first, two.spawn(Task("Look too", "eng-b", "web")))
 
         options = {"tools": [digging.tool()], "memory_tools": "never"}
