@@ -12,10 +12,22 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 
-from bench import acting, comparing, hooks, mailing, nights, prompting, questions, reading, spawning, upkeep, writing
+from bench import (
+    acting,
+    comparing,
+    hooks,
+    mailing,
+    nights,
+    prompting,
+    questions,
+    reading,
+    spawning,
+    upkeep,
+    writing,
+)
 from bench.figures import COLUMNS, Row, as_json, cells, duration, line
 from bench.ground import Ground
-from synapse import clock
+from synapse.model import clock
 
 Operation = Callable[[Ground], Iterator[Row]]
 
@@ -65,7 +77,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             with open(args.json, "w", encoding="utf-8") as file:
                 json.dump([as_json(row) for row in rows], file, indent=1, ensure_ascii=False)
     missed = [row for row in rows if row.missed]
-    print(f"\n{len(rows)} rows, {sum(bool(row.goals) for row in rows)} with a target, {len(missed)} missed")
+    print(
+        f"\n{len(rows)} rows, {sum(bool(row.goals) for row in rows)} with a target, {len(missed)} missed"
+    )
     return 0
 
 
@@ -74,9 +88,19 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     add = parser.add_argument
     add("--sizes", default="1000,10000,100000", help="numbers of entries, with commas")
     add("--million", action="store_true", help="and once a million entries, without their files")
-    add("--only", action="append", metavar="NAME", choices=[*OPERATIONS, LANGGRAPH], help="one operation")
+    add(
+        "--only",
+        action="append",
+        metavar="NAME",
+        choices=[*OPERATIONS, LANGGRAPH],
+        help="one operation",
+    )
     add("--json", metavar="FILE", help="write the rows there too")
-    add("--dir", default=_disk(), help="where the workspaces are made; a real disk, or the syncs are free")
+    add(
+        "--dir",
+        default=_disk(),
+        help="where the workspaces are made; a real disk, or the syncs are free",
+    )
     add("--langgraph", metavar="PYTHON", help="an interpreter that has langgraph-checkpoint-sqlite")
     args = parser.parse_args(argv)
     args.counts = [int(size) for size in args.sizes.split(",")] + [MILLION] * args.million

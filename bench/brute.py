@@ -10,7 +10,7 @@ import re
 from collections.abc import Container, Iterable, Sequence
 from typing import NamedTuple
 
-from synapse.entry import PRIORITIES, Entry
+from synapse.model.entry import PRIORITIES, Entry
 
 K, LONG = 1.2, 64
 WEIGHED = 64  # so many of those with the word are scored, the weightiest, then the newest
@@ -31,7 +31,9 @@ class Score(NamedTuple):
         return -round(self.value, 9), self.priority, -self.authority
 
 
-def ranking(everything: Iterable[Entry], seen: Container[int], word: str, newest: int | None = None) -> list[Score]:
+def ranking(
+    everything: Iterable[Entry], seen: Container[int], word: str, newest: int | None = None
+) -> list[Score]:
     """The entries with the word that may be seen, best first; of those only the newest where that is said."""
     found = _holding(everything, seen, word)
     found.sort(key=lambda entry: -entry.seq)

@@ -13,10 +13,17 @@ READY = "ready"
 PATIENCE = 300.0
 
 
-def start(*role: str, python: str = sys.executable, module: str = "bench.worker") -> subprocess.Popen[str]:
+def start(
+    *role: str, python: str = sys.executable, module: str = "bench.worker"
+) -> subprocess.Popen[str]:
     command = [python, "-m", module, *role]
     return subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment()
+        command,
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment(),
     )
 
 

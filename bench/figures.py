@@ -27,7 +27,9 @@ class Goal(NamedTuple):
     least: float | None = None
 
     def holds(self, found: float) -> bool:
-        return (self.most is None or found <= self.most) and (self.least is None or found >= self.least)
+        return (self.most is None or found <= self.most) and (
+            self.least is None or found >= self.least
+        )
 
     def __str__(self) -> str:
         bound = self.most if self.most is not None else self.least
@@ -79,7 +81,12 @@ class Timing:
 
     def values(self, *more: str) -> dict[str, float]:
         """p50, p99 and max, whatever else is named, and the least, which only the JSON shows."""
-        found = {"p50": self.p50, "p99": self.at(0.99), "max": self.seconds[-1], LEAST: self.seconds[0]}
+        found = {
+            "p50": self.p50,
+            "p99": self.at(0.99),
+            "max": self.seconds[-1],
+            LEAST: self.seconds[0],
+        }
         return found | {name: self.at(int(name[1:]) / 100) for name in more}
 
 
@@ -132,7 +139,9 @@ def duration(seconds: float) -> str:
 
 
 def cells(row: Row) -> tuple[str, ...]:
-    measured = ", ".join(f"{_label(name)}{shown(name, value)}" for name, value in row.values.items() if name != LEAST)
+    measured = ", ".join(
+        f"{_label(name)}{shown(name, value)}" for name, value in row.values.items() if name != LEAST
+    )
     beside = "" if row.beside is None else f"{row.beside.what}: {_beside(row)}"
     ratio = "" if row.ratio is None else f"{row.ratio:.3g}×"
     goals = ", ".join(map(str, row.goals))

@@ -15,18 +15,18 @@ from typing import IO
 import synapse
 from bench.figures import once
 from bench.workload import DAY, DAYS, READER, Item, items, people
-from synapse import clock
 from synapse.authority import admit
-from synapse.entry import Draft, Entry, addressees
 from synapse.exchange import write_declarations
 from synapse.log import settle
 from synapse.log.chain import GENESIS, Tail, encode
 from synapse.log.files import FilesLog
 from synapse.log.journal import SEGMENT_BYTES
 from synapse.log.line import Line, act_line, agent_pending, entry_line
-from synapse.records import Pending, Record, entry_of
+from synapse.model import clock
+from synapse.model.agents import OPERATOR, Agent, Settings, settled
+from synapse.model.entry import Draft, Entry, addressees
+from synapse.model.records import Pending, Record, entry_of
 from synapse.seat import Seat
-from synapse.workspace import OPERATOR, Agent, Settings, settled
 
 FILES_UP_TO = 100_000
 
@@ -57,7 +57,9 @@ class Ground:
 
     def everything(self) -> Iterator[Entry]:
         """Every entry of the log, whatever became of it, past the index."""
-        return (entry_of(record) for record in self.mem.store.log.since(0) if record.kind == "entry")
+        return (
+            entry_of(record) for record in self.mem.store.log.since(0) if record.kind == "entry"
+        )
 
     def close(self) -> None:
         if "mem" in self.__dict__:
@@ -91,7 +93,9 @@ def team() -> list[Agent]:
     ]
 
 
-def load(root: str, agents: Iterable[Agent], entries: Iterable[Item], start: int, *, files: bool) -> None:
+def load(
+    root: str, agents: Iterable[Agent], entries: Iterable[Item], start: int, *, files: bool
+) -> None:
     """Make these agents and entries the whole content of an empty workspace."""
     declared = list(agents)
     fill(root, _lines(declared, entries, Settings(), start), files=files)
@@ -119,7 +123,9 @@ def declared_lines(agents: Iterable[Agent], start: int) -> Iterator[tuple[int, L
         yield start, act_line(agent_pending(agent, OPERATOR, None), None)
 
 
-def _lines(agents: list[Agent], entries: Iterable[Item], settings: Settings, start: int) -> Iterator[tuple[int, Line]]:
+def _lines(
+    agents: list[Agent], entries: Iterable[Item], settings: Settings, start: int
+) -> Iterator[tuple[int, Line]]:
     yield from declared_lines(agents, start)
     known = {agent.id: agent for agent in agents}
     for item in entries:
@@ -132,7 +138,16 @@ def _lines(agents: list[Agent], entries: Iterable[Item], settings: Settings, sta
 def _draft(item: Item) -> Draft:
     replaces = (item.replaces,) if item.replaces else ()
     to = addressees(item.to)
-    return Draft(item.body, item.namespace, item.author, item.priority, item.ttl, to, item.tags, replaces=replaces)
+    return Draft(
+        item.body,
+        item.namespace,
+        item.author,
+        item.priority,
+        item.ttl,
+        to,
+        item.tags,
+        replaces=replaces,
+    )
 
 
 def _settled(root: str, log: FilesLog) -> None:

@@ -11,8 +11,8 @@ import synapse
 from bench.child import READY
 from orchestrator import Supervisor, Task
 from orchestrator.engines.scripted import Move, Scripted, Seen
-from orchestrator.limits import Limits
-from orchestrator.tools import tool_of
+from orchestrator.spend.limits import Limits
+from orchestrator.tools.functions import tool_of
 
 TURNS = 40
 PATIENCE = 60.0
@@ -32,17 +32,26 @@ class Listening:
     async def all(self) -> dict[str, object]:
         with synapse.open(self.root) as memory:
             engine = Scripted(self.play)
-            with Supervisor(memory, engine=engine, tools=[tool_of(rest)], limits=Limits(turns=TURNS + 1)) as boss:
+            with Supervisor(
+                memory, engine=engine, tools=[tool_of(rest)], limits=Limits(turns=TURNS + 1)
+            ) as boss:
                 boss.books.ear.quota = EVERYBODY
                 async with boss:
                     await self._go_on(boss)
-        return {"woken": list(self.first["wake"].items()), "viewed": list(self.first["view"].items())}
+        return {
+            "woken": list(self.first["wake"].items()),
+            "viewed": list(self.first["view"].items()),
+        }
 
     async def _go_on(self, boss: Supervisor) -> None:
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end and not self._over():
             self.sessions += 1
-            await boss.spawn(Task(f"Watch, for the {self.sessions}. time.", self.agent, "alpha", view_budget=2_000))
+            await boss.spawn(
+                Task(
+                    f"Watch, for the {self.sessions}. time.", self.agent, "alpha", view_budget=2_000
+                )
+            )
 
     def _over(self) -> bool:
         """Whether whoever writes has said that it is done, and all of it is here."""

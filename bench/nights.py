@@ -17,10 +17,13 @@ from bench.ground import Ground
 from bench.upkeep import LARGE
 from bench.workload import READER
 from bench.writing import writer
-from synapse import clock
 from synapse import open as opened
+from synapse.model import clock
 
-DATES = ("2001-01-01", "2001-01-02")  # what a run is known by; what is past its time goes by the workload's end
+DATES = (
+    "2001-01-01",
+    "2001-01-02",
+)  # what a run is known by; what is past its time goes by the workload's end
 WHOLE = (Goal("took", 20.0), Goal("bytes", 300 << 20))
 NOTHING = (Goal("took", 1.0),)
 BESIDE = (Goal("ratio", 5.0),)
@@ -39,7 +42,13 @@ def nights(ground: Ground) -> Iterator[Row]:
     yield Row("a night", ground.size, values, beside, WHOLE if large else (), note)
     if second["filed"]:
         raise AssertionError(f"a second night filed {second['filed']} entries away")
-    yield Row("a night with nothing to do", ground.size, {"took": second["took"]}, None, NOTHING if large else ())
+    yield Row(
+        "a night with nothing to do",
+        ground.size,
+        {"took": second["took"]},
+        None,
+        NOTHING if large else (),
+    )
     yield from _busy(ground, large)
 
 

@@ -14,8 +14,8 @@ import synapse
 from bench.ground import load
 from bench.reading import forget
 from bench.workload import Item
-from synapse import clock
-from synapse.workspace import Agent, settled
+from synapse.model import clock
+from synapse.model.agents import Agent, settled
 
 Fields = Mapping[str, Any]
 
@@ -56,7 +56,9 @@ class Adapter:
 
     def append(self, entry: Fields) -> None:
         item = _item(entry)
-        self._seat(item.author).append(item.body, item.namespace, priority=item.priority, ttl=item.ttl, tags=item.tags)
+        self._seat(item.author).append(
+            item.body, item.namespace, priority=item.priority, ttl=item.ttl, tags=item.tags
+        )
 
     def view(self) -> list[str]:
         page = self.reader.read(since="7d", priority=("critical", "important"), limit=50)

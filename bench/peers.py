@@ -47,7 +47,9 @@ class LangGraph:
         from langgraph.store.sqlite import SqliteStore  # type: ignore[import-not-found, unused-ignore]
 
         path = os.path.join(directory, "langgraph.db")
-        self.store: Any = SqliteStore(sqlite3.connect(path, isolation_level=None, check_same_thread=False))
+        self.store: Any = SqliteStore(
+            sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        )
         self.store.setup()
 
     def fill(self, entries: list[Item]) -> None:
@@ -55,7 +57,9 @@ class LangGraph:
 
         for start in range(0, len(entries), 500):
             part = entries[start : start + 500]
-            self.store.batch([PutOp(tuple(e.namespace.split("/")), e.id, value_of(e)) for e in part])
+            self.store.batch(
+                [PutOp(tuple(e.namespace.split("/")), e.id, value_of(e)) for e in part]
+            )
 
     def append(self, entry: Item) -> None:
         self.store.put(tuple(entry.namespace.split("/")), entry.id, value_of(entry))

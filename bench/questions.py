@@ -16,13 +16,13 @@ import synapse
 from bench.figures import Beside, Goal, Row, Timing
 from bench.ground import Ground, declared_lines, fill, team
 from bench.workload import DAY, DAYS, READER, WORDS, WRITERS
-from synapse import kinds
 from synapse.authority import admit
-from synapse.entry import Draft, addressees
 from synapse.log.line import Line, entry_line
-from synapse.records import Pending
+from synapse.model import kinds
+from synapse.model.agents import Settings
+from synapse.model.entry import Draft, addressees
+from synapse.model.records import Pending
 from synapse.seat import Seat
-from synapse.workspace import Settings
 
 VOCABULARY = 30_000
 SYLLABLES = "ba ce di fo gu ha je ki lo mu na pe qui ro su ta ve wi xo yu za bre cli dro fla gri plo sta tru".split()
@@ -98,13 +98,17 @@ def _lines(ground: Ground, spoken: Speech, questions: list[Question]) -> Iterato
     dice, settings = random.Random(29), Settings()
     known = {agent.id: agent for agent in team()}
     yield from declared_lines(known.values(), ground.now - DAYS * DAY - 1)
-    threads = [kinds.new_thread(dice.randbytes(16)) for _ in range(max(1, ground.size // 2 // IN_A_THREAD))]
+    threads = [
+        kinds.new_thread(dice.randbytes(16)) for _ in range(max(1, ground.size // 2 // IN_A_THREAD))
+    ]
     every = max(1, ground.size // ASKED)
     for place in range(ground.size):
         at = ground.now - DAYS * DAY * (ground.size - place) // ground.size
         kind = kinds.MESSAGE if place % 2 else kinds.ENTRY if place % 10 == 0 else kinds.FACT
         said = spoken.say(dice, dice.randint(*SAID[kind]))
-        thread = threads[min(place * len(threads) // ground.size + dice.randint(0, 9), len(threads) - 1)]
+        thread = threads[
+            min(place * len(threads) // ground.size + dice.randint(0, 9), len(threads) - 1)
+        ]
         entry = admit(_draft(dice, kind, " ".join(said), thread), known[WRITERS[0]], settings)
         id = entry.id or f"syn-bench-{place}"
         if place % every == 0:
@@ -116,7 +120,11 @@ def _draft(dice: random.Random, kind: str, body: str, thread: str) -> Draft:
     author = WRITERS[0]
     if kind == kinds.ENTRY:
         return Draft(body, "api/endpoints", author)
-    own = kinds.More(thread=thread, urgency="normal") if kind == kinds.MESSAGE else kinds.More(importance=1.0)
+    own = (
+        kinds.More(thread=thread, urgency="normal")
+        if kind == kinds.MESSAGE
+        else kinds.More(importance=1.0)
+    )
     place = kinds.MAIL if kind == kinds.MESSAGE else "global"
     to = addressees("all" if dice.random() < 0.8 else f"agent:{dice.choice((READER, *WRITERS))}")
     return Draft(

@@ -52,12 +52,16 @@ def pages(ground: Ground) -> Iterator[Row]:
 def flatness(rows: Sequence[Row]) -> Iterator[Row]:
     """How much dearer a page is in the largest workspace than in one of ten thousand entries."""
     for name in SHAPES:
-        found = [row for row in rows if row.operation == f"page: {name}" and (row.size or 0) >= 10_000]
+        found = [
+            row for row in rows if row.operation == f"page: {name}" and (row.size or 0) >= 10_000
+        ]
         found.sort(key=lambda row: row.size or 0)
         if len(found) > 1:
             small, large = found[0], found[-1]
             beside = Beside(f"at {small.size:,}", small.values["p50"])
-            yield Row(f"page, flat: {name}", large.size, {"p50": large.values["p50"]}, beside, (FLAT,))
+            yield Row(
+                f"page, flat: {name}", large.size, {"p50": large.values["p50"]}, beside, (FLAT,)
+            )
 
 
 def unread(ground: Ground) -> Iterator[Row]:
@@ -68,7 +72,9 @@ def unread(ground: Ground) -> Iterator[Row]:
     yield Row("unread: by one who was never shown anything", ground.size, never.values())
     seat.pen.act("shown", cursor=seat.read(limit=1).cursor, how="read")
     for place in range(100):
-        writer.append(f"{NOTE} {place}", ("api/endpoints", "blockers/alpha", "decisions/process")[place % 3])
+        writer.append(
+            f"{NOTE} {place}", ("api/endpoints", "blockers/alpha", "decisions/process")[place % 3]
+        )
     if seat.unread() != 100:
         raise AssertionError(f"100 entries are unread, and {seat.unread()} were counted")
     beside = limits.tally(ground.root)
@@ -104,7 +110,9 @@ def search(ground: Ground) -> Iterator[Row]:
         hits = seat.search(word)
         found = timed(lambda: seat.search(word), calls=100)  # noqa: B023
         ids = [hit.entry.id for hit in hits]
-        wrong = check(ground, word, ids, partial=hits.partial) if ground.size <= CHECKED_UP_TO else None
+        wrong = (
+            check(ground, word, ids, partial=hits.partial) if ground.size <= CHECKED_UP_TO else None
+        )
         values = found.values() | {"wrong": float(wrong is not None)}
         most = WORD_GOALS.get(ground.size, {}).get(word)
         goals = (*((Goal("p50", most),) if most else ()), Goal("wrong", 0))
@@ -133,7 +141,9 @@ def view(ground: Ground) -> Iterator[Row]:
     goals = (Goal("p50", 1e-3), Goal("tokenizers", 0))
     yield Row("view: 50 entries", ground.size, values, beside, goals, f"{shown} shown")
     timing, shown = _views(ground.reader)
-    yield Row("view: all that matters here", ground.size, timing.values(), beside, (), f"{shown} shown")
+    yield Row(
+        "view: all that matters here", ground.size, timing.values(), beside, (), f"{shown} shown"
+    )
 
 
 def _views(seat: Seat) -> tuple[Timing, int]:

@@ -53,11 +53,20 @@ async def _spawned(mem: Memory, view: int | str) -> tuple[Timing, Timing]:
         async with boss:
             for place in range(SPAWNS + 1):
                 starts.append(time.perf_counter())
-                task = Task(f"Check page {place} at every width, in {view}.", READER, "alpha", view_budget=view)
+                task = Task(
+                    f"Check page {place} at every width, in {view}.",
+                    READER,
+                    "alpha",
+                    view_budget=view,
+                )
                 await boss.spawn(task)
                 ends.append(time.perf_counter())
-    began = list(zip(starts, steps, ends, strict=True))[1:]  # the first one opens what the others find open
-    return Timing(step - start for start, step, _ in began), Timing(end - start for start, _, end in began)
+    began = list(zip(starts, steps, ends, strict=True))[
+        1:
+    ]  # the first one opens what the others find open
+    return Timing(step - start for start, step, _ in began), Timing(
+        end - start for start, _, end in began
+    )
 
 
 def waking(ground: Ground) -> Iterator[Row]:
@@ -74,7 +83,9 @@ def waking(ground: Ground) -> Iterator[Row]:
     goals = (Goal("p99", 15e-3), Goal("lost", 0))
     note = f"turns of 1 ms; {len(woken)} of {WAKES} came while a session was running"
     values = latencies(sent, woken).values() | {"lost": float(lost)}
-    yield Row("critical: written there, in the next prompt here", ground.size, values, None, goals, note)
+    yield Row(
+        "critical: written there, in the next prompt here", ground.size, values, None, goals, note
+    )
 
 
 def starting(ground: Ground) -> Iterator[Row]:
@@ -86,6 +97,8 @@ def starting(ground: Ground) -> Iterator[Row]:
     script = os.path.join(os.path.dirname(sys.executable), "orchestrator")
     if os.path.exists(script):
         ground.close()
-        own, bare = alternating(lambda: ran(script, "ps", "--root", ground.root), lambda: ran(sys.executable, "-c", ""))
+        own, bare = alternating(
+            lambda: ran(script, "ps", "--root", ground.root), lambda: ran(sys.executable, "-c", "")
+        )
         beside = Beside("an empty Python", bare.p50)
         yield Row("cold orchestrator ps", ground.size, own.values(), beside, (Goal("p50", 150e-3),))

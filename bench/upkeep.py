@@ -15,7 +15,7 @@ from bench import child, limits
 from bench.figures import Beside, Goal, Row, Timing, once, timed
 from bench.ground import Ground
 from bench.workload import READER, WRITERS
-from synapse import codec
+from synapse.formats import codec
 from synapse.store import Store
 
 FAST = Goal("per_s", least=12_000)
@@ -41,16 +41,26 @@ def rebuild(ground: Ground) -> Iterator[Row]:
     store, records = ground.mem.store, sum(1 for _ in ground.mem.store.log.since(0))
     beside = Beside("the log's JSON alone", records / once(lambda: _parsed(ground.root)))
     index = min(once(lambda: store.index.rebuild()) for _ in range(2))
-    yield Row("rebuild: index and full text", ground.size, {"per_s": records / index}, beside, (FAST,))
+    yield Row(
+        "rebuild: index and full text", ground.size, {"per_s": records / index}, beside, (FAST,)
+    )
     if ground.files:
         files, count = _validated(ground.root)
-        yield Row("rebuild: every file read and parsed", ground.size, {"per_s": count / files}, beside)
+        yield Row(
+            "rebuild: every file read and parsed", ground.size, {"per_s": count / files}, beside
+        )
         both = min(once(_compared(store)) for _ in range(2))
-        yield Row("rebuild, every file validated", ground.size, {"per_s": records / both}, beside, (FAST,))
+        yield Row(
+            "rebuild, every file validated", ground.size, {"per_s": records / both}, beside, (FAST,)
+        )
         whole = once(ground.mem.rebuild)
-        yield Row("Memory.rebuild(), with its digest", ground.size, {"per_s": records / whole}, beside)
+        yield Row(
+            "Memory.rebuild(), with its digest", ground.size, {"per_s": records / whole}, beside
+        )
         proof = once(ground.mem.verify)
-        yield Row("verify: the chain and every file", ground.size, {"per_s": records / proof}, beside)
+        yield Row(
+            "verify: the chain and every file", ground.size, {"per_s": records / proof}, beside
+        )
 
 
 def _compared(store: Store) -> Callable[[], None]:
@@ -149,12 +159,24 @@ def cold(ground: Ground) -> Iterator[Row]:
     common = ["--root", ground.root, "--agent", READER]
     verbs = {
         "read": ["read", *common],
-        "write": ["write", "--root", ground.root, "--from", WRITERS[0], "--namespace", "api/endpoints", "a note"],
+        "write": [
+            "write",
+            "--root",
+            ground.root,
+            "--from",
+            WRITERS[0],
+            "--namespace",
+            "api/endpoints",
+            "a note",
+        ],
         "unread": ["unread", *common],
         "watch": ["watch", *common, "--since", cursor, "--count", "1"],
     }
     for verb, words in verbs.items():
-        own, bare = alternating(lambda: ran(*command, *words), lambda: ran(sys.executable, "-c", "pass"))  # noqa: B023
+        own, bare = alternating(
+            lambda: ran(*command, *words),  # noqa: B023
+            lambda: ran(sys.executable, "-c", "pass"),
+        )
         beside = Beside("python -c pass", bare.p50)
         goals = (Goal("p50", 50e-3), Goal("ratio", 3.5))
         yield Row(f"cold synapse {verb}", ground.size, own.values(), beside, goals)

@@ -49,7 +49,11 @@ def send(root: str, agent: str, count: str) -> dict[str, object]:
         def one(place: int) -> None:
             try:
                 ids.append(
-                    mail.send("all", f"{place} from {agent}: what was found and what is next", subject="news").id
+                    mail.send(
+                        "all",
+                        f"{place} from {agent}: what was found and what is next",
+                        subject="news",
+                    ).id
                 )
             except synapse.SynapseError as error:
                 errors.append(str(error))
@@ -156,7 +160,12 @@ def night(root: str, now: str, date: str) -> dict[str, float]:
         done = []
         took = once(lambda: done.append(night(mem, date, int(now))))
         acts = done[0].acts
-    return {"took": took, "acts": len(acts), "filed": sum(len(each.act.ids) for each in acts), "bytes": _most()}
+    return {
+        "took": took,
+        "acts": len(acts),
+        "filed": sum(len(each.act.ids) for each in acts),
+        "bytes": _most(),
+    }
 
 
 def bare() -> dict[str, int]:

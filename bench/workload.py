@@ -102,8 +102,13 @@ def people() -> list[Person]:
     found = [Person("cto", "cto", 100, TEAMS, ("*",))]
     found += [Person(id, "project-lead", 80, (id[5:],), _globs(dice)) for id in LEADS]
     for place, id in enumerate(ENGINEERS):
-        found.append(Person(id, "engineer", 60, (TEAMS[place % 3],), GLOBS if id == READER else _globs(dice)))
-    found += [Person(id, "specialist", 40, (TEAMS[place],), _globs(dice)) for place, id in enumerate(SPECIALISTS)]
+        found.append(
+            Person(id, "engineer", 60, (TEAMS[place % 3],), GLOBS if id == READER else _globs(dice))
+        )
+    found += [
+        Person(id, "specialist", 40, (TEAMS[place],), _globs(dice))
+        for place, id in enumerate(SPECIALISTS)
+    ]
     return found
 
 
@@ -158,7 +163,9 @@ def _body(dice: random.Random) -> str:
     text = ""
     while len(text) < BODY:
         words = dice.choices(WORDS, cum_weights=_WEIGHTS, k=dice.randint(6, 14))
-        text += " ".join(words).capitalize() + _detail(dice) + (".\n" if dice.random() < 0.3 else ". ")
+        text += (
+            " ".join(words).capitalize() + _detail(dice) + (".\n" if dice.random() < 0.3 else ". ")
+        )
     return text[:BODY].rstrip()
 
 

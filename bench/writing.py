@@ -15,8 +15,8 @@ from bench.figures import Beside, Goal, Row, Timing, once
 from bench.ground import Ground
 from bench.limits import Raw
 from bench.workload import NAMESPACES, READER, WRITERS, bodies
-from synapse.bell import Bell
 from synapse.log.files import FilesLog
+from synapse.system.signal import Bell
 
 BLOCKS, BLOCK = 20, 50
 CREW, EACH = 8, 300
@@ -62,7 +62,9 @@ def _beside(ground: Ground, name: str, raw: Raw, write: Callable[[], object]) ->
     linked, line, own = (Timing(taken) for taken in seconds)
     beside = Beside("synced file, link, directory", linked.p50)
     yield Row(name, ground.size, own.values("p95"), beside, DURABLE)
-    yield Row(f"{name}: against a synced line", ground.size, own.values(), Beside("synced line", line.p50))
+    yield Row(
+        f"{name}: against a synced line", ground.size, own.values(), Beside("synced line", line.p50)
+    )
 
 
 def writer(mem: synapse.Memory) -> Callable[[], object]:
@@ -114,4 +116,10 @@ def bell(ground: Ground) -> Iterator[Row]:
         assert isinstance(log, FilesLog)
         log.bells = os.path.join(ground.root, ".index", "nowhere")
         late, lost = repaired(mem, ground.root)
-        yield Row("bell, every ring lost", ground.size, late.values() | {"lost": float(lost)}, None, REPAIRED)
+        yield Row(
+            "bell, every ring lost",
+            ground.size,
+            late.values() | {"lost": float(lost)},
+            None,
+            REPAIRED,
+        )

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from orchestrator.runs.task import Result, Task
     from orchestrator.supervisor import Supervisor
-    from orchestrator.task import Result, Task
     from orchestrator.team import Team
 
 __all__ = ["Result", "Supervisor", "Task", "Team"]
@@ -22,7 +22,7 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'orchestrator' has no attribute {name!r}")
     from importlib import import_module
 
-    found: object = getattr(import_module(f"orchestrator.{_HOME.get(name, 'task')}"), name)
+    found: object = getattr(import_module(f"orchestrator.{_HOME.get(name, 'runs.task')}"), name)
     globals()[name] = found
     return found
 

@@ -18,15 +18,17 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
+from orchestrator.nightly.schedule import Alarm
 from orchestrator.plugin.answer import answer
-from orchestrator.plugin.wakes import Wake, Wakes
-from orchestrator.plugin.workers import sweep
-from orchestrator.schedule import Alarm
+from orchestrator.plugin.runs import sweep
+from orchestrator.plugin.wakes.idle import Wake, Wakes
+from orchestrator.recovery import Takeover
 from orchestrator.supervisor import Supervisor
-from orchestrator.takeover import Takeover
 from synapse.errors import Conflict, NotFound, StoreBusy, StoreError, SynapseError
 
-LOOK_EVERY = 0.5  # seconds: a dead supervisor's run is gone on with, and a dropped file adopted, within two
+LOOK_EVERY = (
+    0.5  # seconds: a dead supervisor's run is gone on with, and a dropped file adopted, within two
+)
 LONGEST_PATH = 100  # bytes that the path of a socket may have everywhere
 ANSWER_WITHIN = 5.0
 LARGEST = 16 << 20  # bytes of a line that is asked: an event of a client, written as JSON
@@ -58,11 +60,15 @@ class Daemon:
     async def run(self) -> None:
         """Until somebody asks it to go down. What still runs then is left for whoever comes next."""
         waking: set[asyncio.Task[None]] = set()
-        server = await asyncio.start_unix_server(self._answer, sock=_bound(self.socket), limit=LARGEST)
+        server = await asyncio.start_unix_server(
+            self._answer, sock=_bound(self.socket), limit=LARGEST
+        )
         try:
             async with server, self.supervisor, self.alarm or nullcontext():
                 while not self.down.is_set():
-                    with suppress(StoreBusy):  # who has the lock may let go: the next look finds the same
+                    with suppress(
+                        StoreBusy
+                    ):  # who has the lock may let go: the next look finds the same
                         await self.supervisor.look()
                         self._looked(await self.supervisor.take_over())
                         for wake in await self._due():
@@ -87,7 +93,9 @@ class Daemon:
         try:
             async with asyncio.timeout(ANSWER_WITHIN):
                 asked = json.loads(await reader.readline() or b"{}")
-            told = await self._event(asked, writer) if asked.get("do") == "hook" else self._told(asked)
+            told = (
+                await self._event(asked, writer) if asked.get("do") == "hook" else self._told(asked)
+            )
             async with asyncio.timeout(ANSWER_WITHIN):
                 writer.write(json.dumps(told).encode() + b"\n")
                 await writer.drain()
@@ -120,7 +128,9 @@ class Daemon:
             how = "was woken" if well else "could not be woken"
             self.note(f"{wake.client} session {wake.session} {how} for {wake.entries[0].id}")
 
-    async def _event(self, asked: Mapping[str, Any], writer: asyncio.StreamWriter) -> dict[str, Any]:
+    async def _event(
+        self, asked: Mapping[str, Any], writer: asyncio.StreamWriter
+    ) -> dict[str, Any]:
         """Return what a client's hook prints for an event. The hook is told when its turn has come, and
         is not answered after its time: by then it has answered itself, and what is given twice is lost."""
         loop = asyncio.get_running_loop()
@@ -129,7 +139,12 @@ class Daemon:
             if time.monotonic() > float(asked["until"]):
                 raise ValueError("the hook has answered itself")
             loop.call_soon_threadsafe(writer.write, b'{"begun": true}\n')
-            about = str(asked["client"]), asked["payload"], asked.get("pid"), str(asked.get("identity", ""))
+            about = (
+                str(asked["client"]),
+                asked["payload"],
+                asked.get("pid"),
+                str(asked.get("identity", "")),
+            )
             return answer(self.supervisor.books.memory, *about)
 
         return {"answer": await self.supervisor.desk(answered)}
@@ -138,7 +153,12 @@ class Daemon:
         if asked.get("do") == "down":
             self.down.set()
         seconds = time.monotonic() - self.began
-        told = {"pid": os.getpid(), "seconds": seconds, "runs": sorted(self.supervisor.sessions), "taken": self.taken}
+        told = {
+            "pid": os.getpid(),
+            "seconds": seconds,
+            "runs": sorted(self.supervisor.sessions),
+            "taken": self.taken,
+        }
         return told | {"left": self.left, "jobs": sorted(self.alarm.running) if self.alarm else []}
 
 
@@ -153,7 +173,9 @@ def ask(root: str, do: str) -> dict[str, Any]:
             with line.makefile("r", encoding="utf-8") as answer:
                 told: dict[str, Any] = json.loads(answer.readline())
         except (FileNotFoundError, ConnectionRefusedError) as error:
-            raise NotFound("no daemon is up in this workspace; `orchestrator up` starts it", root=root) from error
+            raise NotFound(
+                "no daemon is up in this workspace; `orchestrator up` starts it", root=root
+            ) from error
         except (OSError, ValueError) as error:
             raise StoreError(f"the daemon of this workspace does not answer: {error}") from error
     return told

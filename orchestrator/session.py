@@ -11,10 +11,7 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from orchestrator import bill, steps
-from orchestrator.blockers import Blockers
-from orchestrator.desk import Desk
-from orchestrator.engine import (
+from orchestrator.engines.protocol import (
     Broken,
     Call,
     ContextTooLong,
@@ -25,17 +22,21 @@ from orchestrator.engine import (
     Usage,
     taken_by,
 )
-from orchestrator.folder import LEDGER, STEPS, Folder
-from orchestrator.handler import Handler, Said, Terms
-from orchestrator.ledger import Line, Segment, dump
-from orchestrator.limits import LimitReached, Unpriced
-from orchestrator.runs import Run
-from orchestrator.task import Outcome, Result
+from orchestrator.memory_thread import Desk
+from orchestrator.runs import steps
+from orchestrator.runs.blockers import Blockers
+from orchestrator.runs.folder import LEDGER, STEPS, Folder
+from orchestrator.runs.ledger import Line, Segment, dump
+from orchestrator.runs.records import Run
+from orchestrator.runs.task import Outcome, Result
+from orchestrator.session_config import Handler, Said, Terms
+from orchestrator.spend import segments
+from orchestrator.spend.limits import LimitReached, Unpriced
 from orchestrator.telemetry import step_span, tool_span
 from orchestrator.wake import BESIDE, LOOK_EVERY, NOW, News, Reader, answers, divided
 from synapse.errors import SynapseError
+from synapse.model.agents import Agent
 from synapse.tools import blocker_of
-from synapse.workspace import Agent
 
 REMINDERS = 2  # times that a parent is given the results which it left unread
 ANSWERS = 3  # times that a blocked run goes on because it was answered
@@ -66,9 +67,13 @@ class Books(Protocol):
 
     def note_shown(self, run: Run, first: Mapping[str, Any]) -> None: ...
 
-    def settle(self, session: Session, reservation: Any, turn: Turn | None, counted: int) -> float | None: ...
+    def settle(
+        self, session: Session, reservation: Any, turn: Turn | None, counted: int
+    ) -> float | None: ...
 
-    def delivered(self, session: Session, ids: list[str], state: str, offered: Mapping[str, int]) -> None: ...
+    def delivered(
+        self, session: Session, ids: list[str], state: str, offered: Mapping[str, int]
+    ) -> None: ...
 
     def wake_text(self, session: Session, news: list[News]) -> tuple[str, list[str]]: ...
 
@@ -99,11 +104,15 @@ class Session:
         self.closes = False  # has done all it will, and waits for its children's end
         self.stop_reason: str | None = None
         self._living: asyncio.Task[Any] | None = None
-        self._blocked: list[Result] = []  # what its children left that ended blocked, until it is told
+        self._blocked: list[
+            Result
+        ] = []  # what its children left that ended blocked, until it is told
         self.first = recorded[0].fields  # what its prompt was made of
         self._adding = steps.Adding()
-        self._bill = bill.Sheet(terms.counter.count, self.first.get("guide", 0))
-        self._rendered: list[tuple[int, list[str]]] = []  # (turns so far, entries told of before the next)
+        self._bill = segments.Sheet(terms.counter.count, self.first.get("guide", 0))
+        self._rendered: list[
+            tuple[int, list[str]]
+        ] = []  # (turns so far, entries told of before the next)
         for step in recorded:
             self._adding.take(step)
             if ids := step.kind == "message" and step.fields.get("ids"):
@@ -135,13 +144,15 @@ class Session:
         something that it was shown."""
         if not self.first.get("news", True):
             return Reader(agent, woken=True)
-        if self.run.fields["role"] in bill.COORDINATORS:
+        if self.run.fields["role"] in segments.COORDINATORS:
             return Reader(agent, (), self.seen, self.first["cursor"])
         return Reader(agent, self._about(), self.seen, self.first["cursor"])
 
     def _about(self) -> tuple[str, ...]:
         """Return what it works at: its task, and the work that it or its supervisor claimed for it."""
-        calls = (call for turn in self.conversation.turns for call in turn.calls if call.name == "claim")
+        calls = (
+            call for turn in self.conversation.turns for call in turn.calls if call.name == "claim"
+        )
         claims = (str(call.arguments.get("work", "")) for call in calls)
         return (self.run.task.text, *dict.fromkeys((*claims, *self.at.values())))
 
@@ -200,7 +211,9 @@ class Session:
     async def _concluded(self, turn: Turn) -> Outcome | None:
         """After a reply that asks for nothing: is it the end?"""
         if turn.stop == "refusal":
-            return self._cut("refused", f"the model refused: {turn.text or 'it gave no reason'}"[:500])
+            return self._cut(
+                "refused", f"the model refused: {turn.text or 'it gave no reason'}"[:500]
+            )
         await self.ground.hear()
         if self.due:
             await self._told_news()
@@ -241,7 +254,9 @@ class Session:
     def _coordinators(self) -> list[Session]:
         """Return the other sessions here that give out work, and so may answer."""
         others = (session for session in self.ground.sessions.values() if session is not self)
-        return [session for session in others if session.run.fields["role"] in bill.COORDINATORS]
+        return [
+            session for session in others if session.run.fields["role"] in segments.COORDINATORS
+        ]
 
     def _has_help(self, blocker: str) -> bool:
         """Return whether one who was told of the blocker is at work or will be, and so may answer."""
@@ -257,7 +272,9 @@ class Session:
                     await self.ground.hear()
                     for id, news in self.inbox.items():
                         if answers(news, question, blocker):
-                            self.inbox[id] = news._replace(tier=NOW)  # it is told, whatever else there is
+                            self.inbox[id] = news._replace(
+                                tier=NOW
+                            )  # it is told, whatever else there is
                             return True
                     if not await self.ground.desk(self.books.blockers.stands, blocker):
                         return True
@@ -270,7 +287,11 @@ class Session:
     async def _second_try(self, turn: Turn) -> Outcome | None:
         """A reply of nothing, or one that was cut."""
         if self.conversation.said.get(turn.stop, 0) >= SECOND_TRIES:
-            why = "the model replied with nothing" if turn.stop == "empty" else "its reply was cut at its limit"
+            why = (
+                "the model replied with nothing"
+                if turn.stop == "empty"
+                else "its reply was cut at its limit"
+            )
             return self._cut("failed", f"{why}, {SECOND_TRIES + 1} times")
         ask = {
             "empty": "Your reply was empty. Say what came of your task, or go on with it.",
@@ -282,7 +303,9 @@ class Session:
     async def _outcome(self, turn: Turn) -> Outcome:
         """Return how it ended, by what was recorded: a blocker that it reported, results that
         nobody read, a blocker below it that stands, or all is well."""
-        said = (turn.blocked and (blocker_of(turn.blocked) or turn.blocked)) or blocker_of(turn.text)
+        said = (turn.blocked and (blocker_of(turn.blocked) or turn.blocked)) or blocker_of(
+            turn.text
+        )
         own, tools = self.conversation.blockers, self.engine.takes_tools
         blocker = await self.ground.desk(self.books.blockers.standing, self.run, own, tools)
         if said or blocker:
@@ -290,12 +313,16 @@ class Session:
         unread = await self._unread()
         if unread:
             debt = tuple(result.run for result in unread)
-            return Outcome("blocked", turn.text, f"it left results unread: {', '.join(debt)}", debt=debt)
+            return Outcome(
+                "blocked", turn.text, f"it left results unread: {', '.join(debt)}", debt=debt
+            )
         below = await self.ground.desk(self.books.blockers.below, self.run)
         if below:
             named = ", ".join(f"{run} ({entry})" if entry else run for run, entry in below)
             why = f"work that it gave out is blocked, and nobody has settled it: {named}"
-            return Outcome("blocked", turn.text, why, below[0][1], below=tuple(run for run, _ in below))
+            return Outcome(
+                "blocked", turn.text, why, below[0][1], below=tuple(run for run, _ in below)
+            )
         return Outcome("done", turn.text)
 
     def _cut(self, status: str, why: str, operational: bool = False) -> Outcome:
@@ -315,20 +342,28 @@ class Session:
         request = self._request()
         sent = self._bill.sent(request, self.conversation.sent)
         if not self.terms.resumes and self.conversation.turns:
-            sent = bill.begun_again(sent)
+            sent = segments.begun_again(sent)
         counted = sum(segment.tokens for segment in sent)
         weight = await self._weight(request, counted)
         reservation = await self.ground.desk(self.books.reserve, self, weight)
-        noted = None if self.conversation.turns else self.ground.desk.aside(self.books.note_shown, self.run, self.first)
+        noted = (
+            None
+            if self.conversation.turns
+            else self.ground.desk.aside(self.books.note_shown, self.run, self.first)
+        )
         try:
             turn = await self._stepped(request)
         except BaseException as error:
             lost = weight if isinstance(error, asyncio.CancelledError) else taken_by(error)
             await self.ground.desk.through(self.ground.desk(self._lose, sent, reservation, lost))
             if isinstance(error, ContextTooLong):
-                raise ContextTooLong(f"its conversation no longer fits the model: {error}") from error
+                raise ContextTooLong(
+                    f"its conversation no longer fits the model: {error}"
+                ) from error
             raise
-        await self.ground.desk.through(self.ground.desk(self._keep, turn, sent, reservation, counted))
+        await self.ground.desk.through(
+            self.ground.desk(self._keep, turn, sent, reservation, counted)
+        )
         if noted is not None:
             await noted
         await self._acknowledge()
@@ -344,7 +379,9 @@ class Session:
 
     async def _stepped(self, request: Request) -> Turn:
         run, provider = self.run, self.engine.name
-        with step_span(run.id, run.agent, self.conversation.next, provider=provider, model=request.model) as span:
+        with step_span(
+            run.id, run.agent, self.conversation.next, provider=provider, model=request.model
+        ) as span:
             turn = await self.engine.step(request, self.interrupt)
             span.used(turn.usage)
             return turn
@@ -354,7 +391,9 @@ class Session:
         return Request(
             system=conversation.system,
             messages=conversation.messages,
-            tools=tuple(handler.tool for handler in self.offered()) if self.engine.takes_tools else (),
+            tools=tuple(handler.tool for handler in self.offered())
+            if self.engine.takes_tools
+            else (),
             model=self.terms.model,
             max_tokens=self.terms.max_output,
             key=f"{self.run.id}/{conversation.next}",
@@ -365,8 +404,8 @@ class Session:
     def _keep(self, turn: Turn, sent: Sent, reservation: Any, counted: int) -> None:
         """What was paid for is recorded before anything is done with it."""
         cost = self.books.settle(self, reservation, turn, counted)
-        sent = bill.begun_again(sent) if turn.anew else sent
-        got = bill.got(turn, self.terms.label, self.terms.counter.count)
+        sent = segments.begun_again(sent) if turn.anew else sent
+        got = segments.got(turn, self.terms.label, self.terms.counter.count)
         usage = None if turn.usage.estimated else turn.usage
         line = dump(self._line(sent, got, usage, cost, turn.stop, turn.model))
         self._record("turn", steps.turn(turn, self.terms.label, line), sync=True)
@@ -377,14 +416,24 @@ class Session:
         self.books.settle(self, reservation, None, lost)
         if lost:
             usage = Usage(lost, estimated=True)
-            self.folder.record(LEDGER, dump(self._line(sent, (), usage, None, "lost", None)), sync=False)
+            self.folder.record(
+                LEDGER, dump(self._line(sent, (), usage, None, "lost", None)), sync=False
+            )
 
     def _line(
-        self, sent: Sent, got: Sent, usage: Usage | None, cost: float | None, stop: str, model: str | None
+        self,
+        sent: Sent,
+        got: Sent,
+        usage: Usage | None,
+        cost: float | None,
+        stop: str,
+        model: str | None,
     ) -> Line:
         terms, run = self.terms, self.run
         who = (run.id, self.conversation.next, run.agent, model or terms.model or self.engine.name)
-        return Line(*who, terms.counter.encoding, terms.counter.counting, sent, got, usage, cost, stop)
+        return Line(
+            *who, terms.counter.encoding, terms.counter.counting, sent, got, usage, cost, stop
+        )
 
     # -- what it is told ---------------------------------------------------------------------------
 
@@ -401,7 +450,9 @@ class Session:
             return  # none of it stands any more
         text = f"{ANSWERED}\n{text}" if why == "answered" else text
         pointed = [each.entry.id for each in news if each.entry.id not in ids]
-        await self._say(text, "wake", why, ids=ids, **({"pointed": pointed} if pointed else {}), **about)
+        await self._say(
+            text, "wake", why, ids=ids, **({"pointed": pointed} if pointed else {}), **about
+        )
         offered = {each.entry.id: each.offered for each in news if each.entry.id in ids}
         await self.ground.desk(self.books.delivered, self, ids, "rendered", offered)
         self._rendered.append((len(self.conversation.turns), ids))
@@ -427,14 +478,23 @@ class Session:
         if not unread or self.conversation.said.get("unread", 0) >= REMINDERS:
             return False
         read = [result.run for result in unread]
-        await self._say(await self.ground.desk(self.books.results_text, self.run, unread), "plan", "unread", read=read)
+        await self._say(
+            await self.ground.desk(self.books.results_text, self.run, unread),
+            "plan",
+            "unread",
+            read=read,
+        )
         return True
 
     async def _told_blocked(self) -> None:
         """Give it the results of children that ended blocked while it was at something else. One
         whose entry it was shown needs no telling here: it gets that result when it waits."""
         ended, self._blocked = self._blocked, []
-        new = [each for each in ended if each.run not in self.conversation.read and each.entry not in self.seen]
+        new = [
+            each
+            for each in ended
+            if each.run not in self.conversation.read and each.entry not in self.seen
+        ]
         if new:
             text = await self.ground.desk(self.books.results_text, self.run, new, "blocked")
             await self._say(text, "plan", "blocked", read=[result.run for result in new])
@@ -463,9 +523,11 @@ class Session:
         else:
             if not handler.repeatable:
                 await self.ground.desk(self._record, "call", {"call": call.id}, True)
-                await self.ground.hear()  # who took over before that is heard of now; who does from now on reads it
+                await (
+                    self.ground.hear()
+                )  # who took over before that is heard of now; who does from now on reads it
             said = await self._carried_out(handler, call)
-        label = said.label or bill.tool_label(call.name)
+        label = said.label or segments.tool_label(call.name)
         fields = steps.result(call, said.text, label, said.failed, **said.about)
         await self.ground.desk(self._record, "result", fields, True)
         for id in said.about.get("ids", ()):
@@ -497,4 +559,8 @@ def _ending(error: SynapseError | EngineError) -> tuple[str, str, bool]:
         return "stopped", str(error), True
     if isinstance(error, Unpriced):
         return "refused", str(error), True
-    return "failed", f"{type(error).__name__}: {error}", not isinstance(error, ContextTooLong | Broken)
+    return (
+        "failed",
+        f"{type(error).__name__}: {error}",
+        not isinstance(error, ContextTooLong | Broken),
+    )

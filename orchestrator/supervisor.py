@@ -13,29 +13,29 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Se
 from types import TracebackType
 from typing import Any, TypeVar
 
-from orchestrator import engine as engines
-from orchestrator import needs
-from orchestrator.books import Books, Usual
-from orchestrator.desk import Desk
-from orchestrator.engine import Engine, EngineError, check_name
-from orchestrator.handlers import Ground, of_session
-from orchestrator.holder import BEAT, LEASE
-from orchestrator.limits import LimitReached, Limits
-from orchestrator.opening import Policy, by_default
-from orchestrator.runs import ATTEMPTS, Run, name
+from orchestrator.engines import protocol as engines
+from orchestrator.engines.protocol import Engine, EngineError, check_name
+from orchestrator.memory_thread import Desk
+from orchestrator.nightly.upkeep import Upkeep
+from orchestrator.prompts.opening import Policy, by_default
+from orchestrator.recovery import Takeover, take_over
+from orchestrator.run_store import Books, Usual
+from orchestrator.runs import requirements
+from orchestrator.runs.lease import BEAT, LEASE
+from orchestrator.runs.records import ATTEMPTS, Run, name
+from orchestrator.runs.task import Outcome, Result, Task, check, check_mode
 from orchestrator.session import Session
-from orchestrator.sharing import Sharing
-from orchestrator.takeover import Takeover, take_over
-from orchestrator.task import Outcome, Result, Task, check, check_mode
+from orchestrator.sharing.calls import Sharing
+from orchestrator.sharing.handlers import Ground, of_session
+from orchestrator.spend.limits import LimitReached, Limits
 from orchestrator.telemetry import run_span
-from orchestrator.tools import UserTool, tool_of
-from orchestrator.upkeep import Upkeep
+from orchestrator.tools.functions import UserTool, tool_of
 from orchestrator.wake import LOOK_EVERY, Listener, News, soon
 from synapse import core
-from synapse.arguments import checked
 from synapse.core import Memory
 from synapse.errors import Conflict, InvalidEntry, StoreBusy
-from synapse.workspace import Agent
+from synapse.model.agents import Agent
+from synapse.system.checks import checked
 
 T = TypeVar("T")
 _WAITS = (
@@ -79,7 +79,9 @@ class Supervisor:
     ) -> None:
         check_mode(memory_tools)
         if not isinstance(engine, str | Engine):
-            raise InvalidEntry(f"engine is {engine!r:.60}: write the name of one, such as anthropic, or give an engine")
+            raise InvalidEntry(
+                f"engine is {engine!r:.60}: write the name of one, such as anthropic, or give an engine"
+            )
         for given in (engines or {}).values():
             if not isinstance(given, Engine):
                 raise InvalidEntry(
@@ -98,7 +100,7 @@ class Supervisor:
         self.default_model = model
         self.server_tools: list[UserTool] = []
         self.user_tools = own
-        self._signed: tuple[list[UserTool], needs.Signatures] = [], {}
+        self._signed: tuple[list[UserTool], requirements.Signatures] = [], {}
         self.mcp, self.seed = list(mcp), seed
         self.sessions: dict[str, Session] = {}
         self._lives: dict[str, asyncio.Task[Result]] = {}
@@ -244,7 +246,10 @@ class Supervisor:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._open -= 1
         if self._open:
@@ -295,10 +300,12 @@ class Supervisor:
 
     async def _connected(self, server: str | Sequence[str]) -> None:
         """Offer the tools of an MCP server for as long as this is open. Its connection lives in a task of its own."""
-        from orchestrator.mcp import serve
+        from orchestrator.tools.mcp import serve
 
         tools: asyncio.Future[list[UserTool]] = asyncio.get_running_loop().create_future()
-        task = asyncio.create_task(serve(server, [each.tool.name for each in self.user_tools], tools))
+        task = asyncio.create_task(
+            serve(server, [each.tool.name for each in self.user_tools], tools)
+        )
         self._background.append(task)
         await asyncio.wait((tools, task), return_when=asyncio.FIRST_COMPLETED)
         if task.done():
@@ -352,7 +359,9 @@ class Supervisor:
         if reason := over or self._ending:
             session.stop(reason)
         run = session.run
-        with run_span(run.id, run.agent, provider=session.engine.name, model=session.terms.model) as span:
+        with run_span(
+            run.id, run.agent, provider=session.engine.name, model=session.terms.model
+        ) as span:
             outcome = await session.live()
             if outcome.status != "done":
                 span.failed(outcome.status)
@@ -364,7 +373,9 @@ class Supervisor:
         found = await self.desk(self.books.furnish, run, engine, not self.sessions)
         ground = Ground(self, self.sharing, found.seat, lambda: session)
         handlers = of_session(ground, run, tools, found.tools) if engine.takes_tools else {}
-        session = Session(self, self.books, run, engine, handlers, found.folder, found.terms, found.recorded)
+        session = Session(
+            self, self.books, run, engine, handlers, found.folder, found.terms, found.recorded
+        )
         return session
 
     async def _loaded(self, task: Task, usual: Usual) -> None:
@@ -393,17 +404,21 @@ class Supervisor:
 
     # -- what it has -------------------------------------------------------------------------------
 
-    def _offer(self) -> needs.Offer:
+    def _offer(self) -> requirements.Offer:
         tools = [*self.user_tools, *self.server_tools]
         if tools != self._signed[0]:
-            self._signed = tools, needs.signatures(each.tool for each in tools)
+            self._signed = tools, requirements.signatures(each.tool for each in tools)
         version = self.books.templates.version
-        return needs.Offer(self.books.engine_declared, os.environ, self._given, self._signed[1], version)
+        return requirements.Offer(
+            self.books.engine_declared, os.environ, self._given, self._signed[1], version
+        )
 
     def _lacking(self, run: Run, asked_for: bool = False) -> tuple[str, ...]:
         """Return what a run needs that is not here. Whoever asks for its work goes by the templates of now."""
         offer = self._offer()._replace(templates="") if asked_for else self._offer()
-        return needs.lacking(run.needs, offer) or tuple(self._unmade((run.needs or {}).get("engines", ())))
+        return requirements.lacking(run.needs, offer) or tuple(
+            self._unmade((run.needs or {}).get("engines", ()))
+        )
 
     def _unmade(self, names: Iterable[str]) -> Iterator[str]:
         for each in names:
@@ -443,7 +458,9 @@ class Supervisor:
         if self.sessions and (self._hearing is None or self._hearing.done()):
             self._hearing = asyncio.create_task(self.hear())
 
-    async def gather(self, session: Session, wanted: Iterable[str]) -> tuple[list[Result], list[str]]:
+    async def gather(
+        self, session: Session, wanted: Iterable[str]
+    ) -> tuple[list[Result], list[str]]:
         """Return the unread results of a session's children, those wanted or all, once they have
         ended or one has ended blocked, and the runs that have not; no results where news is due."""
         while True:
@@ -453,7 +470,9 @@ class Supervisor:
             running = [child for child in asked if child.running]
             ended = [child for child in asked if not child.running]
             if not running or any(child.status == "blocked" for child in ended):
-                return [await self.result(child) for child in ended], [child.id for child in running]
+                return [await self.result(child) for child in ended], [
+                    child.id for child in running
+                ]
             if session.due:
                 return [], [child.id for child in running]
             session.waits = True

@@ -18,17 +18,17 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from orchestrator import acts
-from orchestrator.runs import Run
+from orchestrator.runs.records import Run
+from orchestrator.runs.task import MODES, Result, Task
 from orchestrator.supervisor import Supervisor
-from orchestrator.task import MODES, Result, Task
-from synapse import yaml_text
-from synapse.arguments import checked, fields_fit
+from orchestrator.tools import calls
 from synapse.core import Memory
 from synapse.errors import InvalidEntry, NotFound, SynapseError
-from synapse.keys import TEAM, strays
-from synapse.records import Pending
-from synapse.workspace import OPERATOR
+from synapse.formats.keys import TEAM, strays
+from synapse.model.agents import OPERATOR
+from synapse.model.records import Pending
+from synapse.system import yaml
+from synapse.system.checks import checked, fields_fit
 
 MODELS = ("anthropic", "openai", "openai-chat")  # engines whose agents spawn and wait by themselves
 TOPIC = "plan"
@@ -80,22 +80,28 @@ class Team(NamedTuple):
     def from_yaml(cls, path: str | os.PathLike[str]) -> Team:
         """Return the team that a file describes."""
         if not isinstance(path, str | os.PathLike):
-            raise InvalidEntry(f"path is {path!r:.60}: write where the file lies, such as team.yaml")
+            raise InvalidEntry(
+                f"path is {path!r:.60}: write where the file lies, such as team.yaml"
+            )
         path = os.fspath(path)
         try:
             with open(path, encoding="utf-8") as file:
                 text = file.read()
         except FileNotFoundError as error:
-            raise NotFound(f"{path} is not there; `orchestrator init` writes an example", id=path) from error
+            raise NotFound(
+                f"{path} is not there; `orchestrator init` writes an example", id=path
+            ) from error
         except (OSError, ValueError) as error:  # no text, or no name of a file
             raise InvalidEntry(f"{path!r} cannot be read: {error}", path=path) from error
         try:
-            fields = yaml_text.load(text, depth=3, typed=True)
+            fields = yaml.load(text, depth=3, typed=True)
         except InvalidEntry as error:
             raise InvalidEntry(f"{path}: {error}", path=path) from None
         return team_of(fields, path)
 
-    async def run(self, supervisor: Supervisor, brief: str, project: str = "general", force: bool = False) -> Report:
+    async def run(
+        self, supervisor: Supervisor, brief: str, project: str = "general", force: bool = False
+    ) -> Report:
         """Do what the brief asks for."""
         fields_fit(self, "team")
         async with supervisor:
@@ -103,7 +109,9 @@ class Team(NamedTuple):
                 if id:  # before anything is spent on the others
                     await supervisor.desk(supervisor.books.agent, id)
             work = _Work(self, supervisor, brief, project, force)
-            report = await (work.by_tools() if await self._is_driven_by_tools(supervisor) else work.by_plan())
+            report = await (
+                work.by_tools() if await self._is_driven_by_tools(supervisor) else work.by_plan()
+            )
             await supervisor.desk(_taken_in, supervisor.books.memory, report.runs)
             await supervisor.desk(_settled, supervisor.books.memory, self.lead, project, report)
             return report
@@ -124,7 +132,7 @@ def team_of(fields: Mapping[str, Any], path: str = "team.yaml") -> Team:
     if not isinstance(engineers, list):
         problems.append("engineers: write a list such as [eng-a, eng-b]")
     try:
-        acts.declared(fields)
+        calls.declared(fields)
     except InvalidEntry as error:
         problems.append(str(error))
     models = fields.get("models") or {}
@@ -156,7 +164,13 @@ class _Work:
     """One brief on its way."""
 
     def __init__(self, team: Team, boss: Supervisor, brief: str, project: str, force: bool) -> None:
-        self.team, self.boss, self.brief, self.project, self.force = team, boss, brief, project, force
+        self.team, self.boss, self.brief, self.project, self.force = (
+            team,
+            boss,
+            brief,
+            project,
+            force,
+        )
         self.runs: list[Result] = []
 
     # -- by the lead's own tool calls ------------------------------------------------------------------
@@ -169,8 +183,14 @@ class _Work:
             text = f"{self.brief}\n\n{self._roster()}"
         result = await self._do(team.cto or team.lead, text, memory_tools=team.memory_tools)
         below = await self.boss.desk(lambda: self.boss.books.runs.all(root=result.run))
-        others = [await self.boss.result(run) for run in reversed(below) if run.id != result.run and not run.running]
-        plan = await self.boss.desk(_planned, self.boss.books.memory, team.lead, self.project, result.run)
+        others = [
+            await self.boss.result(run)
+            for run in reversed(below)
+            if run.id != result.run and not run.running
+        ]
+        plan = await self.boss.desk(
+            _planned, self.boss.books.memory, team.lead, self.project, result.run
+        )
         runs = (*others, result)
         if not result.done:
             return Report(result.status, result.text, runs, plan, result.why)
@@ -194,7 +214,9 @@ class _Work:
             return f"nobody had {team.qa} test it"
         if tests[0].status != "done":  # the newest stands first
             return _ended(tests[0])
-        return await self._unseen([run.id for run in tests], [run.fields.get("entry") for run in made])
+        return await self._unseen(
+            [run.id for run in tests], [run.fields.get("entry") for run in made]
+        )
 
     def _roster(self) -> str:
         team = self.team
@@ -217,16 +239,24 @@ class _Work:
         planned = await self._do(team.lead, self._planning(), parent)
         if not planned.done:
             return self._so_far(planned)
-        plan, text = await self.boss.desk(_plan, self.boss.books.memory, planned, team.lead, self.project)
+        plan, text = await self.boss.desk(
+            _plan, self.boss.books.memory, planned, team.lead, self.project
+        )
         tasks = parts(text)
         if problem := self._problem(tasks):
             return Report("blocked", problem, tuple(self.runs), plan, problem.rstrip("."))
-        made = await asyncio.gather(*(self._try(part.agent, part.task, planned.run) for part in tasks))
+        made = await asyncio.gather(
+            *(self._try(part.agent, part.task, planned.run) for part in tasks)
+        )
         self.runs += made
         unseen = ""
         if team.qa:
             tested = await self._do(team.qa, self._testing(made), planned.run, role="qa")
-            unseen = await self._unseen([tested.run], [result.entry for result in made]) if tested.done else ""
+            unseen = (
+                await self._unseen([tested.run], [result.entry for result in made])
+                if tested.done
+                else ""
+            )
         report = await self._do(team.lead, self._reporting(made), parent or planned.run)
         unfinished = next((result for result in self.runs if not result.done), None)
         if unfinished is not None:
@@ -272,7 +302,11 @@ class _Work:
     def _so_far(self, ended: Result, text: str = "", plan: str | None = None) -> Report:
         """Return the report of a project that this result keeps from being done."""
         who = ended.run or "a run that could not begin"
-        why = f"{who} is {ended.status}: {ended.why.rstrip('.')}" if ended.why else f"{who} is {ended.status}"
+        why = (
+            f"{who} is {ended.status}: {ended.why.rstrip('.')}"
+            if ended.why
+            else f"{who} is {ended.status}"
+        )
         return Report(ended.status, text or ended.text or ended.why, tuple(self.runs), plan, why)
 
     # -- one run ---------------------------------------------------------------------------------------
@@ -287,7 +321,9 @@ class _Work:
         team = self.team
         if parent is None:
             about |= {"max_tokens": team.max_tokens, "max_usd": team.max_usd}
-        task = Task(text, agent, self.project, team.view_budget, force=self.force, tools=team.tools, **about)
+        task = Task(
+            text, agent, self.project, team.view_budget, force=self.force, tools=team.tools, **about
+        )
         try:
             result = await self.boss.spawn(task, parent=parent)
         except SynapseError as error:
@@ -313,7 +349,13 @@ def _taken_in(memory: Memory, runs: tuple[Result, ...]) -> None:
     """Whoever gave the brief is told of the last word: on record, so that it is nobody's debt."""
     last = runs[-1]
     if last.entry:
-        about = {"agent": OPERATOR, "run": last.run, "epoch": 0, "state": "acked", "ids": [last.entry]}
+        about = {
+            "agent": OPERATOR,
+            "run": last.run,
+            "epoch": 0,
+            "state": "acked",
+            "ids": [last.entry],
+        }
         memory.store.log.append(Pending("delivery", OPERATOR, about), once=f"told:{last.run}")
 
 
@@ -321,19 +363,27 @@ def _settled(memory: Memory, lead: str, project: str, report: Report) -> None:
     """Leave a blocker where a project is not done though its runs say so; resolve that of an earlier time where it is.
     It stands in the lead's name: whoever reads the project's status is told that this does not hold."""
     seat, last = memory.as_agent(lead), report.runs[-1]
-    standing = [entry for entry in seat.read(namespace=f"blockers/{project}", author=lead) if entry.topic == OPEN]
+    standing = [
+        entry
+        for entry in seat.read(namespace=f"blockers/{project}", author=lead)
+        if entry.topic == OPEN
+    ]
     if report.done:
         for entry in standing:
             seat.resolve(entry.id, "the project is done", once=f"{last.run}/{entry.id}")
     elif last.done:
         body = f"Blocked: the project is not done: {report.why}"
-        seat.append(body, f"blockers/{project}", priority="critical", topic=OPEN, once=f"{last.run}/{OPEN}")
+        seat.append(
+            body, f"blockers/{project}", priority="critical", topic=OPEN, once=f"{last.run}/{OPEN}"
+        )
 
 
 def _planned(memory: Memory, lead: str, project: str, run: str) -> str | None:
     """The newest plan that the lead has written as an entry since this run began."""
     began = memory.store.index.query.run(run) or {"at": 0}
-    found = memory.as_agent(lead).read(namespace=f"projects/{project}", author=lead, since=began["at"])
+    found = memory.as_agent(lead).read(
+        namespace=f"projects/{project}", author=lead, since=began["at"]
+    )
     return next((entry.id for entry in found if entry.topic == TOPIC), None)
 
 
@@ -344,5 +394,7 @@ def _plan(memory: Memory, planned: Result, lead: str, project: str) -> tuple[str
     for entry in seat.read(namespace=place, author=lead, since=began["at"]):
         if entry.topic == TOPIC and parts(entry.body):
             return entry.id, entry.body
-    written = seat.append(planned.text, place, priority="important", topic=TOPIC, once=f"{planned.run}/{TOPIC}")
+    written = seat.append(
+        planned.text, place, priority="important", topic=TOPIC, once=f"{planned.run}/{TOPIC}"
+    )
     return written.id, written.body

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from orchestrator.engine import Usage
+from orchestrator.engines.protocol import Usage
 
 
 class Span:
@@ -47,7 +47,9 @@ _SILENT = Span()
 
 
 @contextmanager
-def run_span(run: str, agent: str, *, provider: str, model: str | None = None, **more: object) -> Iterator[Span]:
+def run_span(
+    run: str, agent: str, *, provider: str, model: str | None = None, **more: object
+) -> Iterator[Span]:
     """A run, from its first step to its end."""
     with _span(f"invoke_agent {agent}", "INTERNAL") as span:
         _name(span, "invoke_agent", run, agent, provider, model)
@@ -56,7 +58,9 @@ def run_span(run: str, agent: str, *, provider: str, model: str | None = None, *
 
 
 @contextmanager
-def step_span(run: str, agent: str, step: int, *, provider: str, model: str | None) -> Iterator[Span]:
+def step_span(
+    run: str, agent: str, step: int, *, provider: str, model: str | None
+) -> Iterator[Span]:
     """One call of a model."""
     with _span(f"chat {model}" if model else "chat", "CLIENT") as span:
         _name(span, "chat", run, agent, provider, model)
@@ -79,7 +83,9 @@ def tool_span(run: str, agent: str, tool: str, call: str) -> Iterator[Span]:
         yield span
 
 
-def _name(span: Span, operation: str, run: str, agent: str, provider: str, model: str | None) -> None:
+def _name(
+    span: Span, operation: str, run: str, agent: str, provider: str, model: str | None
+) -> None:
     span.tell(
         gen_ai__operation__name=operation,
         gen_ai__provider__name=provider,

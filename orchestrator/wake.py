@@ -12,17 +12,17 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from orchestrator.engine import Message
+from orchestrator.engines.protocol import Message
 from synapse.authority import is_merged, visible, wakes
-from synapse.bell import Bell
-from synapse.block import Block, pointer, whole
-from synapse.condense import specifics
-from synapse.entry import SECOND, Entry
+from synapse.model.agents import Agent
+from synapse.model.condense import specifics
+from synapse.model.entry import SECOND, Entry
+from synapse.model.results import Event
 from synapse.notify import Follower
-from synapse.page import Event
-from synapse.relevance import clauses, concerns, forms
 from synapse.store import Store
-from synapse.workspace import Agent
+from synapse.system.signal import Bell
+from synapse.view.block import Block, pointer, whole
+from synapse.view.relevance import clauses, concerns, forms
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -63,7 +63,13 @@ def tier(entry: Entry, reader: Reader, seq: int) -> str | None:
     agent = reader.agent
     if wakes(entry, agent):
         return NOW
-    if reader.woken or seq <= reader.since or entry.author == agent.id or entry.staged or not visible(entry, agent):
+    if (
+        reader.woken
+        or seq <= reader.since
+        or entry.author == agent.id
+        or entry.staged
+        or not visible(entry, agent)
+    ):
         return None
     if entry.trust == "unverified" or is_merged(entry) or entry.when:
         return None
@@ -85,7 +91,9 @@ class Ear:
         self.store = store
         self.quota = quota
         self.held: list[str] = []  # entries whose author had used up its wakes
-        self._news: list[tuple[str, Entry, str]] = []  # kept where a look fails on the way: the cursor has passed it
+        self._news: list[
+            tuple[str, Entry, str]
+        ] = []  # kept where a look fails on the way: the cursor has passed it
         self._woken: dict[str, deque[int]] = defaultdict(deque)
         self._talk: dict[str, Counter[str]] = defaultdict(
             Counter
@@ -147,7 +155,9 @@ def is_known(entry: Entry, about: Iterable[str], texts: Iterable[str]) -> bool:
     if entry.priority != "info":
         return False
     tasks, texts = tuple(about), tuple(texts)
-    said = [clause for clause in clauses(entry.body) if any(concerns(task, clause) for task in tasks)]
+    said = [
+        clause for clause in clauses(entry.body) if any(concerns(task, clause) for task in tasks)
+    ]
     return bool(said) and all(any(_says(text, clause) for text in texts) for clause in said)
 
 
@@ -158,7 +168,9 @@ def _says(text: str, clause: str) -> bool:
     return any(forms(clause) <= forms(line) for line in lines)
 
 
-def divided(inbox: Iterable[News], about: Sequence[str], messages: Iterable[Message]) -> tuple[list[News], list[News]]:
+def divided(
+    inbox: Iterable[News], about: Sequence[str], messages: Iterable[Message]
+) -> tuple[list[News], list[News]]:
     """Return the news to be told now and those for later. What wakes is told at once; of the rest, the
     oldest few are; what adds nothing to a conversation is in neither."""
     said = [message.text for message in messages]
@@ -181,7 +193,9 @@ def blocks(entries: Sequence[Entry], news: Iterable[News], commands: bool) -> li
     with its id."""
     tiers = {each.entry.id: each.tier for each in news}
     return [
-        pointer(entry, commands) if tiers[entry.id] != NOW and len(entry.body) > LONG else whole(entry, commands)
+        pointer(entry, commands)
+        if tiers[entry.id] != NOW and len(entry.body) > LONG
+        else whole(entry, commands)
         for entry in entries
     ]
 

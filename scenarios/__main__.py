@@ -15,31 +15,20 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn, TextIO
 
-from scenarios import (
-    calibrate,
-    compare,
-    completion,
-    harness,
-    ledger,
-    markdown,
-    parameters,
-    recorded,
-    report,
-    rerun,
-    retrieval,
-    running,
-    texts,
-    verify,
-)
-from scenarios.cassette import MODES as CASSETTES
-from scenarios.cassette import BrokenCassette, Cassette
+from scenarios import completion, running, verify
 from scenarios.clients import shell as clients
 from scenarios.clients.places import Broken as BrokenSession
-from scenarios.lint import example, problems
-from scenarios.live import CLIENTS, MODELS, Broken, Live, Offer, missing, missing_program
-from scenarios.reading import BrokenScenario, library, load
-from scenarios.recorded import RETRIEVAL, BrokenData
-from scenarios.report import Report
+from scenarios.data import ledger, parameters, texts
+from scenarios.data.cassette import MODES as CASSETTES
+from scenarios.data.cassette import BrokenCassette, Cassette
+from scenarios.data.files import BrokenScenario, library, load
+from scenarios.measure import retrieval
+from scenarios.play import calibrate, harness, rerun
+from scenarios.play.lint import example, problems
+from scenarios.play.live import CLIENTS, MODELS, Broken, Live, Offer, missing, missing_program
+from scenarios.report import compare_reports, markdown, recorded, report
+from scenarios.report.recorded import RETRIEVAL, BrokenData
+from scenarios.report.report import Report
 from scenarios.running import BROKEN, GOOD, MISSED, SKIPPED, Wanted
 from synapse.cli.options import Usage
 
@@ -74,7 +63,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return BROKEN
     except KeyboardInterrupt:
         return 130
-    except Exception:  # a gate that was missed and a harness that fell over are told apart by the exit code
+    except (
+        Exception
+    ):  # a gate that was missed and a harness that fell over are told apart by the exit code
         traceback.print_exc()
         return BROKEN
     return code
@@ -84,7 +75,10 @@ def _complain(error: Exception, as_json: bool) -> None:
     """Print an error, as JSON where that was asked for."""
     message = str(error)
     told = {"error": {"type": type(error).__name__, "message": message}}
-    print(json.dumps(told, ensure_ascii=False) if as_json else f"brain-suite: {message}", file=sys.stderr)
+    print(
+        json.dumps(told, ensure_ascii=False) if as_json else f"brain-suite: {message}",
+        file=sys.stderr,
+    )
 
 
 def _completion(args: argparse.Namespace) -> int:
@@ -125,13 +119,19 @@ def _run(args: argparse.Namespace) -> int:
     cell = dict(_pair(text) for text in args.set)
     grid, full = args.grid, args.full
     measured = parameters.load(args.params) if args.params else None
-    wanted = Wanted(names, arms, args.runs, args.seed, cell, grid, full, args.retrieval, args.prompts, measured)
+    wanted = Wanted(
+        names, arms, args.runs, args.seed, cell, grid, full, args.retrieval, args.prompts, measured
+    )
     if args.live and (why := _not_live(args)):
         print(f"brain-suite: skipped: {why}", file=sys.stderr)
         return SKIPPED
     with open(os.devnull, "w") as nowhere:
         out = nowhere if args.quiet else sys.stderr
-        made = _live(wanted, args, out) if args.live else running.play(wanted, args.out, args.jobs, out)
+        made = (
+            _live(wanted, args, out)
+            if args.live
+            else running.play(wanted, args.out, args.jobs, out)
+        )
     for line in running.shown(made, args.out):
         print(line)
     return running.code_of(made.table)
@@ -197,7 +197,9 @@ def _report(args: argparse.Namespace) -> int:
 
 
 def _verify(args: argparse.Namespace) -> int:
-    found = verify.differences(args.report, args.jobs) + verify.of_recorded(args.report, args.retrieval)
+    found = verify.differences(args.report, args.jobs) + verify.of_recorded(
+        args.report, args.retrieval
+    )
     beside = report.ledger_beside(args.report)
     recount = texts.recount(beside)
     found += recount.differences if recount else ()
@@ -207,11 +209,16 @@ def _verify(args: argparse.Namespace) -> int:
     for line in _not_checked(recount, replayed):
         print(f"not checked: {line}")
     if found:
-        print(f"brain-suite: {len(found)} differences: the report is not what its data say", file=sys.stderr)
+        print(
+            f"brain-suite: {len(found)} differences: the report is not what its data say",
+            file=sys.stderr,
+        )
         return MISSED
     table = report.read(args.report)
     figures = sum(map(len, table["metrics"].values()))
-    print(f"ok: {figures} figures of {table['run']['runs']} runs follow from the ledger {table['run']['ledger'][:16]}")
+    print(
+        f"ok: {figures} figures of {table['run']['runs']} runs follow from the ledger {table['run']['ledger'][:16]}"
+    )
     if recount and not recount.missing:
         print(f"ok: {recount.segments} counts of tokens follow from {recount.texts} texts")
     if replayed and replayed.runs:
@@ -232,7 +239,9 @@ def _not_checked(recount: texts.Recount | None, replayed: rerun.Rerun | None) ->
 
 
 def _compare(args: argparse.Namespace) -> int:
-    found = list(compare.changes(report.read(args.before), report.read(args.after), args.tolerance))
+    found = list(
+        compare_reports.changes(report.read(args.before), report.read(args.after), args.tolerance)
+    )
     for change in found:
         print(change.line)
     worse = sum(change.worse for change in found)
@@ -261,7 +270,9 @@ def _arguments() -> argparse.ArgumentParser:
     parser = Parser(prog="brain-suite", description="What coordination costs and saves, measured.")
     verbs = parser.add_subparsers(required=True, metavar="VERB")
 
-    def verb(name: str, act: Callable[[argparse.Namespace], int], help: str) -> argparse.ArgumentParser:
+    def verb(
+        name: str, act: Callable[[argparse.Namespace], int], help: str
+    ) -> argparse.ArgumentParser:
         made = verbs.add_parser(name, help=help, description=help)
         made.set_defaults(act=act)
         return made
@@ -269,9 +280,13 @@ def _arguments() -> argparse.ArgumentParser:
     verb("list", _list, "the scenarios there are")
     new = verb("new", _new, "write a scenario of your own, explained, to begin with")
     new.add_argument("id", metavar="ID")
-    new.add_argument("file", nargs="?", metavar="FILE", help="where to; else ID.yaml here. What is there stays")
+    new.add_argument(
+        "file", nargs="?", metavar="FILE", help="where to; else ID.yaml here. What is there stays"
+    )
     lint = verb("lint", _lint, "what is wrong with scenarios: names, cycles, values that leak")
-    lint.add_argument("scenario", nargs="*", metavar="ID|FILE", help="these; else all that come with this")
+    lint.add_argument(
+        "scenario", nargs="*", metavar="ID|FILE", help="these; else all that come with this"
+    )
     _running(verb("run", _run, "play a scenario and report on it"))
     jobs = verb("report", _report, "write a report again, from its ledger")
     jobs.add_argument("report", metavar="REPORT", help="report.json, or the folder that it lies in")
@@ -286,16 +301,30 @@ def _arguments() -> argparse.ArgumentParser:
     jobs.add_argument("--scenario", action="append", default=[], metavar="FILE", help=about)
     _conversations(jobs, "where the conversations lie now; else where the report says")
     _jobs(jobs)
-    both = verb("compare", _compare, "what became worse from one report to another; exit code 1 where anything did")
+    both = verb(
+        "compare",
+        _compare,
+        "what became worse from one report to another; exit code 1 where anything did",
+    )
     both.add_argument("before", metavar="A")
     both.add_argument("after", metavar="B")
-    both.add_argument("--tolerance", type=float, default=compare.TOLERANCE, metavar="X", help="default: %(default)s")
-    about = "measure on a real model how agents read, search, claim and note, for `run --params` (L2)"
+    both.add_argument(
+        "--tolerance",
+        type=float,
+        default=compare_reports.TOLERANCE,
+        metavar="X",
+        help="default: %(default)s",
+    )
+    about = (
+        "measure on a real model how agents read, search, claim and note, for `run --params` (L2)"
+    )
     about += "; on a coding client, what its last message shows: p_read and heeds"
     measure = verb("calibrate", _calibrate, about)
     calibrate.options(measure)
     _model(measure, required=True)
-    record = verb("record", _run, "play a scenario with a real model, and keep every call on a cassette (L2)")
+    record = verb(
+        "record", _run, "play a scenario with a real model, and keep every call on a cassette (L2)"
+    )
     _running(record)
     record.set_defaults(live="anthropic", cassette="cassette.jsonl")
     about = "how much of the evidence for questions memory finds in recorded conversations (L1)"
@@ -311,18 +340,38 @@ def _arguments() -> argparse.ArgumentParser:
 def _running(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("scenario", nargs="+", metavar="ID|FILE|all", help="several make one report")
     verb.add_argument("--arms", metavar="A,B", help="these arms; else those of the scenario")
-    verb.add_argument("--runs", type=_count, metavar="N", help="so many seeds; else as many as the scenario says")
+    verb.add_argument(
+        "--runs", type=_count, metavar="N", help="so many seeds; else as many as the scenario says"
+    )
     verb.add_argument("--seed", type=int, metavar="N", help="the first seed")
-    verb.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="another value of a parameter")
-    verb.add_argument("--no-grid", dest="grid", action="store_false", help="the scenario's own parameters alone")
-    verb.add_argument("--full", action="store_true", help="as many runs in the grid; more where a scenario has more")
-    verb.add_argument("--params", metavar="FILE", help="parameters of agents as `calibrate` measured them (L0)")
+    verb.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="another value of a parameter",
+    )
+    verb.add_argument(
+        "--no-grid", dest="grid", action="store_false", help="the scenario's own parameters alone"
+    )
+    verb.add_argument(
+        "--full",
+        action="store_true",
+        help="as many runs in the grid; more where a scenario has more",
+    )
+    verb.add_argument(
+        "--params", metavar="FILE", help="parameters of agents as `calibrate` measured them (L0)"
+    )
     _model(verb)
-    _conversations(verb, "conversations to be measured as well, as `retrieval` reads them, for the report (L1)")
+    _conversations(
+        verb, "conversations to be measured as well, as `retrieval` reads them, for the report (L1)"
+    )
     about = "keep the texts of all prompts beside the ledger, so that tokens can be counted again"
     verb.add_argument("--prompts", action="store_true", help=about)
     verb.add_argument("--quiet", action="store_true", help="do not tell how far it has got")
-    verb.add_argument("--out", default="brain-suite", metavar="DIR", help="where to; default: %(default)s")
+    verb.add_argument(
+        "--out", default="brain-suite", metavar="DIR", help="where to; default: %(default)s"
+    )
     _jobs(verb)
 
 
@@ -333,12 +382,25 @@ def _model(verb: argparse.ArgumentParser, required: bool = False) -> None:
     verb.add_argument("--live", metavar="ENGINE", help=about, required=required)
     usual = ", ".join(f"{model} ({engine})" for engine, model in MODELS.items())
     verb.add_argument("--model", metavar="NAME", help=f"which; else {usual}")
-    about = "never spend more" + "; a client: begin no session that would, by the dearest so far" * required
-    verb.add_argument("--max-usd", type=float, default=1.0, metavar="X", help=f"{about}; default: %(default)s")
+    about = (
+        "never spend more"
+        + "; a client: begin no session that would, by the dearest so far" * required
+    )
+    verb.add_argument(
+        "--max-usd", type=float, default=1.0, metavar="X", help=f"{about}; default: %(default)s"
+    )
     about = "never take more tokens, sent and received"
-    verb.add_argument("--max-tokens", type=int, metavar="N", help=f"{about}; else the dollars alone limit it")
-    verb.add_argument("--price", metavar="IN,OUT", help="dollars per million tokens, of a model without a list price")
-    verb.add_argument("--cassette", metavar="FILE", help="keep every call there, and play what is there")
+    verb.add_argument(
+        "--max-tokens", type=int, metavar="N", help=f"{about}; else the dollars alone limit it"
+    )
+    verb.add_argument(
+        "--price",
+        metavar="IN,OUT",
+        help="dollars per million tokens, of a model without a list price",
+    )
+    verb.add_argument(
+        "--cassette", metavar="FILE", help="keep every call there, and play what is there"
+    )
     about = "replay: ask nobody; new: ask for what is not there; once: there must be none yet; all: ask anew"
     verb.add_argument("--cassette-mode", choices=CASSETTES, default="new", help=about)
 
@@ -348,7 +410,9 @@ def _conversations(verb: argparse.ArgumentParser, about: str) -> None:
 
 
 def _jobs(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument("--jobs", type=_count, default=os.cpu_count() or 1, metavar="N", help="processes")
+    verb.add_argument(
+        "--jobs", type=_count, default=os.cpu_count() or 1, metavar="N", help="processes"
+    )
 
 
 if __name__ == "__main__":

@@ -36,13 +36,22 @@ def script(shell: str, verbs: dict[str, argparse.ArgumentParser], scenarios: lis
     """Return the script: verbs, their options, the values of options that have choices, and scenarios."""
     options, values = [], []
     for name, parser in verbs.items():
-        flags = [flag for action in parser._actions for flag in action.option_strings if flag.startswith("--")]
+        flags = [
+            flag
+            for action in parser._actions
+            for flag in action.option_strings
+            if flag.startswith("--")
+        ]
         options.append(f'                {name}) words="{" ".join(flags)}" ;;')
         for action in parser._actions:
             if action.choices and not action.option_strings:
-                values.append(f'        {name},{name}) words="{" ".join(map(str, action.choices))}" ;;')
+                values.append(
+                    f'        {name},{name}) words="{" ".join(map(str, action.choices))}" ;;'
+                )
             elif action.choices:
-                values.append(f'        {name},{action.option_strings[-1]}) words="{" ".join(action.choices)}" ;;')
+                values.append(
+                    f'        {name},{action.option_strings[-1]}) words="{" ".join(action.choices)}" ;;'
+                )
     return _SCRIPT.format(
         shell=shell,
         load=_ZSH if shell == "zsh" else "",

@@ -13,20 +13,22 @@ from random import Random
 from time import monotonic
 from typing import Any, NamedTuple, TextIO
 
-from scenarios import harness, ledger, markdown, page, report, table, texts
-from scenarios.batch import Order, Played, of_run, played
-from scenarios.course import available, planned
-from scenarios.findings import Table
-from scenarios.harness import Counts
-from scenarios.live import MODELS, Broken, Live, TooDear, missing
-from scenarios.parameters import MEASURED, Parameters
+from scenarios.data import ledger, texts
+from scenarios.data.files import BrokenScenario, find, load
+from scenarios.data.parameters import MEASURED, Parameters
+from scenarios.data.schema import Scenario
+from scenarios.data.texts import Texts
+from scenarios.measure.findings import Table
+from scenarios.measure.samples import Sample
+from scenarios.play import harness
+from scenarios.play.batch import Order, Played, of_run, played
+from scenarios.play.harness import Counts
+from scenarios.play.live import MODELS, Broken, Live, TooDear, missing
 from scenarios.progress import Progress
-from scenarios.reading import BrokenScenario, find, load
-from scenarios.recorded import measured
-from scenarios.report import Report
-from scenarios.samples import Sample
-from scenarios.schema import Scenario
-from scenarios.texts import Texts
+from scenarios.report import markdown, page, report, table
+from scenarios.report.plan import available, planned
+from scenarios.report.recorded import measured
+from scenarios.report.report import Report
 
 GOOD, MISSED, BROKEN, SKIPPED = 0, 1, 2, 77
 # Parameters by which scripted agents read, note and search; a model has its own way.
@@ -64,7 +66,14 @@ def play(wanted: Wanted, folder: str, jobs: int, out: TextIO) -> Report:
         order._replace(prompts=wanted.prompts)
         for name, text in files.items()
         for order in planned(
-            text, name, wanted.arms, wanted.runs, wanted.seed, cell, grid=wanted.grid, full=wanted.full
+            text,
+            name,
+            wanted.arms,
+            wanted.runs,
+            wanted.seed,
+            cell,
+            grid=wanted.grid,
+            full=wanted.full,
         )
     ]
     recorded = _recorded(wanted, out)
@@ -90,7 +99,9 @@ def play_live(wanted: Wanted, live: Live, folder: str, out: TextIO) -> Report:
     orders = [order for name, each in known.items() for order in _in_blocks(each, name, wanted)]
     recorded = _recorded(wanted, out)
     found, digest = _written(orders, _asked(orders, known, live), folder, out)
-    stopped = f"stopped after {len(found)} of {len(orders)} runs: {live.broken}" if live.broken else ""
+    stopped = (
+        f"stopped after {len(found)} of {len(orders)} runs: {live.broken}" if live.broken else ""
+    )
     if not found:
         raise Broken(stopped)
     cassette = {"played": live.cassette.hits, "asked": live.cassette.asked}
@@ -116,7 +127,11 @@ def _measured(wanted: Wanted) -> dict[str, Any]:
 
 def not_live(env: Mapping[str, str]) -> str:
     """Why no real model played where none was asked. Never counted as passed."""
-    return "not asked for" if any(missing(engine, env) is None for engine in MODELS) else "skipped: no key"
+    return (
+        "not asked for"
+        if any(missing(engine, env) is None for engine in MODELS)
+        else "skipped: no key"
+    )
 
 
 def _in_blocks(scenario: Scenario, name: str, wanted: Wanted) -> Iterator[Order]:
@@ -124,7 +139,9 @@ def _in_blocks(scenario: Scenario, name: str, wanted: Wanted) -> Iterator[Order]
     for seed in range(first, first + (wanted.runs or LIVE_RUNS)):
         arms = available(scenario, wanted.arms)
         Random(f"{scenario.id} {seed}").shuffle(arms)
-        yield from (Order(name, arm, seed, tuple(wanted.cell.items()), wanted.prompts) for arm in arms)
+        yield from (
+            Order(name, arm, seed, tuple(wanted.cell.items()), wanted.prompts) for arm in arms
+        )
 
 
 def _asked(orders: Sequence[Order], known: Mapping[str, Scenario], live: Live) -> Iterator[Played]:
@@ -157,7 +174,9 @@ def _reported(
     return made
 
 
-def _written(orders: Sequence[Order], runs: Iterable[Played], folder: str, out: TextIO) -> tuple[list[Sample], str]:
+def _written(
+    orders: Sequence[Order], runs: Iterable[Played], folder: str, out: TextIO
+) -> tuple[list[Sample], str]:
     """Play, with the ledger on the disk as it goes; it gets its name when it is whole."""
     found: list[Sample] = []
     digest, progress = sha256(), Progress(out, len(orders), monotonic)
@@ -200,7 +219,9 @@ def commit(folder: str) -> str | None:
     """The commit that is checked out there, with + behind it where files differ; None where there is none."""
     try:
         head = _git(folder, "rev-parse", "HEAD")
-        return head + ("+" if _git(folder, "status", "--porcelain", "--untracked-files=no", ".") else "")
+        return head + (
+            "+" if _git(folder, "status", "--porcelain", "--untracked-files=no", ".") else ""
+        )
     except (OSError, subprocess.SubprocessError):
         return None
 
@@ -229,4 +250,6 @@ def shown(made: Report, folder: str) -> Iterator[str]:
     yield ""
     yield f"{made.table['run']['runs']} runs, ledger {made.table['run']['ledger'][:16]}"
     files = (*report.FILES, texts.FILE)
-    yield from (f"  {os.path.join(folder, name)}" for name in sorted(os.listdir(folder)) if name in files)
+    yield from (
+        f"  {os.path.join(folder, name)}" for name in sorted(os.listdir(folder)) if name in files
+    )

@@ -9,14 +9,31 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from scenarios import recorded, report, samples
-from scenarios.arms import ARMS
-from scenarios.findings import Table
-from scenarios.reading import library, load
-from scenarios.report import Report
+from scenarios.data.files import library, load
+from scenarios.measure import samples
+from scenarios.measure.findings import Table
+from scenarios.play.arms import ARMS
+from scenarios.report import recorded, report
+from scenarios.report.report import Report
 
-OWN = ("version", "git", "stopped", "cassette", "live", "parameters")  # of `run`, what does not follow from the ledger
-PARTS = ("metrics", "comparisons", "verdicts", "break_even", "against", "rivals", "equal", "warnings")
+OWN = (
+    "version",
+    "git",
+    "stopped",
+    "cassette",
+    "live",
+    "parameters",
+)  # of `run`, what does not follow from the ledger
+PARTS = (
+    "metrics",
+    "comparisons",
+    "verdicts",
+    "break_even",
+    "against",
+    "rivals",
+    "equal",
+    "warnings",
+)
 
 
 def again(path: str, jobs: int = 1) -> tuple[Table, Report]:
@@ -33,7 +50,11 @@ def again(path: str, jobs: int = 1) -> tuple[Table, Report]:
 def differences(path: str, jobs: int = 1) -> list[str]:
     """Where the report and its ledger disagree; empty where they do not."""
     table, made = again(path, jobs)
-    found = [] if set(table) == set(made.table) else [f"parts: {', '.join(sorted(set(table) ^ set(made.table)))}"]
+    found = (
+        []
+        if set(table) == set(made.table)
+        else [f"parts: {', '.join(sorted(set(table) ^ set(made.table)))}"]
+    )
     for part in ("run", *PARTS):
         found += different(part, table.get(part), made.table[part])
     return found + list(_other_thresholds(table, made)) + list(_other_kinds(table))
@@ -75,6 +96,12 @@ def _other_thresholds(table: Table, made: Report) -> Iterator[str]:
         played = made.study.of(name, made.study.arms(name)[0])[0]
         if name not in table["scenarios"] or table["scenarios"][name]["digest"] != played.digest:
             yield f"scenarios.{name}: is not the scenario that was played"
-        elif name in known and (own := load(known[name], dict(played.cell))).digest == played.digest:
+        elif (
+            name in known and (own := load(known[name], dict(played.cell))).digest == played.digest
+        ):
             told = [each for each in table["thresholds"] if each["scenario"] == name]
-            yield from different(f"thresholds of {name}", told, [each._asdict() for each in report.thresholds_of(own)])
+            yield from different(
+                f"thresholds of {name}",
+                told,
+                [each._asdict() for each in report.thresholds_of(own)],
+            )

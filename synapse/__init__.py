@@ -9,13 +9,12 @@ Names are loaded when they are first used: a shell command that only counts unre
 
 from __future__ import annotations
 
-from synapse.typed import TYPE_CHECKING
+from synapse.system.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from synapse.claims import Claim
+    from synapse.compat.shared import SharedMemoryStore
     from synapse.core import Memory, init, open
-    from synapse.discovery import find
-    from synapse.entry import Draft, Entry
     from synapse.errors import (
         Conflict,
         EmbedderError,
@@ -34,13 +33,14 @@ if TYPE_CHECKING:
         StoreError,
         SynapseError,
     )
-    from synapse.mail import Mail
-    from synapse.message import Message, Thread
-    from synapse.page import Event, Fate, Hit, Hits, Page, Problem, Rebuilt, Report
+    from synapse.mail.mailbox import Mail
+    from synapse.model.agents import Agent, Settings, Skill
+    from synapse.model.entry import Draft, Entry
+    from synapse.model.message import Message, Thread
+    from synapse.model.results import Event, Fate, Hit, Hits, Page, Problem, Rebuilt, Report
     from synapse.seat import Seat
-    from synapse.shared import SharedMemoryStore
-    from synapse.view import View
-    from synapse.workspace import Agent, Settings, Skill
+    from synapse.system.discovery import find
+    from synapse.view.view import View
 
 __all__ = [
     "Agent",
@@ -87,16 +87,16 @@ __all__ = [
 
 _HOMES = {
     "claims": ("Claim",),
+    "compat.shared": ("SharedMemoryStore",),
     "core": ("Memory", "init", "open"),
-    "discovery": ("find",),
-    "entry": ("Draft", "Entry"),
-    "mail": ("Mail",),
-    "message": ("Message", "Thread"),
-    "page": ("Event", "Fate", "Hit", "Hits", "Page", "Problem", "Rebuilt", "Report"),
+    "mail.mailbox": ("Mail",),
+    "model.agents": ("Agent", "Settings", "Skill"),
+    "model.entry": ("Draft", "Entry"),
+    "model.message": ("Message", "Thread"),
+    "model.results": ("Event", "Fate", "Hit", "Hits", "Page", "Problem", "Rebuilt", "Report"),
     "seat": ("Seat",),
-    "shared": ("SharedMemoryStore",),
-    "view": ("View",),
-    "workspace": ("Agent", "Settings", "Skill"),
+    "system.discovery": ("find",),
+    "view.view": ("View",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -5,13 +5,23 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Container, Iterable
 
-from synapse import kinds
-from synapse import namespace as ns
-from synapse.entry import NEVER, RANK, SCOPES, Draft, Entry, addressees, check_priority, is_id, parse_ttl
 from synapse.errors import Forbidden, InvalidEntry, NoKey
-from synapse.records import canonical_body
-from synapse.typed import NamedTuple
-from synapse.workspace import CONSOLIDATOR, GLOBAL, PLACES, Agent, Settings, authority_in
+from synapse.model import kinds
+from synapse.model import namespace as ns
+from synapse.model.agents import CONSOLIDATOR, GLOBAL, PLACES, Agent, Settings, authority_in
+from synapse.model.entry import (
+    NEVER,
+    RANK,
+    SCOPES,
+    Draft,
+    Entry,
+    addressees,
+    check_priority,
+    is_id,
+    parse_ttl,
+)
+from synapse.model.records import canonical_body
+from synapse.system.typed import NamedTuple
 
 MAX_BODY = 1 << 20
 SEALED = frozenset(("private", "encrypted"))
@@ -39,10 +49,14 @@ def check_form(draft: Draft) -> Draft:
     ns.check(draft.namespace)
     check_priority(draft.priority)
     if draft.scope not in SCOPES:
-        raise InvalidEntry(f"scope {draft.scope!r} is not one of {', '.join(SCOPES)}", scope=draft.scope)
+        raise InvalidEntry(
+            f"scope {draft.scope!r} is not one of {', '.join(SCOPES)}", scope=draft.scope
+        )
     if draft.pii or draft.scope in SEALED:
         what = "pii: true" if draft.pii else f"scope: {draft.scope}"
-        raise NoKey(f"{what} needs a key to seal it, and this workspace holds none: nothing was stored")
+        raise NoKey(
+            f"{what} needs a key to seal it, and this workspace holds none: nothing was stored"
+        )
     body = canonical_body(draft.body)
     if not body:
         raise InvalidEntry("the body is empty")
@@ -56,7 +70,9 @@ def check_form(draft: Draft) -> Draft:
     for text in (*draft.tags, draft.claim or ""):
         _check_text("tag", text)
     if len(body.encode()) > MAX_BODY:
-        raise InvalidEntry(f"the body is longer than {MAX_BODY >> 10} KiB; store it as a file and write where it lies")
+        raise InvalidEntry(
+            f"the body is longer than {MAX_BODY >> 10} KiB; store it as a file and write where it lies"
+        )
     for id in (*draft.related, *draft.replaces, *draft.derived_from):
         if not is_id(id):
             raise InvalidEntry(f"{id!r} is not the id of an entry", id=id)
@@ -68,7 +84,7 @@ def check_form(draft: Draft) -> Draft:
 def check_when(draft: Draft) -> None:
     """Refuse a draft that is for a moment which is none: it would be told to nobody."""
     if draft.when is not None:
-        from synapse.conditions import check
+        from synapse.model.conditions import check
 
         check(draft)
 
@@ -94,7 +110,9 @@ def admit(draft: Draft, agent: Agent | None, settings: Settings, *, trust: str =
     if draft.scope == "team" and to == ("all",):
         to = tuple(sorted(f"team:{name}" for name in (agent.groups if agent else ())))
         if not to:
-            raise InvalidEntry(f"scope: team needs a team, and {draft.author} is in none; name one in `to`")
+            raise InvalidEntry(
+                f"scope: team needs a team, and {draft.author} is in none; name one in `to`"
+            )
     unverified = trust == "unverified"
     ttl = draft.ttl or _ttl(draft, settings)
     return Entry(
@@ -116,7 +134,9 @@ def admit(draft: Draft, agent: Agent | None, settings: Settings, *, trust: str =
         derived_from=draft.derived_from,
         evidence=draft.evidence,
         when=draft.when,
-        authority=0 if unverified or agent is None else authority_in(agent, draft.namespace, settings.flat),
+        authority=0
+        if unverified or agent is None
+        else authority_in(agent, draft.namespace, settings.flat),
         trust=trust,
         staged=bool(agent and agent.review_required),
         kind=draft.kind,
@@ -150,7 +170,9 @@ def may_write(agent: Agent, namespace: str, settings: Settings, action: str = "w
 def refusal(agent: Agent, namespace: str, action: str = "write") -> Forbidden:
     """Return the error of an agent that may not write there; it names where it may."""
     places = (f"{place}/{name}/*" for name in agent.memberships for place in PLACES)
-    extra = (glob for glob in places if not ns.matches_any(agent.write or (), glob.removesuffix("/*")))
+    extra = (
+        glob for glob in places if not ns.matches_any(agent.write or (), glob.removesuffix("/*"))
+    )
     allowed = (*(agent.write or ()), *dict.fromkeys(extra))
     return Forbidden(
         f"agent {agent.id} may not {action} in {namespace}; it may in {', '.join(allowed) or 'no namespace'}",
@@ -181,8 +203,16 @@ def may_rule(agent: Agent, entry: Entry, settings: Settings, action: str) -> Non
     """Whether this agent stands above the entry: it writes there, needs no review itself, and did not write it."""
     rank = authority_in(agent, entry.namespace, settings.flat)
     if agent.id == entry.author:
-        raise Forbidden(f"agent {agent.id} may not {action} {entry.id}: it is its own", agent=agent.id, action=action)
-    if agent.review_required or not ns.matches_any(agent.writes, entry.namespace) or rank < max(entry.authority, 1):
+        raise Forbidden(
+            f"agent {agent.id} may not {action} {entry.id}: it is its own",
+            agent=agent.id,
+            action=action,
+        )
+    if (
+        agent.review_required
+        or not ns.matches_any(agent.writes, entry.namespace)
+        or rank < max(entry.authority, 1)
+    ):
         raise Forbidden(
             f"agent {agent.id} may not {action} {entry.id}: it takes authority {max(entry.authority, 1)} or more"
             f" over {entry.namespace}, without review; it has {rank}",
@@ -223,7 +253,9 @@ def is_merged(entry: Entry) -> bool:
     return entry.author == CONSOLIDATOR and entry.trust != "unverified" and MERGED in entry.tags
 
 
-def judge(new: Entry, olds: Iterable[Entry], rivals: Iterable[Entry], disputed: Container[int]) -> list[Effect]:
+def judge(
+    new: Entry, olds: Iterable[Entry], rivals: Iterable[Entry], disputed: Container[int]
+) -> list[Effect]:
     """What the arrival of an entry changes.
 
     `olds` are the earlier entries that it supersedes; `rivals` those not superseded that share its topic and
@@ -271,9 +303,13 @@ def resolve(entries: Collection[Entry]) -> Standing:
     for new in sorted(entries, key=lambda entry: entry.seq):
         olds = [by_id[id] for id in new.replaces if id in by_id]
         standing = [old for old in olds if old.seq not in gone]
-        groups = [heirs[old.seq] for old in olds] + ([topics[new.namespace, new.topic]] if new.topic else [])
+        groups = [heirs[old.seq] for old in olds] + (
+            [topics[new.namespace, new.topic]] if new.topic else []
+        )
         rivals = sorted({rival for group in groups for rival in group if rival.seq not in gone})
-        for effect in judge(new, standing, rivals, {seq for seq, peers in disputes.items() if peers}):
+        for effect in judge(
+            new, standing, rivals, {seq for seq, peers in disputes.items() if peers}
+        ):
             if effect.until:
                 fates[effect.seq].append(effect)
             else:
@@ -317,4 +353,6 @@ def _check_text(name: str, text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise InvalidEntry(f"the {name} holds half a surrogate pair at character {error.start}") from error
+        raise InvalidEntry(
+            f"the {name} holds half a surrogate pair at character {error.start}"
+        ) from error

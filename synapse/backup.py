@@ -17,21 +17,31 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 
-from synapse import clock
 from synapse.core import Memory
-from synapse.digest import sha256
-from synapse.errors import Conflict, InvalidEntry, InvalidQuery, NotFound, StoreCorrupt, StoreError, SynapseError
+from synapse.errors import (
+    Conflict,
+    InvalidEntry,
+    InvalidQuery,
+    NotFound,
+    StoreCorrupt,
+    StoreError,
+    SynapseError,
+)
 from synapse.exchange import lines_in, proven
 from synapse.log.chain import decode, split
 from synapse.log.disk import sync_directory
 from synapse.log.files import FilesLog
-from synapse.namespace import is_component
-from synapse.typed import Any, NamedTuple, T
+from synapse.model import clock
+from synapse.model.namespace import is_component
+from synapse.system.digest import sha256
+from synapse.system.typed import Any, NamedTuple, T
 
 FORMAT = 1
 LOG, FILES, MANIFEST = "log.jsonl", "files", "manifest.json"
 # What the log gives back, and what belongs to one machine.
-DERIVED = frozenset("journal .index entries archive views changelog staging bin runs messages knowledge".split())
+DERIVED = frozenset(
+    "journal .index entries archive views changelog staging bin runs messages knowledge".split()
+)
 
 
 class Snapshot(NamedTuple):
@@ -64,12 +74,15 @@ def take(mem: Memory, directory: str, keep: int | None = None) -> Snapshot:
     root = mem.store.root
     if root is not None and (directory + os.sep).startswith(os.path.abspath(root) + os.sep):
         raise InvalidQuery(
-            f"{directory} is in the workspace itself: what takes one would take the other", dir=directory
+            f"{directory} is in the workspace itself: what takes one would take the other",
+            dir=directory,
         )
     mem.store.fresh(force=True)
     snapshot = _or_store_error(directory, lambda: _written(mem, directory))
     if keep is not None:
-        for old in [found for found in listed(directory) if found.origin == snapshot.origin][:-keep]:
+        for old in [found for found in listed(directory) if found.origin == snapshot.origin][
+            :-keep
+        ]:
             shutil.rmtree(old.path)
     return snapshot
 
@@ -79,26 +92,39 @@ def check(path: str) -> Snapshot:
     manifest = _manifest(path)
     try:
         lines = _read(os.path.join(path, LOG))
-        digests = {name: sha256(_bytes(os.path.join(path, FILES, name))) for name in manifest["files"]}
+        digests = {
+            name: sha256(_bytes(os.path.join(path, FILES, name))) for name in manifest["files"]
+        }
     except (InvalidEntry, UnicodeDecodeError, OSError) as error:
         raise StoreCorrupt(f"{path} is damaged: {error}", path=path) from error
     wrong = [name for name, digest in digests.items() if digest != manifest["files"][name]]
     if (lines.records, lines.head) != (manifest["records"], manifest["head"]):
         wrong.insert(0, LOG)
     if wrong:
-        raise StoreCorrupt(f"{path} is damaged: {', '.join(wrong)} is not what was written", path=path, files=wrong)
-    return Snapshot(path, lines.records, lines.head, lines.origin, lines.at, manifest["taken"], digests)
+        raise StoreCorrupt(
+            f"{path} is damaged: {', '.join(wrong)} is not what was written", path=path, files=wrong
+        )
+    return Snapshot(
+        path, lines.records, lines.head, lines.origin, lines.at, manifest["taken"], digests
+    )
 
 
 def restore(mem: Memory, path: str) -> Snapshot:
     """Fill a workspace that holds nothing yet. The agents' files are those the log vouches for."""
     snapshot = check(path)
     if next(iter(mem.store.log.since(0)), None) is not None:
-        raise Conflict("the workspace holds records already; restore into a new one (`synapse init DIR`)")
+        raise Conflict(
+            "the workspace holds records already; restore into a new one (`synapse init DIR`)"
+        )
     if isinstance(mem.store.log, FilesLog):
         declared = _read(os.path.join(path, LOG)).declared
-        names = [name for name, digest in snapshot.files.items() if declared.get(name, digest) == digest]
-        _or_store_error(mem.store.log.root, lambda: _place(os.path.join(path, FILES), str(mem.store.root), names))
+        names = [
+            name for name, digest in snapshot.files.items() if declared.get(name, digest) == digest
+        ]
+        _or_store_error(
+            mem.store.log.root,
+            lambda: _place(os.path.join(path, FILES), str(mem.store.root), names),
+        )
         mem.store.declared_settings = None  # its file is another one now
         mem.store.sign(*(name for name in names if name == "synapse.yaml" or name in declared))
     with open(os.path.join(path, LOG), encoding="utf-8", newline="\n") as lines:
@@ -115,7 +141,14 @@ def listed(directory: str) -> list[Snapshot]:
             said = _manifest(path)
         except (NotFound, StoreCorrupt):
             continue  # something else, or a snapshot that was never finished
-        values = (said["records"], said["head"], said["origin"], said["at"], said["taken"], said["files"])
+        values = (
+            said["records"],
+            said["head"],
+            said["origin"],
+            said["at"],
+            said["taken"],
+            said["files"],
+        )
         found.append(Snapshot(path, *values))
     return sorted(found, key=lambda each: (each.taken, each.records))
 
@@ -133,9 +166,22 @@ def _written(mem: Memory, directory: str) -> Snapshot:
         files = dict(_files(mem, os.path.join(aside, FILES)))
         _write(os.path.join(aside, LOG), (line.encode() for line in mem.export()))
         lines = _read(os.path.join(aside, LOG))
-        manifest = {"format": FORMAT, "name": mem.store.settings.name, "taken": taken, "files": files}
-        manifest |= {"records": lines.records, "head": lines.head, "origin": lines.origin, "at": lines.at}
-        _write(os.path.join(aside, MANIFEST), iter([json.dumps(manifest, indent=2, ensure_ascii=False).encode()]))
+        manifest = {
+            "format": FORMAT,
+            "name": mem.store.settings.name,
+            "taken": taken,
+            "files": files,
+        }
+        manifest |= {
+            "records": lines.records,
+            "head": lines.head,
+            "origin": lines.origin,
+            "at": lines.at,
+        }
+        _write(
+            os.path.join(aside, MANIFEST),
+            iter([json.dumps(manifest, indent=2, ensure_ascii=False).encode()]),
+        )
         check(aside)
         sync_directory(aside)
         place = os.path.join(directory, _named(mem.store.settings.name, taken, lines.records))
@@ -189,7 +235,9 @@ def _manifest(path: str) -> dict[str, Any]:
     try:
         found = json.loads(_bytes(os.path.join(path, MANIFEST)))
         if found["format"] > FORMAT:
-            raise StoreError(f"{path} has format {found['format']}, newer than {FORMAT}: upgrade synapse-orchestrator")
+            raise StoreError(
+                f"{path} has format {found['format']}, newer than {FORMAT}: upgrade synapse-orchestrator"
+            )
         if any(os.path.isabs(name) or ".." in name.split("/") for name in found["files"]):
             raise StoreCorrupt(f"{path} names files outside of it", path=path)
         return {name: found[name] for name in "taken records head origin at files".split()}

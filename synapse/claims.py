@@ -8,13 +8,13 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Collection, Mapping
 
-from synapse.clock import seconds
-from synapse.entry import SECOND
 from synapse.errors import Conflict, InvalidEntry, NotFound
-from synapse.pen import Pen
-from synapse.records import Pending, unclaimed
+from synapse.model.clock import seconds
+from synapse.model.entry import SECOND
+from synapse.model.records import Pending, unclaimed
 from synapse.store import Store
-from synapse.typed import Any, NamedTuple
+from synapse.system.typed import Any, NamedTuple
+from synapse.writer import Pen
 
 LONGEST = 24 * 60  # minutes
 MOST = 200  # characters of the name of a piece of work
@@ -52,13 +52,24 @@ def take(
     if not 1 <= minutes <= LONGEST:
         raise InvalidEntry(f"a lease is from 1 to {LONGEST} minutes long, not {minutes}")
     work, over = named(work), set(over)
-    lease = {"work": work, "agent": pen.id, "run": pen.run, "until": now + minutes * 60 * SECOND, "note": note}
+    lease = {
+        "work": work,
+        "agent": pen.id,
+        "run": pen.run,
+        "until": now + minutes * 60 * SECOND,
+        "note": note,
+    }
     pending = Pending(
-        "claim", pen.id, {name: value for name, value in lease.items() if value is not None}, key=key(work)
+        "claim",
+        pen.id,
+        {name: value for name, value in lease.items() if value is not None},
+        key=key(work),
     )
     while True:
         try:
-            record = pen.write(pending, once=once, unless=unclaimed(key(work), now, pen.id, pen.run, over))
+            record = pen.write(
+                pending, once=once, unless=unclaimed(key(work), now, pen.id, pen.run, over)
+            )
         except Conflict as error:
             if error.details.get("key") != key(work):
                 raise
@@ -78,7 +89,9 @@ def release(pen: Pen, work: str, once: str | None, now: int) -> Claim:
     mine = holder(pen.store, work, now)
     if mine is None or (mine.agent, mine.run) != (pen.id, pen.run):
         raise NotFound(f"{pen.id} does not hold {work!r}: there is nothing to give back")
-    fields = {name: value for name, value in mine._asdict().items() if value is not None} | {"end": True}
+    fields = {name: value for name, value in mine._asdict().items() if value is not None} | {
+        "end": True
+    }
     free = unclaimed(key(work), now, pen.id, pen.run)
     pen.write(Pending("claim", pen.id, fields, key=key(work)), once=once, unless=free)
     return mine
@@ -98,7 +111,9 @@ def key(work: str) -> str:
 
 
 def _claim(fields: Mapping[str, Any]) -> Claim:
-    return Claim(fields["work"], fields["agent"], fields.get("run"), fields["until"], fields.get("note"))
+    return Claim(
+        fields["work"], fields["agent"], fields.get("run"), fields["until"], fields.get("note")
+    )
 
 
 def has_ended(store: Store, run: str | None) -> bool:

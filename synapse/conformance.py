@@ -11,18 +11,19 @@ import os
 import stat
 from collections.abc import Iterator
 
-from synapse import codec, declared, kinds
-from synapse import namespace as ns
 from synapse.authority import MAX_BODY, check_form, may_write
-from synapse.entry import Draft
 from synapse.errors import Forbidden, NewerProtocol, SynapseError
+from synapse.formats import codec, declared
 from synapse.log.adopt import ROOTS, threaded
 from synapse.log.chain import GENESIS, decode, link, split
 from synapse.log.mirror import block, pages, path_of
 from synapse.log.settle import live_path
-from synapse.records import Record
-from synapse.typed import NamedTuple
-from synapse.workspace import Agent, Settings, settled, settled_settings
+from synapse.model import kinds
+from synapse.model import namespace as ns
+from synapse.model.agents import Agent, Settings, settled, settled_settings
+from synapse.model.entry import Draft
+from synapse.model.records import Record
+from synapse.system.typed import NamedTuple
 
 MAX_FILE = MAX_BODY + (64 << 10)
 MAX_LINE = 16 << 20
@@ -47,7 +48,11 @@ def check(directory: str) -> list[Finding]:
     try:
         found.run()
     except OSError as error:
-        found.add(str(error.filename or "."), f"cannot be read ({error.strerror})", "let this user read it")
+        found.add(
+            str(error.filename or "."),
+            f"cannot be read ({error.strerror})",
+            "let this user read it",
+        )
     return found.findings
 
 
@@ -60,7 +65,9 @@ class _Check:
         self.agents: dict[str, Agent] = {}
         self.settings = Settings()
         self.ids: dict[str, str] = {}
-        self.lives: dict[str, str] = {}  # where the file of a journalled entry stands once nothing waits for review
+        self.lives: dict[
+            str, str
+        ] = {}  # where the file of a journalled entry stands once nothing waits for review
         self.journalled: dict[str, str | None] = {}
         self.references: list[tuple[str, str]] = []
 
@@ -81,7 +88,12 @@ class _Check:
             self._tree(top)
         for path, id in self.references:
             if id not in self.ids:
-                self.add(path, f"refers to {id}, which is not here", "write the id of an entry that exists", "warn")
+                self.add(
+                    path,
+                    f"refers to {id}, which is not here",
+                    "write the id of an entry that exists",
+                    "warn",
+                )
 
     def add(self, path: str, problem: str, advice: str, verdict: str = "fail") -> None:
         self.findings.append(Finding(path, problem, advice, verdict))
@@ -98,7 +110,9 @@ class _Check:
             self.settings = settled_settings(declared.parse_settings(raw.decode(), "synapse.yaml"))
         except NewerProtocol as error:
             what = f"protocol {error.protocol} is newer than {error.known}, the newest known here"
-            self.add("synapse.yaml", what, "upgrade this software; what else is said here may be wrong")
+            self.add(
+                "synapse.yaml", what, "upgrade this software; what else is said here may be wrong"
+            )
         except (SynapseError, UnicodeDecodeError) as error:
             self.add("synapse.yaml", _said(error, "synapse.yaml"), "correct it")
 
@@ -111,7 +125,9 @@ class _Check:
             try:
                 agent = settled(declared.parse_agent(raw.decode(), path))
             except (SynapseError, UnicodeDecodeError) as error:
-                self.add(path, _said(error, path), "correct it; until then nobody writes as this agent")
+                self.add(
+                    path, _said(error, path), "correct it; until then nobody writes as this agent"
+                )
                 continue
             self.agents[agent.id] = agent
             if f"{agent.id}.yaml" != name:
@@ -133,11 +149,17 @@ class _Check:
                     elif top == "messages":
                         self.add(path, "is not a thread", "call it thr_ and a UUID")
                     else:
-                        self.add(path, "is not a namespace", "use up to 6 levels of a-z, 0-9, '_' and '-'")
+                        self.add(
+                            path,
+                            "is not a namespace",
+                            "use up to 6 levels of a-z, 0-9, '_' and '-'",
+                        )
                 elif name.endswith(".md"):
                     self._entry(path, folder)
                 else:
-                    self.add(path, "is not an entry", "end its name in .md, or keep it elsewhere", "warn")
+                    self.add(
+                        path, "is not an entry", "end its name in .md, or keep it elsewhere", "warn"
+                    )
 
     def _entry(self, path: str, folder: str) -> None:
         raw = self._read(path, MAX_FILE)
@@ -145,7 +167,11 @@ class _Check:
             return
         if path in self.journalled:
             if self.journalled[path] not in (None, hashlib.sha256(raw).hexdigest()):
-                self.add(path, "was changed after it was written", "write a new entry; run `synapse repair`")
+                self.add(
+                    path,
+                    "was changed after it was written",
+                    "write a new entry; run `synapse repair`",
+                )
             return
         of, place, thread = kinds.of_folder(folder)
         if not (place if thread is None else thread):
@@ -162,27 +188,44 @@ class _Check:
         self._claim(path, draft)
         self._author(path, draft)
 
-    def _draft(self, path: str, raw: bytes, place: str | None, thread: str | None = None) -> Draft | None:
+    def _draft(
+        self, path: str, raw: bytes, place: str | None, thread: str | None = None
+    ) -> Draft | None:
         """The draft of a file that a program which keeps to the protocol would take."""
         try:
-            draft = threaded(codec.parse(raw, path=path, namespace=place).draft, thread, raw.decode())
+            draft = threaded(
+                codec.parse(raw, path=path, namespace=place).draft, thread, raw.decode()
+            )
             if draft.namespace:
                 check_form(draft)
         except SynapseError as error:
             self.add(path, _said(error, path), "correct it: as it is it goes to quarantine")
             return None
-        self.references += [(path, id) for id in (*draft.related, *draft.replaces, *draft.derived_from)]
+        self.references += [
+            (path, id) for id in (*draft.related, *draft.replaces, *draft.derived_from)
+        ]
         if not draft.namespace:
-            self.add(path, "namespace is missing", "name the namespace: an inbox has none of its own")
+            self.add(
+                path, "namespace is missing", "name the namespace: an inbox has none of its own"
+            )
             return None
         return draft
 
     def _claim(self, path: str, draft: Draft) -> None:
         name = os.path.basename(path)
         if draft.id is None:
-            self.add(path, "has no id of the form syn-YYYY-MM-DD-NNN", "give it one, or it gets a fresh one", "warn")
+            self.add(
+                path,
+                "has no id of the form syn-YYYY-MM-DD-NNN",
+                "give it one, or it gets a fresh one",
+                "warn",
+            )
         elif draft.id in self.ids:
-            self.add(path, f"{draft.id} is already the id of {self.ids[draft.id]}", "give every entry an id of its own")
+            self.add(
+                path,
+                f"{draft.id} is already the id of {self.ids[draft.id]}",
+                "give every entry an id of its own",
+            )
         else:
             self.ids[draft.id] = path
             if name not in (f"{draft.id}.md", "plan.md"):
@@ -214,11 +257,19 @@ class _Check:
     def _inbox(self, path: str, agent: str) -> None:
         if agent not in self.agents:
             self.add(
-                path, f"there is no agent {agent}", f"declare it in agents/{agent}.yaml, or remove the box", "warn"
+                path,
+                f"there is no agent {agent}",
+                f"declare it in agents/{agent}.yaml, or remove the box",
+                "warn",
             )
         for box in self._names(path):
             if box not in ("tmp", "new"):
-                self.add(f"{path}/{box}", "is not part of a drop box", "write into tmp/, then move to new/", "warn")
+                self.add(
+                    f"{path}/{box}",
+                    "is not part of a drop box",
+                    "write into tmp/, then move to new/",
+                    "warn",
+                )
         for name in self._names(f"{path}/new") if self._folder(f"{path}/new") else ():
             self._drop(f"{path}/new/{name}", agent)
 
@@ -228,7 +279,9 @@ class _Check:
         if draft is None:
             return
         if draft.author != agent:
-            self.add(path, f"says from: {draft.author} in the box of {agent}", f"write from: {agent}")
+            self.add(
+                path, f"says from: {draft.author} in the box of {agent}", f"write from: {agent}"
+            )
         else:
             self._author(path, draft)
 
@@ -244,9 +297,16 @@ class _Check:
             for page in found:
                 self.ids.setdefault(page.id, path)
                 if not page.whole:
-                    self.add(path, f"{page.id} is not what its marker says", "restore it from a backup")
+                    self.add(
+                        path, f"{page.id} is not what its marker says", "restore it from a backup"
+                    )
             if b"".join(block(page.id, page.text) for page in found if page.whole) != raw:
-                self.add(path, "holds text outside of its markers, which nobody reads", "write it as an entry", "warn")
+                self.add(
+                    path,
+                    "holds text outside of its markers, which nobody reads",
+                    "write it as an entry",
+                    "warn",
+                )
 
     def _journal(self) -> None:
         """The chain from the first line to the last, over all segments."""
@@ -257,19 +317,29 @@ class _Check:
                 torn = True
                 continue
             if torn and record.kind != "seal":
-                self.add(where, "no seal follows a line that cannot be read", "run `synapse verify`")
+                self.add(
+                    where, "no seal follows a line that cannot be read", "run `synapse verify`"
+                )
             torn = False
             kept, head, _ = split(raw)
             if record.seq != seq + 1:
                 self.add(where, f"record {record.seq} follows record {seq}", "run `synapse verify`")
             elif link(chain, head) != kept:
-                self.add(where, f"record {record.seq} does not follow from the one before it", "run `synapse verify`")
+                self.add(
+                    where,
+                    f"record {record.seq} does not follow from the one before it",
+                    "run `synapse verify`",
+                )
             elif record.text is not None and _sha(record.text) != record.sha:
-                self.add(where, f"the text of record {record.seq} was changed", "run `synapse verify`")
+                self.add(
+                    where, f"the text of record {record.seq} was changed", "run `synapse verify`"
+                )
             seq, chain = record.seq, kept
             self._known(record)
         if torn:
-            self.add("journal", "ends in a line that cannot be read", "the next write seals it", "warn")
+            self.add(
+                "journal", "ends in a line that cannot be read", "the next write seals it", "warn"
+            )
 
     def _known(self, record: Record) -> None:
         if record.kind == "entry" and record.id:
@@ -289,7 +359,11 @@ class _Check:
             with open(self._full(path), "rb") as file:
                 while raw := file.readline(MAX_LINE):
                     if len(raw) == MAX_LINE:
-                        self.add(path, f"has a line longer than {MAX_LINE >> 20} MiB", "run `synapse verify`")
+                        self.add(
+                            path,
+                            f"has a line longer than {MAX_LINE >> 20} MiB",
+                            "run `synapse verify`",
+                        )
                         return
                     yield path, raw
 
@@ -305,7 +379,9 @@ class _Check:
     def _folder(self, path: str) -> bool:
         """Whether a folder is there; a link in its place is a finding."""
         if os.path.islink(self._full(path)):
-            self.add(path, "is a symbolic link", "put the folder itself there: links are not followed")
+            self.add(
+                path, "is a symbolic link", "put the folder itself there: links are not followed"
+            )
             return False
         return os.path.isdir(self._full(path))
 
@@ -317,7 +393,11 @@ class _Check:
             what = "folder" if stat.S_ISDIR(status.st_mode) else what
             self.add(path, f"is a {what}", "put a plain file there: nothing else is read")
         elif status.st_nlink > 1:
-            self.add(path, f"has {status.st_nlink} names (hard links)", "copy it: a file that is an entry has one")
+            self.add(
+                path,
+                f"has {status.st_nlink} names (hard links)",
+                "copy it: a file that is an entry has one",
+            )
         elif status.st_size > limit:
             self.add(path, f"has {status.st_size} bytes", f"write at most {limit}")
         else:
@@ -344,18 +424,28 @@ def _sha(text: str) -> str:
 
 
 def _said(error: Exception, path: str) -> str:
-    return "is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error).removeprefix(f"{path}: ")
+    return (
+        "is not UTF-8"
+        if isinstance(error, UnicodeDecodeError)
+        else str(error).removeprefix(f"{path}: ")
+    )
 
 
 # -- directories that do not conform -------------------------------------------------------------------------
 
 _AGENT = "id: {id}\nrole: engineer\ndepartment: backend\n"
 _HEAD = "---\nid: {id}\nfrom: {author}\ntimestamp: 2026-02-01T01:00:00Z\nnamespace: {place}\npriority: info\n"
-_BACKEND = {"synapse.yaml": "protocol: 1\n", "agents/eng-backend.yaml": _AGENT.format(id="eng-backend")}
+_BACKEND = {
+    "synapse.yaml": "protocol: 1\n",
+    "agents/eng-backend.yaml": _AGENT.format(id="eng-backend"),
+}
 
 
 def _text(number: int, place: str, author: str = "eng-backend", more: str = "") -> str:
-    return _HEAD.format(id=f"syn-2026-02-01-{number:03d}", author=author, place=place) + f"{more}---\n\nDone.\n"
+    return (
+        _HEAD.format(id=f"syn-2026-02-01-{number:03d}", author=author, place=place)
+        + f"{more}---\n\nDone.\n"
+    )
 
 
 BROKEN = {

@@ -9,23 +9,23 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 
-from synapse import clock as clocks
-from synapse.arguments import checked, encodes, fields_fit
 from synapse.authority import admit
-from synapse.dates import When
-from synapse.digest import sha256
-from synapse.entry import SECOND, Draft, Entry
 from synapse.errors import Forbidden, InvalidEntry, NotFound, StoreCorrupt, StoreError
 from synapse.log import open_log
 from synapse.log.disk import sync_directory
 from synapse.log.files import FilesLog
-from synapse.namespace import is_component
-from synapse.page import Event, Page, Problem, Rebuilt, Report
-from synapse.pen import incarnation
-from synapse.records import Pending, Record, entry_of
+from synapse.model import clock as clocks
+from synapse.model.agents import OPERATOR, ROLES, Agent, settled
+from synapse.model.dates import When
+from synapse.model.entry import SECOND, Draft, Entry
+from synapse.model.namespace import is_component
+from synapse.model.records import Pending, Record, entry_of
+from synapse.model.results import Event, Page, Problem, Rebuilt, Report
 from synapse.seat import Seat
 from synapse.store import Store
-from synapse.workspace import OPERATOR, ROLES, Agent, settled
+from synapse.system.checks import checked, encodes, fields_fit
+from synapse.system.digest import sha256
+from synapse.writer import incarnation
 
 __all__ = ["Event", "Memory", "Page", "Problem", "Rebuilt", "Report", "Seat", "init", "open"]
 
@@ -94,7 +94,7 @@ class Memory:
 
     def _check_role(self, agent: Agent) -> None:
         """Refuse a role that is neither known nor the workspace's own, unless the agent says all that it decides."""
-        from synapse import roles
+        from synapse.model import roles
 
         problem = roles.unknown(agent.role, self.store.root)
         if problem and not roles.declares_all(agent):
@@ -116,9 +116,13 @@ class Memory:
         """
         (spawned, current), own = incarnation(), os.environ.get("SYNAPSE_AGENT")
         if spawned and id != own:
-            raise Forbidden(f"run {spawned} acts as {own} alone, not as {id}", agent=own, action=f"act as {id}")
+            raise Forbidden(
+                f"run {spawned} acts as {own} alone, not as {id}", agent=own, action=f"act as {id}"
+            )
         if spawned and run is not None and (run, epoch) != (spawned, current):
-            raise Forbidden(f"this process is run {spawned}, not {run}", agent=own, action=f"act for {run}")
+            raise Forbidden(
+                f"this process is run {spawned}, not {run}", agent=own, action=f"act for {run}"
+            )
         if (run is None) != (epoch is None):
             raise InvalidEntry("a run's seat needs the run and its epoch")
         if current is not None:
@@ -136,7 +140,9 @@ class Memory:
 
     # -- the operator's voice ----------------------------------------------------------------------
 
-    def tell(self, whom: str, body: str, *, priority: str = "critical", re: str | None = None) -> Entry:
+    def tell(
+        self, whom: str, body: str, *, priority: str = "critical", re: str | None = None
+    ) -> Entry:
         """Say something in the operator's own name to a team or an agent, whom it reaches whatever they read. `re`
         is the entry that it is about; a question to the operator is thereby answered, and done."""
         operators_alone("tell")
@@ -146,7 +152,9 @@ class Memory:
         place = f"{'team' if kind == 'team' else 'agents'}/{name}"
         related = () if asked is None else (asked.id,)
         draft = Draft(body, place, OPERATOR, priority, addressees=(to,), related=related)
-        entry = admit(draft, Agent(OPERATOR, "cto", authority=100, write=("*",)), self.store.settings)
+        entry = admit(
+            draft, Agent(OPERATOR, "cto", authority=100, write=("*",)), self.store.settings
+        )
         told = entry_of(self.store.log.append(Pending("entry", OPERATOR, {}, entry)))
         if asked is not None and asked.id in {question.id for question in self.questions()}:
             self.store.act("resolve", OPERATOR, entry=asked.id, note=f"answered in {told.id}")
@@ -164,9 +172,11 @@ class Memory:
         known = frozenset().union(*(agent.names for agent in self.store.agents().values()))
         found = [name for name in (whom, f"agent:{whom}", f"team:{whom}") if name in known]
         if len(found) > 1:
-            raise InvalidEntry(f"{whom} is an agent and a team: write {' or '.join(found)}", to=whom)
+            raise InvalidEntry(
+                f"{whom} is an agent and a team: write {' or '.join(found)}", to=whom
+            )
         if not found:
-            from synapse.spelling import hint
+            from synapse.system.spelling import hint
 
             names = {name.partition(":")[2] for name in known}
             meant = hint(whom.partition(":")[2] or whom, names, "`synapse agents` lists them")
@@ -198,7 +208,9 @@ class Memory:
             return report
         time.sleep(0.1)  # others write: a file that was on its way is there now
         again, _ = self._proven(log, head)
-        return again._replace(problems=tuple(problem for problem in again.problems if problem in report.problems))
+        return again._replace(
+            problems=tuple(problem for problem in again.problems if problem in report.problems)
+        )
 
     def _proven(self, log: FilesLog, head: str | None) -> tuple[Report, int]:
         """What is wrong now, and when the last record was received."""
@@ -216,7 +228,10 @@ class Memory:
         except OSError as error:
             raise StoreError(f"{log.root} could not be read: {error}") from error
         if seen > report.records:
-            cut = Problem("journal", f"ends at record {report.records}, but the index has seen {seen}: it was cut")
+            cut = Problem(
+                "journal",
+                f"ends at record {report.records}, but the index has seen {seen}: it was cut",
+            )
             report = report._replace(problems=(*report.problems, cut))
             return report, proof.at
         try:
@@ -269,7 +284,11 @@ class Memory:
             yield from exchange.lines_out(self.store)
             return
         for path, text in exchange.entries_as(self.store, generation):
-            line = text if generation == "C" else json.dumps({"path": path, "text": text}, ensure_ascii=False)
+            line = (
+                text
+                if generation == "C"
+                else json.dumps({"path": path, "text": text}, ensure_ascii=False)
+            )
             yield f"{line}\n"
 
     def import_(self, lines: Iterable[str]) -> int:
@@ -286,17 +305,22 @@ class Memory:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
     def _undeclared(self, log: FilesLog) -> Iterator[Problem]:
         """Files of the operator's that are not, byte for byte, what the journal says."""
-        from synapse.declared import render_agent
+        from synapse.formats.declared import render_agent
 
         self.store.index.catch_up()
         if self.store.unnoticed("synapse.yaml"):
-            yield Problem("synapse.yaml", "was edited since it was last read; the next read takes it in")
+            yield Problem(
+                "synapse.yaml", "was edited since it was last read; the next read takes it in"
+            )
         declared = self.store.index.query.declared
         paths = {f"agents/{id}.yaml": id for id in declared}
         for path in sorted({*paths, *log.declared()}):
@@ -305,9 +329,12 @@ class Memory:
             except OSError as error:
                 yield Problem(path, f"cannot be read: {error}")
                 continue
-            if agent is None or (sha256(raw) != declared.sha(agent.id) and raw != render_agent(agent).encode()):
+            if agent is None or (
+                sha256(raw) != declared.sha(agent.id) and raw != render_agent(agent).encode()
+            ):
                 yield Problem(
-                    path, "was edited, and the journal does not know it; the next read takes in what is valid"
+                    path,
+                    "was edited, and the journal does not know it; the next read takes in what is valid",
                 )
 
 
@@ -315,12 +342,19 @@ def operators_alone(action: str) -> None:
     """What acts on the whole workspace, or shows all of it, is not for a run that acts as its agent alone."""
     run, own = os.environ.get("SYNAPSE_RUN"), os.environ.get("SYNAPSE_AGENT")
     if run:
-        raise Forbidden(f"run {run} acts as {own} alone; to {action} is the operator's", agent=own, action=action)
+        raise Forbidden(
+            f"run {run} acts as {own} alone; to {action} is the operator's",
+            agent=own,
+            action=action,
+        )
 
 
 @checked
 def init(
-    root: str | os.PathLike[str], *, clock: Callable[[], int] = clocks.now, draw: Callable[[int], bytes] = os.urandom
+    root: str | os.PathLike[str],
+    *,
+    clock: Callable[[], int] = clocks.now,
+    draw: Callable[[int], bytes] = os.urandom,
 ) -> Memory:
     """Make a directory a workspace and open it. What is there already stays as it is."""
     path = os.path.abspath(os.path.expanduser(_place(root)))
@@ -333,7 +367,10 @@ def init(
 
 @checked
 def open(
-    address: str | os.PathLike[str], *, clock: Callable[[], int] = clocks.now, draw: Callable[[int], bytes] = os.urandom
+    address: str | os.PathLike[str],
+    *,
+    clock: Callable[[], int] = clocks.now,
+    draw: Callable[[int], bytes] = os.urandom,
 ) -> Memory:
     """Open the workspace at a directory, or `memory:`. Never creates one: NotFound says how to."""
     log = open_log(_place(address), clock)

@@ -8,18 +8,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 
-from synapse import namespace as ns
 from synapse.authority import visible, wakes
-from synapse.bell import Bell
-from synapse.entry import Entry
 from synapse.errors import StoreCorrupt
-from synapse.page import Event
-from synapse.records import Record, entry_of
-from synapse.typed import TYPE_CHECKING, NamedTuple
+from synapse.model import namespace as ns
+from synapse.model.entry import Entry
+from synapse.model.records import Record, entry_of
+from synapse.model.results import Event
+from synapse.system.signal import Bell
+from synapse.system.typed import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from synapse.ports import Log
-from synapse.workspace import Agent
+    from synapse.model.protocols import Log
+from synapse.model.agents import Agent
 
 RECONCILE = 0.25
 AHEAD = 500  # so far it looks for a record's void before it tells of it

@@ -5,26 +5,51 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 
-from synapse import heirs
-from synapse.arguments import checked, fields_fit
-from synapse.authority import admit, check_when, is_merged, may_close, may_replace, may_rule, visible
-from synapse.dates import DAY, When
-from synapse.dates import since as parse_since
-from synapse.entry import NEVER, TRUST, Draft, Entry, addressees, check_priority, parse_ttl, words
-from synapse.errors import Conflict, Forbidden, InvalidEntry, InvalidQuery, NotFound, QueueFull, StoreError
+from synapse import successors
+from synapse.authority import (
+    admit,
+    check_when,
+    is_merged,
+    may_close,
+    may_replace,
+    may_rule,
+    visible,
+)
+from synapse.errors import (
+    Conflict,
+    Forbidden,
+    InvalidEntry,
+    InvalidQuery,
+    NotFound,
+    QueueFull,
+    StoreError,
+)
 from synapse.index.query import Filter
-from synapse.namespace import check_glob
-from synapse.page import Event, Fate, Hits, Page, UnreadPage
-from synapse.pen import Pen
-from synapse.records import Guard, Pending, all_of, entry_of
+from synapse.model.agents import OPERATOR, Agent
+from synapse.model.dates import DAY, When
+from synapse.model.dates import since as parse_since
+from synapse.model.entry import (
+    NEVER,
+    TRUST,
+    Draft,
+    Entry,
+    addressees,
+    check_priority,
+    parse_ttl,
+    words,
+)
+from synapse.model.namespace import check_glob
+from synapse.model.records import Guard, Pending, all_of, entry_of
+from synapse.model.results import Event, Fate, Hits, Page, UnreadPage
 from synapse.store import Store
-from synapse.typed import TYPE_CHECKING, Any
-from synapse.workspace import OPERATOR, Agent
+from synapse.system.checks import checked, fields_fit
+from synapse.system.typed import TYPE_CHECKING, Any
+from synapse.writer import Pen
 
 if TYPE_CHECKING:
     from synapse.claims import Claim
-    from synapse.view import View
-    from synapse.worth import Worth
+    from synapse.model.worth import Worth
+    from synapse.view.view import View
 
 Names = str | Iterable[str] | None
 PAGES = 64
@@ -83,13 +108,16 @@ class Seat:
         fields_fit(draft, "draft")
         return self._write(draft, once=once, unless=unless)
 
-    def _write(self, draft: Draft, *, once: str | None = None, unless: Guard | None = None) -> Entry:
+    def _write(
+        self, draft: Draft, *, once: str | None = None, unless: Guard | None = None
+    ) -> Entry:
         agent = self._writer()
         draft = draft._replace(author=self.id)
         check_when(draft)
         if draft.ttl is not None and parse_ttl(draft.ttl) == 0:
             raise InvalidEntry(
-                f"ttl {draft.ttl!r} is over at once: write a longer one, such as 30m or 7d", ttl=draft.ttl
+                f"ttl {draft.ttl!r} is over at once: write a longer one, such as 30m or 7d",
+                ttl=draft.ttl,
             )
         entry = admit(draft, agent, self.store.settings, trust=self._lineage(draft.derived_from))
         for id in entry.replaces:
@@ -104,10 +132,17 @@ class Seat:
             if error.details.get("key") != "staging":
                 raise
             limit = self.store.settings.staging_limit
-            raise QueueFull(f"{limit} entries wait for review; approve or reject some first", limit=limit) from error
+            raise QueueFull(
+                f"{limit} entries wait for review; approve or reject some first", limit=limit
+            ) from error
 
     def resolve(
-        self, id: str, note: str | None = None, *, once: str | None = None, unless: Guard | None = None
+        self,
+        id: str,
+        note: str | None = None,
+        *,
+        once: str | None = None,
+        unless: Guard | None = None,
     ) -> Entry:
         """Say that a blocker, or any entry, is done: it is no longer shown."""
         agent, entry = self._writer(), self._known(id)
@@ -132,7 +167,7 @@ class Seat:
         """Let a staged entry take effect, here and now; one that was proposed for others has these filed away."""
         agent, entry = self._writer(), self._waiting(id, "approve")
         if is_merged(entry):
-            heirs.approve(self.store, self.pen, agent, entry)
+            successors.approve(self.store, self.pen, agent, entry)
         else:
             self.pen.act("approve", entry=id)
         return self._after(partial(self.store.current, id, agent), entry._replace(staged=False))
@@ -157,7 +192,9 @@ class Seat:
         """Bring archived entries back to the place they had."""
         return self._file(words(ids), "restore", reason)
 
-    def claim(self, work: str, *, minutes: int = 30, note: str | None = None, once: str | None = None) -> Claim:
+    def claim(
+        self, work: str, *, minutes: int = 30, note: str | None = None, once: str | None = None
+    ) -> Claim:
         """Lease a piece of work, or extend one's own lease: nobody else gets it until it ends. Conflict says who
         holds it and until when. A lease ends with the run that took it."""
         from synapse import claims
@@ -178,7 +215,9 @@ class Seat:
         wanted = [self._known(id).id for id in words(ids)]
         if not wanted:
             raise InvalidEntry("nothing to acknowledge: name at least one entry")
-        delivered = {id: self.store.index.query.deliveries(agent=self.id, entry=id) for id in wanted}
+        delivered = {
+            id: self.store.index.query.deliveries(agent=self.id, entry=id) for id in wanted
+        }
         for id, found in delivered.items():
             if not found:
                 raise NotFound(f"{id} was not delivered to {self.id}", id=id)
@@ -207,7 +246,10 @@ class Seat:
         asked = (since, priority if isinstance(priority, str) else tuple(priority or ()), namespace if isinstance(
             namespace, str) else tuple(namespace or ()), author, tag, limit, archived)  # fmt: skip
         if budget is not None and not unread:
-            raise InvalidQuery("a budget bounds what is unread: say unread too, or ask for a briefing", budget=budget)
+            raise InvalidQuery(
+                "a budget bounds what is unread: say unread too, or ask for a briefing",
+                budget=budget,
+            )
         self.store.fresh()
         page = self._unread_page(budget, *asked) if unread else self._current(asked)
         if mark:
@@ -229,7 +271,7 @@ class Seat:
         return page
 
     def _unread_page(self, budget: int | None, *asked: Any) -> UnreadPage:
-        from synapse import news
+        from synapse.view import news
 
         agent = self._me()
         if agent is None:
@@ -261,7 +303,7 @@ class Seat:
         find in all that the agent may see stands whole at the end. With `worth`, only what pays is
         there. `without` are the ids of entries that its reader has already; `quick` estimates the
         tokens of what was never counted, and loads no tokenizer."""
-        from synapse.briefing import brief
+        from synapse.view.briefing import brief
 
         if mark:
             self._writer()
@@ -271,12 +313,14 @@ class Seat:
             about=about, worth=worth, moments=moments, without=without, quick=quick,
         )  # fmt: skip
         if mark:
-            self.pen.shown(view.shown, len(view.included) + len(view.left_out), view.cursor, "briefing")
+            self.pen.shown(
+                view.shown, len(view.included) + len(view.left_out), view.cursor, "briefing"
+            )
         return view
 
     def later(self, as_of: str | int, department: str | None = None) -> list[Entry]:
         """What has come since a time that this agent would be shown now: what a view as of then did not have."""
-        from synapse.briefing import later
+        from synapse.view.briefing import later
 
         return later(self.store, self._me(), as_of, department)
 
@@ -287,7 +331,7 @@ class Seat:
     ) -> Hits:  # fmt: skip
         """What answers the query best, of every kind, among what this agent may see: by its `words`, by its `meaning`,
         or by `both`; without a mode, as the settings say. Times may be phrases: `last tuesday`."""
-        from synapse.finding import Asked, find
+        from synapse.search.search import Asked, find
 
         self.store.fresh()
         asked = Asked(limit, namespace, kind, author, priority, tag, since, until, when, archived)
@@ -306,7 +350,9 @@ class Seat:
             self._unread = (place, until, count)
         return count
 
-    def follow(self, since: When = None, *, critical: bool = False, timeout: float | None = None) -> Iterator[Event]:
+    def follow(
+        self, since: When = None, *, critical: bool = False, timeout: float | None = None
+    ) -> Iterator[Event]:
         """Entries of others as they come, each once, from a cursor on, or a time (None: from now on)."""
         from synapse import notify
 
@@ -315,7 +361,9 @@ class Seat:
         if since is not None and not isinstance(since, int):
             since = min(self.store.index.query.floor(parse_since(since, self.store.clock())), end)
         if since is not None and since > end:
-            raise InvalidQuery(f"cursor {since} is beyond the log's end, {end}: it is another log's, or this was cut")
+            raise InvalidQuery(
+                f"cursor {since} is beyond the log's end, {end}: it is another log's, or this was cut"
+            )
         cursor = end if since is None else since
         follower = notify.Follower(self.store.log, self._me, self.store.current, cursor, critical)
         return notify.follow(follower, self.store.bells, self.store.look, timeout)
@@ -344,7 +392,9 @@ class Seat:
     def _writer(self) -> Agent:
         agent = self._me()
         if agent is None:
-            raise Forbidden("the operator declares agents and reads everything; entries and rulings are agents' acts")
+            raise Forbidden(
+                "the operator declares agents and reads everything; entries and rulings are agents' acts"
+            )
         self.store.tidy()
         return agent
 
@@ -353,7 +403,9 @@ class Seat:
         agent = self._me()
         self.store.index.catch_up()
         entry = self.store.index.entry(id, self.store.clock(), agent)
-        if entry is None or not (visible(entry, agent) or (entry.staged and self._sees_staged(entry))):
+        if entry is None or not (
+            visible(entry, agent) or (entry.staged and self._sees_staged(entry))
+        ):
             raise NotFound(f"there is no entry {id} that {self.id} may see", id=id)
         return entry
 
@@ -408,12 +460,17 @@ class Seat:
             raise Conflict(f"nothing to {kind}: {self._already(entries, ids, kind)}")
         self.pen.file(kind, left, reason)
         return [
-            self._after(partial(self._known, entry.id), entry._replace(archived=kind == "archive")) for entry in entries
+            self._after(partial(self._known, entry.id), entry._replace(archived=kind == "archive"))
+            for entry in entries
         ]
 
     def _already(self, entries: Sequence[Entry], ids: Sequence[str], kind: str) -> str:
         """Return why there is nothing to do: what was resolved or superseded comes back with an undo alone."""
-        fate = self.store.index.query.fate(entries[0], self.store.clock()) if kind == "restore" else None
+        fate = (
+            self.store.index.query.fate(entries[0], self.store.clock())
+            if kind == "restore"
+            else None
+        )
         if fate is not None and fate.reason in ("resolved", "superseded", "replaced by its author"):
             name = fate.by if self._may_name(fate.by) else ""
             return (
@@ -452,7 +509,9 @@ def _filter(
     priorities = tuple(sorted(map(check_priority, words(priority))))
     if limit is not None and limit < 0:
         raise InvalidQuery(f"limit {limit} is negative", limit=limit)
-    return Filter(priorities, _globs(namespace), author, tag, archived, parse_since(since, now), limit)
+    return Filter(
+        priorities, _globs(namespace), author, tag, archived, parse_since(since, now), limit
+    )
 
 
 def _globs(namespace: Names) -> tuple[str, ...]:

@@ -10,10 +10,6 @@ from _thread import allocate_lock
 from collections.abc import Callable, Iterable, Mapping
 
 from synapse.authority import admit, check_when, may_replace
-from synapse.dates import When
-from synapse.dates import since as parse_since
-from synapse.digest import sha256
-from synapse.entry import NEVER, TRUST, Draft, Entry, parse_ttl
 from synapse.errors import (
     Conflict,
     Forbidden,
@@ -29,17 +25,23 @@ from synapse.index.projection import UNKNOWN, Index
 from synapse.log.adopt import Channel
 from synapse.log.files import FilesLog
 from synapse.log.line import agent_pending
-from synapse.records import Guard, Pending, Record, all_of, sum_below, unruled
-from synapse.typed import TYPE_CHECKING
-from synapse.workspace import OPERATOR, Agent, Semantic, Settings, authority_in, settled
+from synapse.model.agents import OPERATOR, Agent, Semantic, Settings, authority_in, settled
+from synapse.model.dates import When
+from synapse.model.dates import since as parse_since
+from synapse.model.entry import NEVER, TRUST, Draft, Entry, parse_ttl
+from synapse.model.records import Guard, Pending, Record, all_of, sum_below, unruled
+from synapse.system.digest import sha256
+from synapse.system.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from synapse.formats.keys import Stray
     from synapse.index.vectors import Vectors
-    from synapse.keys import Stray
     from synapse.log.memory import MemoryLog
-    from synapse.ports import Embedder
+    from synapse.model.protocols import Embedder
 
-PLANNER = Agent(OPERATOR, "project-lead", authority=80, write=("projects/*",))  # by a plan.md that names nobody
+PLANNER = Agent(
+    OPERATOR, "project-lead", authority=80, write=("projects/*",)
+)  # by a plan.md that names nobody
 LOOK_EVERY = 0.2
 LOOK_AT_LEAST_EVERY = 1.0
 FINISHED_IN_A_LOOK = 400
@@ -52,7 +54,10 @@ class Store:
     """One open workspace. Threads may share it."""
 
     def __init__(
-        self, log: FilesLog | MemoryLog, clock: Callable[[], int], draw: Callable[[int], bytes] = os.urandom
+        self,
+        log: FilesLog | MemoryLog,
+        clock: Callable[[], int],
+        draw: Callable[[int], bytes] = os.urandom,
     ) -> None:
         self.log = log
         self.clock = clock
@@ -60,7 +65,11 @@ class Store:
         files = isinstance(log, FilesLog)
         self.root = log.root if isinstance(log, FilesLog) else None
         self.readonly = isinstance(log, FilesLog) and log.readonly
-        path = os.path.join(log.root, ".index", "brain.db") if isinstance(log, FilesLog) else ":memory:"
+        path = (
+            os.path.join(log.root, ".index", "brain.db")
+            if isinstance(log, FilesLog)
+            else ":memory:"
+        )
         self.index = _index_in_memory(log, path) if self.readonly else Index(log, path)
         log.state = self.index
         self.held: dict[str, int] = {}  # files that are locked for as long as this is open
@@ -71,7 +80,9 @@ class Store:
         self.turn = -1  # which log they were noticed for, where that is known
         self.declared_settings = None if files else log.settings()
         self._complaints: dict[str, list[str]] | None = None if files else {}
-        self.used: dict[str, int] = {}  # how often items were asked for, and since when that is not in the log
+        self.used: dict[
+            str, int
+        ] = {}  # how often items were asked for, and since when that is not in the log
         self.used_since = clock()
         self._embedder: tuple[Semantic, Embedder] | None = None
         self._vectors: Vectors | None = None
@@ -102,12 +113,18 @@ class Store:
 
     def tidy(self) -> None:
         """What writers do for each other, a little at a time: finish what dead ones left undone."""
-        if time.monotonic() - self.tidied >= LOOK_EVERY and self._alone(lambda log: log.finish(FINISHED_BY_A_WRITER)):
+        if time.monotonic() - self.tidied >= LOOK_EVERY and self._alone(
+            lambda log: log.finish(FINISHED_BY_A_WRITER)
+        ):
             self.tidied = time.monotonic()
 
     def _alone(self, section: Callable[[FilesLog], object]) -> bool:
         """Run it unless another thread is at it. A look that cannot write leaves things as they are."""
-        if not isinstance(self.log, FilesLog) or self.readonly or not self.mutex.acquire(blocking=False):
+        if (
+            not isinstance(self.log, FilesLog)
+            or self.readonly
+            or not self.mutex.acquire(blocking=False)
+        ):
             return False
         try:
             section(self.log)
@@ -159,7 +176,7 @@ class Store:
         return self.turn not in (-1, self.index.turns())
 
     def _noticed(self, path: str, signature: tuple[int, int, int] | None) -> None:
-        from synapse.roles import refuse_typo
+        from synapse.model.roles import refuse_typo
 
         assert isinstance(self.log, FilesLog)
         id = os.path.basename(path)[: -len(".yaml")]
@@ -168,7 +185,8 @@ class Store:
             self.complaints.pop(path, None)
             if was is not None:
                 self.log.append(
-                    agent_pending(was, OPERATOR, was, "removed"), once=f"removed:{id}:{self.index.cursor()}"
+                    agent_pending(was, OPERATOR, was, "removed"),
+                    once=f"removed:{id}:{self.index.cursor()}",
                 )
             return
         try:
@@ -176,14 +194,19 @@ class Store:
             agent, sha = settled(declared), sha256(self.log.declared_raw(path))
             if was is None or was.role != agent.role:
                 refuse_typo(declared, self.root)
-        except (SynapseError, OSError) as error:  # the last good declaration stands; `doctor` names the file
+        except (
+            SynapseError,
+            OSError,
+        ) as error:  # the last good declaration stands; `doctor` names the file
             self.complaints[path] = list(getattr(error, "problems", ())) or [str(error)]
             return
         self.complaints.pop(path, None)
         if agent.id != id or (agent == was and self.index.query.declared.sha(id) in (sha, None)):
             return
         how = "registered" if was is None else "edited"
-        self.log.append(agent_pending(agent, OPERATOR, was, how, sha), once=f"edit:{path}:{signature}")
+        self.log.append(
+            agent_pending(agent, OPERATOR, was, how, sha), once=f"edit:{path}:{signature}"
+        )
 
     def _noticed_settings(self, signature: tuple[int, int, int] | None) -> None:
         """Settings are journalled when they change, old and new; those that a workspace began with need no record."""
@@ -302,12 +325,14 @@ class Store:
 
     def unregistered(self, id: str) -> NotFound:
         """Return the error for an agent that there is none of: what is wrong with its file, who may have been meant."""
-        from synapse.spelling import closest
+        from synapse.system.spelling import closest
 
         known = self.index.query.declared
         close = closest(id, known)
         if texts := self.complaints.get(f"agents/{id}.yaml"):
-            return NotFound(f"agent {id} is not registered: agents/{id}.yaml: {'; '.join(texts)}", id=id)
+            return NotFound(
+                f"agent {id} is not registered: agents/{id}.yaml: {'; '.join(texts)}", id=id
+            )
         if close:
             meant = f"did you mean {close}? `synapse agents` lists those that are"
         else:
@@ -316,7 +341,9 @@ class Store:
 
     def standing(self, agent: Agent) -> Agent:
         """The agent with what its reputation moved, where that counts here."""
-        return agent._replace(shift=shift) if (shift := self.shift(agent.id)) != agent.shift else agent
+        return (
+            agent._replace(shift=shift) if (shift := self.shift(agent.id)) != agent.shift else agent
+        )
 
     def shift(self, id: str) -> int:
         """By how much reviews moved the authority of an agent."""
@@ -347,7 +374,11 @@ class Store:
             from synapse.index.vectors import Vectors, path_beside
 
             path = path_beside(self.index.db.path)
-            self._vectors = _vectors_in_memory(f"{self.root}/.index/vectors.db") if self.readonly else Vectors(path)
+            self._vectors = (
+                _vectors_in_memory(f"{self.root}/.index/vectors.db")
+                if self.readonly
+                else Vectors(path)
+            )
         return self._vectors
 
     # -- writing -----------------------------------------------------------------------------------
@@ -357,7 +388,9 @@ class Store:
         if kind not in ("approve", "reject"):
             return self.log.append(Pending(kind, by, fields), unless=guard)
         waits = unruled("staging", str(fields["entry"]))
-        return self.log.append(Pending(kind, by, fields | {"amount": -1}, key="staging"), unless=all_of(guard, waits))
+        return self.log.append(
+            Pending(kind, by, fields | {"amount": -1}, key="staging"), unless=all_of(guard, waits)
+        )
 
     def admit_drop(self, draft: Draft, channel: Channel) -> Entry:
         """Who a dropped file is from is decided by how it came, never by what it says."""
@@ -375,7 +408,11 @@ class Store:
             if mapped is None:
                 return admit(draft, PLANNER, self.settings)
         if mapped is not None and draft.author != mapped:
-            raise Forbidden(f"it says from: {draft.author}, but its owner is {mapped}", agent=mapped, action="write as")
+            raise Forbidden(
+                f"it says from: {draft.author}, but its owner is {mapped}",
+                agent=mapped,
+                action="write as",
+            )
         if channel.owner or mapped is not None:
             return self._admitted(draft, self.index.query.declared.get(draft.author))
         return admit(draft, None, self.settings, trust="unverified")
@@ -385,9 +422,15 @@ class Store:
         if agent is None:
             raise NotFound(f"there is no agent {inbox}, so its inbox is nobody's", id=inbox)
         if not channel.owner and self._mapped(channel.uid) != inbox:
-            raise Forbidden(f"its owner (user {channel.uid}) is not {inbox}", agent=inbox, action="use the inbox of")
+            raise Forbidden(
+                f"its owner (user {channel.uid}) is not {inbox}",
+                agent=inbox,
+                action="use the inbox of",
+            )
         if draft.author not in ("", inbox):
-            raise Forbidden(f"it says from: {draft.author}, but came through the inbox of {inbox}", agent=inbox)
+            raise Forbidden(
+                f"it says from: {draft.author}, but came through the inbox of {inbox}", agent=inbox
+            )
         return self._admitted(draft._replace(author=inbox), agent)
 
     def _admitted(self, draft: Draft, agent: Agent | None) -> Entry:
@@ -410,7 +453,10 @@ class Store:
 
     def _mapped(self, uid: int) -> str | None:
         """The agent that a user of this machine is."""
-        if not any(agent.user for agent in self.index.query.declared.values()) and not self.settings.users:
+        if (
+            not any(agent.user for agent in self.index.query.declared.values())
+            and not self.settings.users
+        ):
             return None
         import pwd
 
@@ -438,7 +484,11 @@ class Store:
     def vouched(self, entry: Entry) -> tuple[int, str]:
         """What an unverified entry counts once it is believed: its author's authority, the priority it claimed."""
         author = self.index.query.declared.get(entry.author)
-        authority = 0 if author is None else authority_in(self.standing(author), entry.namespace, self.settings.flat)
+        authority = (
+            0
+            if author is None
+            else authority_in(self.standing(author), entry.namespace, self.settings.flat)
+        )
         return authority, entry.claimed or entry.priority
 
     @property
@@ -456,7 +506,9 @@ class Store:
             raise NotFound(f"there is no entry {id}", id=id)
         return found
 
-    def acts(self, by: str | None, entry: str | None, since: When, limit: int | None) -> list[Record]:
+    def acts(
+        self, by: str | None, entry: str | None, since: When, limit: int | None
+    ) -> list[Record]:
         """Who did what, newest first; whoever may see it."""
         self.fresh()
         return self.index.query.acts(by, entry, parse_since(since, self.clock()) or 0, limit)

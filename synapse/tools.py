@@ -9,18 +9,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from synapse import block, recall
-from synapse.capsule import short
-from synapse.clock import seconds
-from synapse.entry import NEVER, PRIORITIES, Entry, words
 from synapse.errors import InvalidEntry, ReadOnly, SynapseError
-from synapse.kinds import MESSAGE, URGENCY, kind_of
-from synapse.mail import Mail
-from synapse.message import Message
-from synapse.reference import resolved
+from synapse.knowledge import recall
+from synapse.knowledge.capsule import short
+from synapse.knowledge.references import resolved
+from synapse.mail.mailbox import Mail
+from synapse.model.agents import OPERATOR
+from synapse.model.clock import seconds
+from synapse.model.entry import NEVER, PRIORITIES, Entry, words
+from synapse.model.kinds import MESSAGE, URGENCY, kind_of
+from synapse.model.message import Message
 from synapse.seat import Seat
-from synapse.typed import Any, NamedTuple
-from synapse.workspace import OPERATOR
+from synapse.system.typed import Any, NamedTuple
+from synapse.view import block
 
 CAPSULE = 2_048  # bytes
 PAGE = 20
@@ -75,8 +76,14 @@ def checked(tool: Tool, arguments: object) -> Arguments:
     if not isinstance(arguments, Mapping):
         raise InvalidEntry(f"{tool.name} takes an object with {', '.join(takes)}")
     given = {name: value for name, value in arguments.items() if value is not None}
-    problems = [f"{tool.name} takes no {block.escaped(str(name)[:40])!r}" for name in given if name not in takes]
-    problems += [f"{name} is missing" for name in tool.schema.get("required", ()) if name not in given]
+    problems = [
+        f"{tool.name} takes no {block.escaped(str(name)[:40])!r}"
+        for name in given
+        if name not in takes
+    ]
+    problems += [
+        f"{name} is missing" for name in tool.schema.get("required", ()) if name not in given
+    ]
     problems += [
         f"{name} must be {_kind(takes[name])}"
         for name, value in given.items()
@@ -98,7 +105,11 @@ def _fits(schema: Mapping[str, Any], value: object) -> bool:
         case "boolean":
             return isinstance(value, bool)
         case _:
-            return isinstance(value, Sequence) and not isinstance(value, str) and all(map(_is_text, value))
+            return (
+                isinstance(value, Sequence)
+                and not isinstance(value, str)
+                and all(map(_is_text, value))
+            )
 
 
 def _is_text(value: object) -> bool:
@@ -109,9 +120,12 @@ def _is_text(value: object) -> bool:
 def _kind(schema: Mapping[str, Any]) -> str:
     if "enum" in schema:
         return f"one of {', '.join(schema['enum'])}"
-    return {"string": "text", "integer": "a whole number", "number": "a number", "boolean": "true or false"}.get(
-        schema["type"], "a list of texts"
-    )
+    return {
+        "string": "text",
+        "integer": "a whole number",
+        "number": "a number",
+        "boolean": "true or false",
+    }.get(schema["type"], "a list of texts")
 
 
 # -- the tools -------------------------------------------------------------------------------------------
@@ -158,7 +172,9 @@ def _unmarked(text: str) -> str:
 def _project(seat: Seat) -> str:
     project = seat.pen.project()
     if project is None:
-        raise InvalidEntry("no project is known here: append to a namespace below blockers/, with priority critical")
+        raise InvalidEntry(
+            "no project is known here: append to a namespace below blockers/, with priority critical"
+        )
     return project
 
 
@@ -183,7 +199,10 @@ def _news(seat: Seat, once: str | None) -> str:
     page = seat.read(unread=True, limit=PAGE)
     whole = [block.whole(entry).text for entry in page]
     heavy = [len(text.encode()) > CAPSULE // 2 for text in whole]
-    texts = [block.pointer(entry).text if cut else text for entry, text, cut in zip(page, whole, heavy, strict=True)]
+    texts = [
+        block.pointer(entry).text if cut else text
+        for entry, text, cut in zip(page, whole, heavy, strict=True)
+    ]
     answer, count = _filled(texts, page.visible, "read again")
     ids = [entry.id for entry, cut in zip(page[:count], heavy[:count], strict=True) if not cut]
     earlier = _named(seat, once)
@@ -235,12 +254,19 @@ def _one(seat: Seat, id: str, offset: int, once: str | None) -> str:
     entry = resolved(seat, id)
     id = entry.id
     if not 0 <= offset < len(entry.body):
-        raise InvalidEntry(f"offset {offset} is not within the {len(entry.body)} characters of {id}")
+        raise InvalidEntry(
+            f"offset {offset} is not within the {len(entry.body)} characters of {id}"
+        )
     fate = seat.fate(id)
-    state = f"(no longer shown: {fate.reason}{' by ' + fate.by if fate.by else ''})\n" if fate else ""
+    state = (
+        f"(no longer shown: {fate.reason}{' by ' + fate.by if fate.by else ''})\n" if fate else ""
+    )
 
     def shown(n: int) -> str:
-        text, end = block.whole(entry._replace(body=entry.body[offset : offset + n])).text, offset + n
+        text, end = (
+            block.whole(entry._replace(body=entry.body[offset : offset + n])).text,
+            offset + n,
+        )
         more = f"(characters {offset} to {end} of {len(entry.body)}; the rest: offset {end})\n"
         return state + text + (more if end < len(entry.body) else "")
 
@@ -290,7 +316,9 @@ def _briefing(seat: Seat, given: Arguments, once: str | None) -> str:
     least, usual, most = BRIEFING
     budget = given.get("budget", usual)
     if not least <= budget <= most:
-        raise InvalidEntry(f"budget is {budget} tokens: write {least} to {most}, or none for {usual}")
+        raise InvalidEntry(
+            f"budget is {budget} tokens: write {least} to {most}, or none for {usual}"
+        )
     view = seat.briefing(budget, about=given.get("task", ""), commands=False)
     if seat.id != OPERATOR:
         total = len(view.included) + len(view.left_out)
@@ -303,12 +331,20 @@ def _send(seat: Seat, given: Arguments, once: str | None) -> str:
     mail = Mail(seat)
     if "re" in given:
         if "thread" in given:
-            raise InvalidEntry("an answer goes to the thread of its message: give re or thread, not both")
-        message = mail.reply(resolved(seat, given["re"]).id, given["body"], to=given.get("to"), once=once, **fields)
+            raise InvalidEntry(
+                "an answer goes to the thread of its message: give re or thread, not both"
+            )
+        message = mail.reply(
+            resolved(seat, given["re"]).id, given["body"], to=given.get("to"), once=once, **fields
+        )
     else:
         if "to" not in given:
-            raise InvalidEntry("to whom? Give to (an agent, a team, or all), or re (the message that this answers)")
-        message = mail.send(given["to"], given["body"], thread=given.get("thread"), once=once, **fields)
+            raise InvalidEntry(
+                "to whom? Give to (an agent, a team, or all), or re (the message that this answers)"
+            )
+        message = mail.send(
+            given["to"], given["body"], thread=given.get("thread"), once=once, **fields
+        )
     return f"Sent as {message.entry.id} to {message.entry.to} in {message.thread}."
 
 
@@ -327,7 +363,11 @@ def _inbox(seat: Seat, _: Arguments, once: str | None) -> str:
         for message, text, cut in zip(waiting, texts, heavy, strict=False)
     ]
     answer, count = _filled(shown, len(waiting), "call inbox again")
-    ids = [message.entry.id for message, cut in zip(waiting[:count], heavy[:count], strict=True) if not cut]
+    ids = [
+        message.entry.id
+        for message, cut in zip(waiting[:count], heavy[:count], strict=True)
+        if not cut
+    ]
     if ids:
         _mark(lambda: mail.read(ids, once=once))
     return answer or "No unread messages."
@@ -335,14 +375,22 @@ def _inbox(seat: Seat, _: Arguments, once: str | None) -> str:
 
 def _letter(message: Message) -> str:
     """Return a message as text: its thread and subject, then the entry in its whole form."""
-    subject = f", subject: {block.escaped(' '.join(message.subject.split()))}" if message.subject else ""
-    return f"({message.thread}, {message.priority}{subject})\n{block.whole(message.entry, False).text}"
+    subject = (
+        f", subject: {block.escaped(' '.join(message.subject.split()))}" if message.subject else ""
+    )
+    return (
+        f"({message.thread}, {message.priority}{subject})\n{block.whole(message.entry, False).text}"
+    )
 
 
 def _object(required: Iterable[str] = (), **properties: Any) -> dict[str, Any]:
     """The schema of an object; a bare type's name stands for a schema of that type."""
-    named = {name: {"type": what} if isinstance(what, str) else what for name, what in properties.items()}
-    return {"type": "object", "properties": named} | ({"required": list(required)} if required else {})
+    named = {
+        name: {"type": what} if isinstance(what, str) else what for name, what in properties.items()
+    }
+    return {"type": "object", "properties": named} | (
+        {"required": list(required)} if required else {}
+    )
 
 
 _PRIORITY = {"type": "string", "enum": list(PRIORITIES)}
@@ -358,7 +406,9 @@ _ENTRY = _object(
 )
 _WHICH = _object(id="string", offset="integer", namespace="string", since="string")
 _WORK = _object(("work",), work="string", minutes="integer", release="boolean")
-_QUERY = _object(("query",), query="string", scope="string", top_k="integer", max_capsule_bytes="integer")
+_QUERY = _object(
+    ("query",), query="string", scope="string", top_k="integer", max_capsule_bytes="integer"
+)
 _FACT = _object(
     ("fact", "scope"),
     fact="string",
@@ -389,14 +439,32 @@ TOOLS = (
     Tool("report_blocker", "Report one", _object(("text",), text="string"), _report_blocker, True),
     Tool("claim", "Reserve work", _WORK, _claim, True),
     Tool("ack", "Confirm entries delivered to you", _object(("ids",), ids=_IDS), _ack, True),
-    Tool("memory_remember", "Keep a fact for scope agent, group or global", _FACT, _memory_remember, True),
-    Tool("memory_forget", "Withdraw a fact", _object(("fact_id",), fact_id="string"), _memory_forget, True),
+    Tool(
+        "memory_remember",
+        "Keep a fact for scope agent, group or global",
+        _FACT,
+        _memory_remember,
+        True,
+    ),
+    Tool(
+        "memory_forget",
+        "Withdraw a fact",
+        _object(("fact_id",), fact_id="string"),
+        _memory_forget,
+        True,
+    ),
 )
 _LEADS = ("ack", "memory_remember", "memory_forget")
 
 # What clients of the MCP server are given beside these: a supervised agent has its briefing in its prompt.
 CLIENTS = (
-    Tool("briefing", "What to know now, for a task", _object(task="string", budget="integer"), _briefing, False),
+    Tool(
+        "briefing",
+        "What to know now, for a task",
+        _object(task="string", budget="integer"),
+        _briefing,
+        False,
+    ),
     Tool("send", "Send a message, or answer one", _LETTER, _send, True),
     Tool("inbox", "Unread messages; marks them as read", _object(), _inbox, False),
 )

@@ -13,7 +13,9 @@ GOLDEN = Path(__file__).parent / "golden"
 
 
 def pytest_addoption(parser):
-    parser.addoption("--golden", action="store_true", help="write the golden files anew instead of comparing")
+    parser.addoption(
+        "--golden", action="store_true", help="write the golden files anew instead of comparing"
+    )
 
 
 @pytest.fixture
@@ -61,8 +63,13 @@ class EmbeddingServer(ThreadingHTTPServer):
         found = [words_vector(text, self.dimension) for text in texts]
         if path.endswith("/api/embed"):
             return 200, json.dumps({"model": asked["model"], "embeddings": found}).encode()
-        rows = [{"object": "embedding", "index": place, "embedding": each} for place, each in enumerate(found)]
-        return 200, json.dumps({"object": "list", "data": rows[::-1], "model": asked["model"]}).encode()
+        rows = [
+            {"object": "embedding", "index": place, "embedding": each}
+            for place, each in enumerate(found)
+        ]
+        return 200, json.dumps(
+            {"object": "list", "data": rows[::-1], "model": asked["model"]}
+        ).encode()
 
 
 class _Embedding(BaseHTTPRequestHandler):
@@ -71,7 +78,9 @@ class _Embedding(BaseHTTPRequestHandler):
     def do_POST(self):
         body = self.rfile.read(int(self.headers["content-length"]))
         asked, server = json.loads(body), self.server
-        server.calls.append((self.path, {name.lower(): value for name, value in self.headers.items()}, asked))
+        server.calls.append(
+            (self.path, {name.lower(): value for name, value in self.headers.items()}, asked)
+        )
         if server.answers:
             status, raw = server.answers.pop(0)(self, asked)
         elif self.path in ("/api/embed", "/v1/embeddings"):

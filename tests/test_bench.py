@@ -11,9 +11,21 @@ from bench.figures import Beside, Goal, Row, Timing
 from bench.ground import Ground
 from bench.reading import check
 from bench.workload import NAMESPACES, PLANTED, items
-from synapse import clock
+from synapse.model import clock
 
-QUICK = ("page", "search", "view", "open", "naive", "unread", "mail", "prompt", "change", "act", "rebuild")
+QUICK = (
+    "page",
+    "search",
+    "view",
+    "open",
+    "naive",
+    "unread",
+    "mail",
+    "prompt",
+    "change",
+    "act",
+    "rebuild",
+)
 END = clock.micros("2026-02-01T12:00:00Z")
 
 
@@ -66,10 +78,17 @@ def test_the_workspace_of_the_bench_is_sound(ground):
 def test_the_workload_has_the_shape_that_it_says():
     found = list(items(20_000, END))
     for word, share in PLANTED.items():
-        assert sum(word in item.body for item in found) / len(found) == pytest.approx(share, rel=0.3)
-    shares = [sum(item.priority == name for item in found) / len(found) for name in ("critical", "important")]
+        assert sum(word in item.body for item in found) / len(found) == pytest.approx(
+            share, rel=0.3
+        )
+    shares = [
+        sum(item.priority == name for item in found) / len(found)
+        for name in ("critical", "important")
+    ]
     assert shares == pytest.approx([0.02, 0.18], rel=0.15)
-    assert sum(item.replaces is not None for item in found) / len(found) == pytest.approx(0.1, rel=0.15)
+    assert sum(item.replaces is not None for item in found) / len(found) == pytest.approx(
+        0.1, rel=0.15
+    )
     assert {item.namespace for item in found} == set(NAMESPACES)
     assert 380 < sum(len(item.body) for item in found) / len(found) < 420
 
@@ -95,11 +114,15 @@ def test_the_ranking_is_the_one_by_definition(ground, word):
     ],
 )
 def test_a_wrong_ranking_is_noticed(ground, spoil, told):
-    assert told in (check(ground, "marmalade", spoil(found(ground, "marmalade")), partial=False) or "")
+    assert told in (
+        check(ground, "marmalade", spoil(found(ground, "marmalade")), partial=False) or ""
+    )
 
 
 def test_an_untrue_partial_is_noticed(ground):
-    assert "partial, with only" in (check(ground, "quokka", found(ground, "quokka"), partial=True) or "")
+    assert "partial, with only" in (
+        check(ground, "quokka", found(ground, "quokka"), partial=True) or ""
+    )
 
 
 def test_equal_scores_may_change_places():
@@ -118,7 +141,9 @@ def test_only_the_newest_are_ranked_where_that_is_said(ground):
 
 
 def test_a_target_is_missed_by_value_and_by_ratio():
-    row = Row("x", 1, {"p50": 3.0, "max": 9.0}, Beside("y", 1.0), (Goal("ratio", 2.0), Goal("max", 10.0)))
+    row = Row(
+        "x", 1, {"p50": 3.0, "max": 9.0}, Beside("y", 1.0), (Goal("ratio", 2.0), Goal("max", 10.0))
+    )
     assert row.ratio == 3.0
     assert row.missed == ["ratio"]
     assert row.verdict == "MISSED: ratio"

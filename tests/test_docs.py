@@ -10,19 +10,19 @@ from typing import NamedTuple
 import pytest
 
 from orchestrator.cli.verbs import VERBS as TEAM_VERBS
-from orchestrator.engine import ENGINES
 from orchestrator.engines import clients
 from orchestrator.engines.process import Process
-from orchestrator.holder import LEASE
-from orchestrator.limits import DAY, RUN, policy
-from orchestrator.prices import own
+from orchestrator.engines.protocol import ENGINES
+from orchestrator.runs.lease import LEASE
+from orchestrator.spend.limits import DAY, RUN, policy
+from orchestrator.spend.prices import own
 from orchestrator.testing.model_server import ModelServer
-from synapse import yaml_text
 from synapse.cli.options import Usage
 from synapse.cli.verbs import VERBS
 from synapse.errors import SynapseError
-from synapse.namespace import DEFAULT_TTL, PREFIX_TTL
-from synapse.workspace import ROLES
+from synapse.model.agents import ROLES
+from synapse.model.namespace import DEFAULT_TTL, PREFIX_TTL
+from synapse.system import yaml
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -67,7 +67,9 @@ class Run(NamedTuple):
 
 def blocks(text):
     """The blocks that are run, each with the output that the page shows behind it."""
-    found = [(text.count("\n", 0, match.start()) + 1, *match.groups()) for match in BLOCK.finditer(text)]
+    found = [
+        (text.count("\n", 0, match.start()) + 1, *match.groups()) for match in BLOCK.finditer(text)
+    ]
     behind = [*found[1:], (0, "", "")]
     return [
         Block(line, language, code, after[2] if after[1] == "text" else None)
@@ -79,20 +81,35 @@ def blocks(text):
 def masked(text, home=""):
     for pattern, name in MASKS:
         text = re.sub(pattern, name, text)
-    return "\n".join(line.rstrip() for line in (text.replace(home, "DIR") if home else text).strip().split("\n"))
+    return "\n".join(
+        line.rstrip() for line in (text.replace(home, "DIR") if home else text).strip().split("\n")
+    )
 
 
 def environment(home):
     home.joinpath("watch").mkdir()
     home.joinpath("watch/sitecustomize.py").write_text(WATCH)
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("SYNAPSE_", "PYTHON", "COV_"))}
+    kept = {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith(("SYNAPSE_", "PYTHON", "COV_"))
+    }
     path = f"{Path(sys.executable).parent}:{kept.get('PATH', '/usr/bin:/bin')}"
-    return kept | {"PATH": path, "HOME": str(home), "PYTHONPATH": str(home / "watch"), "LC_ALL": "C.UTF-8"}
+    return kept | {
+        "PATH": path,
+        "HOME": str(home),
+        "PYTHONPATH": str(home / "watch"),
+        "LC_ALL": "C.UTF-8",
+    }
 
 
 def run(block, place, env):
-    words = {"bash": (*SHELL, block.code), "python": (sys.executable, "-c", block.code)}[block.language]
-    done = subprocess.run(words, cwd=place, env=env, capture_output=True, text=True, timeout=60, check=False)
+    words = {"bash": (*SHELL, block.code), "python": (sys.executable, "-c", block.code)}[
+        block.language
+    ]
+    done = subprocess.run(
+        words, cwd=place, env=env, capture_output=True, text=True, timeout=60, check=False
+    )
     return Run(block, done.returncode, done.stdout, done.stderr)
 
 
@@ -135,7 +152,9 @@ def test_the_check_sees_a_failing_block(home, env):
     assert masked("syn-2026-02-01-001 now") != masked("syn-2026-02-01-002 now")
 
 
-@pytest.mark.parametrize("call", ["create_connection(('localhost', 9))", "getaddrinfo('localhost', 80)"])
+@pytest.mark.parametrize(
+    "call", ["create_connection(('localhost', 9))", "getaddrinfo('localhost', 80)"]
+)
 def test_the_check_sees_who_reaches_for_the_network(home, env, call):
     done = run(Block(1, "python", f"import socket; socket.{call}", None), home, env)
     assert done.code != 0
@@ -151,7 +170,11 @@ def rows(heading):
     """The cells of the table under a heading."""
     section = README.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     assert section, heading
-    lines = [line.strip().strip("|").split(" | ") for line in section.splitlines() if line.startswith("|")]
+    lines = [
+        line.strip().strip("|").split(" | ")
+        for line in section.splitlines()
+        if line.startswith("|")
+    ]
     return [[cell.strip() for cell in line] for line in lines[2:]]
 
 
@@ -161,29 +184,43 @@ def test_every_verb_has_its_row():
 
 
 def test_every_verb_of_the_orchestrator_has_its_row():
-    told = [name for cells in rows("Running a team") for name in re.findall(r"`([\w-]+)`", cells[0])]
+    told = [
+        name for cells in rows("Running a team") for name in re.findall(r"`([\w-]+)`", cells[0])
+    ]
     assert sorted(told) == sorted(TEAM_VERBS)
 
 
 def test_roles_are_the_programs():
     told = {
-        name.strip("`"): (int(authority), re.findall(r"`([^`]+)`", reads), re.findall(r"`([^`]+)`", writes))
+        name.strip("`"): (
+            int(authority),
+            re.findall(r"`([^`]+)`", reads),
+            re.findall(r"`([^`]+)`", writes),
+        )
         for name, authority, reads, writes in rows("Roles and authority")
     }
-    assert told == {name: (role.authority, list(role.read), list(role.write)) for name, role in ROLES.items()}
+    assert told == {
+        name: (role.authority, list(role.read), list(role.write)) for name, role in ROLES.items()
+    }
 
 
 def test_engines_are_the_programs():
     told = {cells[0].strip("`"): cells[-1] for cells in rows("Engines")}
     assert sorted(told) == sorted(ENGINES)
     seen = (clients.CLAUDE_CODE, clients.CODEX, clients.GEMINI, clients.OPENCLAW)
-    assert {name: version for name, version in told.items() if version} == {each.name: each.verified for each in seen}
+    assert {name: version for name, version in told.items() if version} == {
+        each.name: each.verified for each in seen
+    }
 
 
 def settings(name):
     """What the page shows of synapse.yaml, from this key on."""
-    (text,) = (match[2] for match in BLOCK.finditer(README) if match[1] == "text" and match[2].startswith(f"{name}:\n"))
-    return yaml_text.load(text, depth=4, typed=True)
+    (text,) = (
+        match[2]
+        for match in BLOCK.finditer(README)
+        if match[1] == "text" and match[2].startswith(f"{name}:\n")
+    )
+    return yaml.load(text, depth=4, typed=True)
 
 
 def test_limits_are_the_programs():
@@ -198,11 +235,16 @@ def test_limits_are_the_programs():
 
 def test_engines_in_the_settings_can_be_made():
     shown = settings("engines")["engines"]
-    assert Process(client=clients.CLAUDE_CODE, permissions=shown["careful"]["permissions"]).permissions == "own"
+    assert (
+        Process(client=clients.CLAUDE_CODE, permissions=shown["careful"]["permissions"]).permissions
+        == "own"
+    )
     assert shown["local"].keys() == {"kind", "base_url", "model"}
 
 
-@pytest.mark.parametrize("line", [line for line in README.splitlines() if line.startswith("OPENAI_BASE_URL=")])
+@pytest.mark.parametrize(
+    "line", [line for line in README.splitlines() if line.startswith("OPENAI_BASE_URL=")]
+)
 def test_a_compatible_server_takes_one_line(line, env, tmp_path):
     """Ollama, vLLM, OpenRouter: the line as it stands, but for the host."""
     calm = env | {"PYTHONPATH": ""}
@@ -225,7 +267,9 @@ def test_exit_codes_are_the_programs():
     def classes(kind):
         return {kind}.union(*map(classes, kind.__subclasses__()))
 
-    codes = {kind.exit_code for kind in classes(SynapseError) if kind.__module__ == "synapse.errors"}
+    codes = {
+        kind.exit_code for kind in classes(SynapseError) if kind.__module__ == "synapse.errors"
+    }
     told = re.search(r"^Exit codes: (.*?)\n\n", README, re.MULTILINE | re.DOTALL)[1]
     assert {int(number) for number in re.findall(r"\b(\d+) [a-z]", told)} == codes
     assert Usage.exit_code in codes

@@ -16,21 +16,26 @@ from typing import NamedTuple
 import pytest
 
 import synapse
-from synapse import cli, clock, kinds, news, recall, reference, semantic, shared, worth
+from synapse import cli
 from synapse.authority import may_rule, visible
-from synapse.brain import UnifiedBrain
-from synapse.capsule import short, short_id
 from synapse.cli.parse import options_of
 from synapse.cli.verbs import ALIASES, OPERATORS, VERBS, Verb
-from synapse.entry import Draft, Entry, addressees
+from synapse.compat import shared
+from synapse.compat.brain import UnifiedBrain
+from synapse.compat.shared import SharedMemoryStore
 from synapse.errors import Forbidden, SynapseError
 from synapse.index import query
 from synapse.index.db import Database, load_sql
-from synapse.records import Pending
+from synapse.knowledge import recall, references
+from synapse.knowledge.capsule import short, short_id
+from synapse.model import clock, kinds, worth
+from synapse.model.agents import Agent, Semantic, settled
+from synapse.model.entry import Draft, Entry, addressees
+from synapse.model.records import Pending
+from synapse.search import semantic
 from synapse.seat import Seat
-from synapse.shared import SharedMemoryStore
 from synapse.testing import FrozenClock
-from synapse.workspace import Agent, Semantic, settled
+from synapse.view import news
 
 GHOST = "syn-2001-01-01-001"
 GHOST_MESSAGE = "syn_ffffffffffff"
@@ -39,14 +44,33 @@ AGENTS = (
     Agent("cto", role="cto"),
     Agent("lead", role="project-lead", read=("api/*",), write=EVERYWHERE),
     Agent("eng-a", department="backend", read=("api/*", "blockers/*"), write=EVERYWHERE),
-    Agent("eng-b", department="backend", teams=("red",), read=("blockers/*", "api/*/v2"), write=EVERYWHERE),
-    Agent("eng-c", department="frontend", teams=("red", "blue"), read=("team/*",), write=("team/*", "api/*")),
+    Agent(
+        "eng-b",
+        department="backend",
+        teams=("red",),
+        read=("blockers/*", "api/*/v2"),
+        write=EVERYWHERE,
+    ),
+    Agent(
+        "eng-c",
+        department="frontend",
+        teams=("red", "blue"),
+        read=("team/*",),
+        write=("team/*", "api/*"),
+    ),
     Agent("junior", review_required=True, read=("api/endpoints",), write=EVERYWHERE),
     Agent("deaf", read=(), write=("api/*",)),
     Agent("mute", role="specialist", department="ops", read=("*",), write=()),
 )
 NAMESPACES = ("api", "api/endpoints", "api/endpoints/v2", "blockers/x", "vault/keys", "team/red")
-AUDIENCES = ("all", "team:red", "team:backend", "agent:eng-c", ("agent:eng-b", "team:blue"), "own team")
+AUDIENCES = (
+    "all",
+    "team:red",
+    "team:backend",
+    "agent:eng-c",
+    ("agent:eng-b", "team:blue"),
+    "own team",
+)
 VIEWED = frozenset(("urgent",))  # mail that a view shows; the rest is on no page but its own
 MAIL = VIEWED | {"mail"}
 LIVE = frozenset(("plain", "approved", "vouched", "unverified", "disputed", "winner"))
@@ -73,9 +97,17 @@ class World:
         for place, namespace in enumerate(NAMESPACES):
             for turn, to in enumerate(AUDIENCES):
                 self.write(
-                    "plain", "eng-a", namespace, to, priority=("critical", "important", "info")[(place + turn) % 3]
+                    "plain",
+                    "eng-a",
+                    namespace,
+                    to,
+                    priority=("critical", "important", "info")[(place + turn) % 3],
                 )
-        for author, namespace in (("eng-a", "agents/eng-a"), ("eng-c", "groups/red"), ("cto", "global")):
+        for author, namespace in (
+            ("eng-a", "agents/eng-a"),
+            ("eng-c", "groups/red"),
+            ("cto", "global"),
+        ):
             self.known_as_fact(author, namespace)
         for turn, to in enumerate(AUDIENCES[:-1]):
             self.said("mail" if turn % 2 else "urgent", "eng-a", to)
@@ -112,16 +144,36 @@ class World:
         return entry
 
     def known_as_fact(self, author, namespace):
-        word, id = f"word{len(self.known):04d}", kinds.new_id("fact", len(self.known).to_bytes(6, "little"))
-        draft = Draft(f"common {word} end", namespace, author, ttl="30d", tags=("tagged",), id=id, kind="fact")
+        word, id = (
+            f"word{len(self.known):04d}",
+            kinds.new_id("fact", len(self.known).to_bytes(6, "little")),
+        )
+        draft = Draft(
+            f"common {word} end", namespace, author, ttl="30d", tags=("tagged",), id=id, kind="fact"
+        )
         self.known.append(Known(self.mem.as_agent(author).write(draft).id, word, "plain"))
 
     def said(self, state, author, to):
-        word, id = f"word{len(self.known):04d}", kinds.new_id("message", len(self.known).to_bytes(6, "little"))
-        more = kinds.More(thread=kinds.new_thread(bytes([len(self.known) % 3] * 16)), subject=f"about {word}")
+        word, id = (
+            f"word{len(self.known):04d}",
+            kinds.new_id("message", len(self.known).to_bytes(6, "little")),
+        )
+        more = kinds.More(
+            thread=kinds.new_thread(bytes([len(self.known) % 3] * 16)), subject=f"about {word}"
+        )
         priority = "critical" if state == "urgent" else "info"
-        draft = Draft(f"said {word} end", "mail", author, priority, addressees=addressees(to), id=id, kind="message")
-        self.known.append(Known(self.mem.as_agent(author).write(draft._replace(more=more)).id, word, state))
+        draft = Draft(
+            f"said {word} end",
+            "mail",
+            author,
+            priority,
+            addressees=addressees(to),
+            id=id,
+            kind="message",
+        )
+        self.known.append(
+            Known(self.mem.as_agent(author).write(draft._replace(more=more)).id, word, state)
+        )
 
     def staged(self, namespace, to):
         return self.write("staged", "junior", namespace, to)
@@ -148,20 +200,34 @@ class World:
     def unverified(self, namespace, to, state="unverified"):
         word = f"word{len(self.known):04d}"
         audience = (to,) if isinstance(to, str) else to
-        entry = Entry("", "eng-b", "", namespace, "info", f"common {word}", "30d", audience, trust="unverified")
+        entry = Entry(
+            "",
+            "eng-b",
+            "",
+            namespace,
+            "info",
+            f"common {word}",
+            "30d",
+            audience,
+            trust="unverified",
+        )
         record = self.mem.store.log.append(Pending("entry", "eng-b", {}, entry))
         self.known.append(Known(record.id, word, state))
         return record.id
 
     def vouched(self, namespace, to):
         id = self.unverified(namespace, to, "vouched")
-        self.mem.store.act("vouch", "lead", entry=id, authority=60, trust="reviewed", priority="critical")
+        self.mem.store.act(
+            "vouch", "lead", entry=id, authority=60, trust="reviewed", priority="critical"
+        )
 
     def pair(self, state, namespace, to):
         """Two entries of which one bears on the other, said to different people."""
         topic = f"topic-{len(self.known)}"
         other = {"superseded": "eng-a", "outranked": "lead", "disputed": "eng-b"}[state]
-        old = self.write(state, "eng-a", namespace, to, **({} if state == "superseded" else {"topic": topic}))
+        old = self.write(
+            state, "eng-a", namespace, to, **({} if state == "superseded" else {"topic": topic})
+        )
         more = {"supersedes": old.id} if state == "superseded" else {"topic": topic}
         self.write("winner", other, namespace, "agent:deaf", ttl="20d", **more)
 
@@ -182,7 +248,11 @@ class World:
 
     def _ruled_by(self, reader):
         """The entries that wait, or waited, for review, and that this reader may rule on."""
-        return [known for known in self.known if known.state in ("staged", "rejected") and self._rules(known, reader)]
+        return [
+            known
+            for known in self.known
+            if known.state in ("staged", "rejected") and self._rules(known, reader)
+        ]
 
     def _rules(self, known, reader):
         if reader == "operator":
@@ -205,10 +275,17 @@ class World:
         """What of the hidden entries stands in what the reader was told."""
         seen = self.seen_by(reader)
         allowed = {*seen, *(self.ruled_by(reader) if reviewing else ())}
-        quoted = {id for known in seen for id in self.entry(known).replaces}  # by a text that the reader may see
-        words = set(re.findall(r"word\d{4}|syn-\d{4}-\d\d-\d\d-\d+|[a-z]+_[0-9a-f]{8,12}", told)) - quoted
+        quoted = {
+            id for known in seen for id in self.entry(known).replaces
+        }  # by a text that the reader may see
+        words = (
+            set(re.findall(r"word\d{4}|syn-\d{4}-\d\d-\d\d-\d+|[a-z]+_[0-9a-f]{8,12}", told))
+            - quoted
+        )
         return [
-            known for known in self.known if known not in allowed and words & {known.id, known.word, short_id(known.id)}
+            known
+            for known in self.known
+            if known not in allowed and words & {known.id, known.word, short_id(known.id)}
         ]
 
 
@@ -253,13 +330,25 @@ READS = (
     ({"since": "24h", "archived": False}, lambda entry: True),
     ({"priority": "critical"}, lambda entry: entry.priority == "critical"),
     ({"priority": "critical", "limit": 1_000}, lambda entry: entry.priority == "critical"),
-    ({"priority": ["critical", "important"], "limit": 1_000}, lambda entry: entry.priority != "info"),
-    ({"priority": ["important", "info"], "limit": 1_000}, lambda entry: entry.priority != "critical"),
+    (
+        {"priority": ["critical", "important"], "limit": 1_000},
+        lambda entry: entry.priority != "info",
+    ),
+    (
+        {"priority": ["important", "info"], "limit": 1_000},
+        lambda entry: entry.priority != "critical",
+    ),
     ({"namespace": "api/*", "limit": 1_000}, lambda entry: entry.namespace.startswith("api")),
-    ({"namespace": ["vault/keys", "team/*"]}, lambda entry: entry.namespace in ("vault/keys", "team/red")),
+    (
+        {"namespace": ["vault/keys", "team/*"]},
+        lambda entry: entry.namespace in ("vault/keys", "team/red"),
+    ),
     ({"namespace": "*", "limit": 1_000}, lambda entry: True),
     ({"author": "eng-a"}, lambda entry: entry.author == "eng-a"),
-    ({"author": "eng-b", "namespace": "vault/*"}, lambda e: e.author == "eng-b" and e.namespace == "vault/keys"),
+    (
+        {"author": "eng-b", "namespace": "vault/*"},
+        lambda e: e.author == "eng-b" and e.namespace == "vault/keys",
+    ),
     ({"tag": "tagged"}, lambda entry: "tagged" in entry.tags),
     ({"mark": False}, lambda entry: True),
 )
@@ -285,12 +374,24 @@ def walk_read(me, world):
     for asked in ({"namespace": "mail"}, {"namespace": ["mail", "nowhere"], "limit": None}):
         page = me.read(**asked)
         mail = world.live(me.id, states=MAIL)
-        yield asked, [*page], {entry.id for entry in page} == mail and page.visible == len(mail), False
+        yield (
+            asked,
+            [*page],
+            {entry.id for entry in page} == mail and page.visible == len(mail),
+            False,
+        )
     page = me.read(archived=True)
     filed = world.live(me.id, states={"archived"})
-    yield "archived", [*page], {entry.id for entry in page} == filed and page.visible == len(filed), False
+    yield (
+        "archived",
+        [*page],
+        {entry.id for entry in page} == filed and page.visible == len(filed),
+        False,
+    )
 
-    yield from walk_news(me, world) if me.id != "operator" and me.store.agent(me.id) == me._me() else ()
+    yield from (
+        walk_news(me, world) if me.id != "operator" and me.store.agent(me.id) == me._me() else ()
+    )
 
 
 def walk_news(me, world):
@@ -298,9 +399,16 @@ def walk_news(me, world):
         page = me.read(unread=True, **asked)
         told, ids = [*page, *page.pointers], {entry.id for entry in page}
         due = {
-            id for id in world.live(me.id, keep or (lambda entry: True)) if world.mem.store.current(id).author != me.id
+            id
+            for id in world.live(me.id, keep or (lambda entry: True))
+            if world.mem.store.current(id).author != me.id
         }
-        yield ("unread", asked), [told, news.render(page)], ids == due if keep else ids <= due, False
+        yield (
+            ("unread", asked),
+            [told, news.render(page)],
+            ids == due if keep else ids <= due,
+            False,
+        )
         yield ("counted", asked), page.visible, page.visible == len(due), False
 
 
@@ -317,11 +425,20 @@ def walk_briefing(me, world):
     yield "quick", [rest, rest.markdown()], {each.id for each in rest.included} == viewed, False
     first = set(sorted(viewed)[:1])
     rest = me.briefing(without=first)
-    yield "without", [rest, rest.markdown()], {each.id for each in rest.included} == viewed - first, False
+    yield (
+        "without",
+        [rest, rest.markdown()],
+        {each.id for each in rest.included} == viewed - first,
+        False,
+    )
     yield "until", me.briefing(as_of=world.middle, until=found.cursor // 2), True, False
     task = "; ".join(f"{known.word} nowhere; {known.word} common" for known in world.known)
     by = worth.Worth(1e9, 1.0, dict.fromkeys(worth.KINDS, 1.0), 2_000, 20_000, 600)
-    for more in ({"about": task}, {"about": task, "worth": by}, {"about": task, "as_of": world.middle}):
+    for more in (
+        {"about": task},
+        {"about": task, "worth": by},
+        {"about": task, "as_of": world.middle},
+    ):
         named = me.briefing(20_000, **more)
         yield ("about", sorted(more)), [named, named.markdown()], True, False
     for budget in (None, 20_000, 400):
@@ -333,8 +450,15 @@ def walk_briefing(me, world):
     for department in ("backend", "frontend", "ops"):
         found = me.briefing(department=department, encoding="cl100k_base", mark=False)
         members = [agent.id for agent in AGENTS if agent.department == department]
-        common = set.intersection(*(world.live(name, states=LIVE | VIEWED) for name in (*members, me.id)))
-        yield department, [found, found.markdown()], {each.id for each in found.included} == common, False
+        common = set.intersection(
+            *(world.live(name, states=LIVE | VIEWED) for name in (*members, me.id))
+        )
+        yield (
+            department,
+            [found, found.markdown()],
+            {each.id for each in found.included} == common,
+            False,
+        )
         yield department, me.briefing(department=department, as_of=world.middle), True, False
 
 
@@ -363,13 +487,25 @@ def walk_search(me, world):
     for known in world.known:
         hits = me.search(known.word, archived=known.state == "archived")
         due = known.id in world.live(me.id, states={*LIVE, *MAIL, "archived"})
-        yield known, [*hits], [hit.id for hit in hits] == [known.id] * due and hits.ranked == due, False
-        beside = me.search(f"{known.word} nowhere", limit=100)  # in a thread, neighbours are found too
+        yield (
+            known,
+            [*hits],
+            [hit.id for hit in hits] == [known.id] * due and hits.ranked == due,
+            False,
+        )
+        beside = me.search(
+            f"{known.word} nowhere", limit=100
+        )  # in a thread, neighbours are found too
         due = known.id in world.live(me.id, states={*LIVE, *MAIL})
         yield ("beside", known), [*beside], bool(beside) == due, False
     for more in SEARCHES:
         hits = me.search("common", **more)
-        yield more, [*hits], {hit.id for hit in hits} <= world.live(me.id, states={*LIVE, *MAIL, "archived"}), False
+        yield (
+            more,
+            [*hits],
+            {hit.id for hit in hits} <= world.live(me.id, states={*LIVE, *MAIL, "archived"}),
+            False,
+        )
     for author in {known.state: world.entry(known).author for known in world.known}.values():
         yield author, [*me.search(f"{author} nowhere", limit=100)], True, False
     found = {hit.id for hit in me.search("common", limit=1_000)}
@@ -382,16 +518,30 @@ def walk_search(me, world):
     for known in world.known[:: len(world.known) // 20]:
         hits = me.search(known.word, limit=1_000, mode="meaning")
         ids, all_live = {hit.id for hit in hits}, world.live(me.id, states={*LIVE, *MAIL})
-        yield ("meaning", known), [*hits], ids <= all_live and (known.id in ids or known.id not in all_live), False
+        yield (
+            ("meaning", known),
+            [*hits],
+            ids <= all_live and (known.id in ids or known.id not in all_live),
+            False,
+        )
 
 
 def walk_follow(me, world):
-    for asked in ({"since": 0}, {"since": 0, "critical": True}, {"since": world.mem.store.index.cursor()}):
+    for asked in (
+        {"since": 0},
+        {"since": 0, "critical": True},
+        {"since": world.mem.store.index.cursor()},
+    ):
         events = [*me.follow(timeout=0, **asked)]
         yield asked, events, True, False
     others = {known.id for known in world.seen_by(me.id) if world.entry(known).author != me.id}
     never = {known.id for known in world.known if known.state in ("staged", "rejected")}
-    yield "all", None, {event.entry.id for event in me.follow(0, timeout=0)} == others - never, False
+    yield (
+        "all",
+        None,
+        {event.entry.id for event in me.follow(0, timeout=0)} == others - never,
+        False,
+    )
 
 
 def walk_unread(me, world):
@@ -453,12 +603,20 @@ def walk_append(me, world):
     if world.agents[me.id] and world.agents[me.id].write:
         where = "api/endpoints" if me.id != "mute" else "nowhere"
         for way in ("supersedes", "derived_from"):
-            yield from acts(lambda me, id, way=way: me.append("text", where, **{way: id}))(me, world)
+            yield from acts(lambda me, id, way=way: me.append("text", where, **{way: id}))(
+                me, world
+            )
 
 
 def walk_write(me, world):
     if me.id != "operator":
-        draft = Draft("text", "mail", me.id, kind="message", more=kinds.More(thread=kinds.new_thread(bytes(16))))
+        draft = Draft(
+            "text",
+            "mail",
+            me.id,
+            kind="message",
+            more=kinds.More(thread=kinds.new_thread(bytes(16))),
+        )
         yield from acts(lambda me, id: me.write(draft._replace(replaces=(id,))))(me, world)
 
 
@@ -511,9 +669,19 @@ def walk_recall(me, world):
         due = world.live(me.id, lambda entry, holds=holds: holds(me, entry.namespace), states)
         for known in world.known:
             found = recall.search(me, known.word, scope, top_k=1, max_capsule_bytes=256)
-            yield (scope, known), found, [entry.id for entry in found.shown] == [known.id] * (known.id in due), False
+            yield (
+                (scope, known),
+                found,
+                [entry.id for entry in found.shown] == [known.id] * (known.id in due),
+                False,
+            )
         found = recall.search(me, "common said", scope, top_k=1_000, max_capsule_bytes=1 << 16)
-        yield scope, found.text, {entry.id for entry in found.shown} <= due and bool(due) == bool(found.shown), False
+        yield (
+            scope,
+            found.text,
+            {entry.id for entry in found.shown} <= due and bool(due) == bool(found.shown),
+            False,
+        )
     for team in ("red", "blue", "backend"):
         asked = refusal(lambda team=team: recall.search(me, "common", f"group:{team}").shown)
         yield team, None, team in teams(me) or me.id == "operator" or "Forbidden" in asked, False
@@ -524,10 +692,15 @@ def walk_references(me, world):
     for known in world.hidden_from(me.id):
         entry = world.entry(known)
         for text in (short(entry), short_id(known.id)):
-            for act in (reference.resolved, recall.version_by, recall.forget):
+            for act in (references.resolved, recall.version_by, recall.forget):
                 if act is not recall.forget or me.id != "operator":
                     told = refusal(lambda act=act, text=text: act(me, text))
-                    yield known, told.replace(known.id, "").replace(short_id(known.id), ""), "NotFound" in told, False
+                    yield (
+                        known,
+                        told.replace(known.id, "").replace(short_id(known.id), ""),
+                        "NotFound" in told,
+                        False,
+                    )
 
 
 RECALL = {
@@ -545,16 +718,28 @@ def walk_store(me, world):
     store = SharedMemoryStore(world.mem, me.id)
     search, _, forget = store.tools()
     for scope in recall.SCOPES:
-        recall.search(me, "common", scope, 1_000, 1 << 16)  # notes in the log, at most once an hour, what is used
+        recall.search(
+            me, "common", scope, 1_000, 1 << 16
+        )  # notes in the log, at most once an hour, what is used
     for scope in recall.SCOPES:
         found = recall.search(me, "common", scope, top_k=1_000)
         told = [store.search("common", scope, top_k=1_000), search("common", scope, 1_000)]
         yield scope, told, told == [found, found.text], False
     missing = refusal(lambda: store.version(GHOST))
     for known in world.hidden_from(me.id):
-        yield known, None, refusal(lambda id=known.id: store.version(id)) == missing.replace(GHOST, known.id), False
+        yield (
+            known,
+            None,
+            refusal(lambda id=known.id: store.version(id)) == missing.replace(GHOST, known.id),
+            False,
+        )
         for told in (forget(known.id), search(known.id)):
-            yield known, told.replace(known.id, ""), "Error" in told or known.word not in told, False
+            yield (
+                known,
+                told.replace(known.id, ""),
+                "Error" in told or known.word not in told,
+                False,
+            )
     if me.id != "operator":
         yield from acts(lambda me, id: store.forget(id))(me, world)
         yield from acts(lambda me, id: store.remember("text", "agent", supersedes=id))(me, world)
@@ -577,7 +762,11 @@ def walk_inbox(mail, world):
     me = mail.seat
     if me.id == "operator":
         for agent in AGENTS:
-            others = {known.id for known in world.seen_by(agent.id) if world.entry(known).author != agent.id}
+            others = {
+                known.id
+                for known in world.seen_by(agent.id)
+                if world.entry(known).author != agent.id
+            }
             due = {known.id for known in world.known if known.state in MAIL} & others
             found = {each.id for each in mail.inbox(agent=agent.id)}
             yield agent.id, None, found == due and mail.poll(agent=agent.id) == len(due), False
@@ -634,7 +823,12 @@ def walk_threads(mail, world):
                 )
             ),
         ):
-            yield id, None, refusal(lambda act=act, id=id: act(id)) == missing.replace(GHOST_THREAD, id), False
+            yield (
+                id,
+                None,
+                refusal(lambda act=act, id=id: act(id)) == missing.replace(GHOST_THREAD, id),
+                False,
+            )
 
 
 def walk_message(mail, world):
@@ -687,7 +881,17 @@ MAIL_READERS_PASS = {
 # What the walks pass; the rest of a reader's parameters are named here, with the reason.
 READERS_PASS = {
     "read": {name for asked, _ in (*READS, *UNREAD) for name in asked} | {"archived", "unread"},
-    "briefing": {"budget", "department", "as_of", "encoding", "mark", "until", "only", "commands", "moments"}
+    "briefing": {
+        "budget",
+        "department",
+        "as_of",
+        "encoding",
+        "mark",
+        "until",
+        "only",
+        "commands",
+        "moments",
+    }
     | {"about", "worth", "without", "quick"},
     "later": {"as_of", "department"},
     "search": {"query", "mode"} | {name for asked in SEARCHES for name in asked},
@@ -715,9 +919,14 @@ MEMORY = {
     "tell": WHOLE,
     "verify": NONE,
 }
-ASKED, ACT = "asks the seat or its mail; walked by `brain_faults`", "an act of the seat's, or of its mail"
+ASKED, ACT = (
+    "asks the seat or its mail; walked by `brain_faults`",
+    "an act of the seat's, or of its mail",
+)
 BRAIN = {
-    **dict.fromkeys("read_unread poll thread_history list_threads search find_provenance recent".split(), ASKED),
+    **dict.fromkeys(
+        "read_unread poll thread_history list_threads search find_provenance recent".split(), ASKED
+    ),
     **dict.fromkeys("send ack remember create_atom link_atoms forget".split(), ACT),
     **dict.fromkeys("check connect strays".split(), "of the tables, which are the operator's"),
     "embed_pending": NONE,
@@ -769,17 +978,24 @@ PICKED = "the text at places that a gated statement picked, or that passed `visi
 NUMBER = "a number, of no entry in particular"
 OWN = "what the log and the projection ask of themselves"
 UNGATED = {
-    **dict.fromkeys(("trace", "lost_between"), "places and times, for whether the journal is the one that was indexed"),
+    **dict.fromkeys(
+        ("trace", "lost_between"),
+        "places and times, for whether the journal is the one that was indexed",
+    ),
     "rows": PICKED,
     "texts": PICKED,
-    **dict.fromkeys("in_dispute disputed_between receipts_of acks_of reactions_of places".split(), PICKED),
+    **dict.fromkeys(
+        "in_dispute disputed_between receipts_of acks_of reactions_of places".split(), PICKED
+    ),
     "row": PICKED,
     "fate": PICKED,
     "id_of": PICKED,
     "every": "for export, the operator's",
     "acts": "for audit, the operator's; `log` asks the seat for each entry",
     "staged": "asked of the seat one by one",
-    **dict.fromkeys(("keyed_entries", "standing"), "for a supervisor, which asks `visible` of each"),
+    **dict.fromkeys(
+        ("keyed_entries", "standing"), "for a supervisor, which asks `visible` of each"
+    ),
     "conditional": NUMBER,
     **dict.fromkeys(
         "idle outdone lapsed comparable mergeable brought_back filings_of held_by weights of_night nights"
@@ -788,12 +1004,14 @@ UNGATED = {
         "for consolidation, the operator's",
     ),
     **dict.fromkeys(
-        ("act_of", "approvals_of", "last_ruling"), "acts by number, for `undo`: the operator's, or those of its agent"
+        ("act_of", "approvals_of", "last_ruling"),
+        "acts by number, for `undo`: the operator's, or those of its agent",
     ),
     "embeddable": "the texts that go to the embedder, which the operator chose; to no reader",
     "embeddable_count": NUMBER,
     **dict.fromkeys(
-        "floor_of version next_release act_at hidden shown seen_between lane_counts last_active".split(), NUMBER
+        "floor_of version next_release act_at hidden shown seen_between lane_counts last_active".split(),
+        NUMBER,
     ),
     **dict.fromkeys(("word_count", "last_entry", "ceiling_of"), NUMBER),
     "around": "places in a thread; what is asked there passes `search_rows`, and its words came from `search`",
@@ -820,13 +1038,19 @@ WRITES = ("insert", "update", "delete")
 
 
 def public(kind):
-    return {name for name in dir(kind) if not name.startswith("_") and callable(getattr(kind, name))}
+    return {
+        name for name in dir(kind) if not name.startswith("_") and callable(getattr(kind, name))
+    }
 
 
 def own(module):
     """The public functions that a module has of its own."""
     functions = {name: each for name, each in vars(module).items() if inspect.isfunction(each)}
-    return {name for name, each in functions.items() if not name.startswith("_") and each.__module__ == module.__name__}
+    return {
+        name
+        for name, each in functions.items()
+        if not name.startswith("_") and each.__module__ == module.__name__
+    }
 
 
 def unlisted(found, *tables):
@@ -984,16 +1208,25 @@ def brained(tmp_path_factory):
 def brain_faults(world, brain):
     """What a brain told its agent that it had not to."""
     seen = {known.id for known in world.seen_by(brain.agent)}
-    rows = [brain.recent(hours=10_000), *(brain.thread_history(each["id"]) for each in brain.list_threads(None, 1_000))]
+    rows = [
+        brain.recent(hours=10_000),
+        *(brain.thread_history(each["id"]) for each in brain.list_threads(None, 1_000)),
+    ]
     rows += [brain.search(known.word) for known in world.known]
     if brain.agent != "operator":
         rows.append(brain.read_unread())
-    told = [repr(rows), brain.poll() if brain.agent != "operator" else 0, {row["id"] for each in rows for row in each}]
+    told = [
+        repr(rows),
+        brain.poll() if brain.agent != "operator" else 0,
+        {row["id"] for each in rows for row in each},
+    ]
     yield from world.leaks(brain.agent, told[0])
     yield from told[2] - seen
     for known in world.known:
         try:
-            yield from world.leaks(brain.agent, repr(brain.find_provenance(known.id)), reviewing=True)
+            yield from world.leaks(
+                brain.agent, repr(brain.find_provenance(known.id)), reviewing=True
+            )
         except SynapseError as error:
             yield from world.leaks(brain.agent, str(error).replace(known.id, ""))
 
@@ -1035,7 +1268,11 @@ def test_the_walk_finds_a_reader_that_forgot_the_gate(world):
         def _me(self):
             return None
 
-    seen = {name: [*faults(world, Leaky(world.mem.store, "eng-c"), name)] for name in READERS_PASS if name != "unread"}
+    seen = {
+        name: [*faults(world, Leaky(world.mem.store, "eng-c"), name)]
+        for name in READERS_PASS
+        if name != "unread"
+    }
     assert [name for name, found in seen.items() if not found] == []
 
 
@@ -1044,7 +1281,9 @@ def test_the_walk_finds_news_that_forgot_the_gate(world):
         def _me(self):
             return settled(Agent("eng-c", read=("*",), teams=("red", "backend", "frontend")))
 
-    assert [fault for fault in walk_news(Leaky(world.mem.store, "eng-c"), world) if not fault[2]] != []
+    assert [
+        fault for fault in walk_news(Leaky(world.mem.store, "eng-c"), world) if not fault[2]
+    ] != []
 
 
 def test_the_world_has_something_to_see_and_something_not_to(world):
@@ -1074,7 +1313,9 @@ def test_every_gated_statement_runs_in_the_walk(world, fresh, monkeypatch):
     world.mem.store.index.db.connection.set_trace_callback(None)
     statements = load_sql("queries.sql")
     shapes = {name: re.split(r"\{\w+\}|:\w+", statements[name]) for name in GATED}
-    assert {name for name, shape in shapes.items() if not any(in_order(shape, text) for text in ran)} == set()
+    assert {
+        name for name, shape in shapes.items() if not any(in_order(shape, text) for text in ran)
+    } == set()
 
 
 def test_what_tells_of_no_entry_tells_of_none(world):
@@ -1162,9 +1403,13 @@ SHELL = {
         "--from {me} --json --plan last",
         *(f"--from {{me}} --plan {number}" for number in (1, 12, 30, 60, 90, 9999)),
     ),
-    **dict.fromkeys("audit backup defrag embed export import init merge migrate register".split(), WHOLE),
+    **dict.fromkeys(
+        "audit backup defrag embed export import init merge migrate register".split(), WHOLE
+    ),
     **dict.fromkeys("repair reputation tell".split(), WHOLE),
-    **dict.fromkeys(("agents", "completion", "doctor", "rebuild", "stats", "verify", "where"), NONE),
+    **dict.fromkeys(
+        ("agents", "completion", "doctor", "rebuild", "stats", "verify", "where"), NONE
+    ),
     "mcp": "serves: what it answers is walked below",
 }
 REVIEWING = ("approve", "log", "read")
@@ -1235,7 +1480,9 @@ def samples(world, reader):
 
 
 @pytest.mark.parametrize("reader", READERS)
-@pytest.mark.parametrize("verb", [verb for verb, lines in SHELL.items() if isinstance(lines, tuple)])
+@pytest.mark.parametrize(
+    "verb", [verb for verb, lines in SHELL.items() if isinstance(lines, tuple)]
+)
 def test_every_verb_passes_the_gate(disk, run, verb, reader):
     if verb in (*WRITERS, "unread", "inbox", "poll") and verb != "thread" and reader == "operator":
         return
@@ -1245,10 +1492,14 @@ def test_every_verb_passes_the_gate(disk, run, verb, reader):
         if "{thread}" in line:
             continue
         if "{id}" in line:
-            missing = {ghost: run(verb, line, me=reader, id=ghost) for ghost in (GHOST, GHOST_MESSAGE)}
+            missing = {
+                ghost: run(verb, line, me=reader, id=ghost) for ghost in (GHOST, GHOST_MESSAGE)
+            }
             for known in samples(disk, reader):
                 ghost = GHOST_MESSAGE if known.state in MAIL else GHOST
-                assert run(verb, line, me=reader, id=known.id) == missing[ghost].replace(ghost, known.id), line
+                assert run(verb, line, me=reader, id=known.id) == missing[ghost].replace(
+                    ghost, known.id
+                ), line
         elif "{word}" in line:
             for known in samples(disk, reader):
                 assert json.loads(run(verb, line, me=reader, word=known.word))["entries"] == []
@@ -1262,9 +1513,9 @@ def test_every_verb_passes_the_gate(disk, run, verb, reader):
 
 @pytest.mark.parametrize("reader", READERS)
 def test_the_shell_shows_what_is_visible(disk, run, reader):
-    assert {each["id"] for each in entries(run("read", "--agent {me} --json --limit 0", me=reader))} == disk.live(
-        reader
-    )
+    assert {
+        each["id"] for each in entries(run("read", "--agent {me} --json --limit 0", me=reader))
+    } == disk.live(reader)
     found = run("search", "--agent {me} --json --limit 500 common", me=reader)
     assert {each["id"] for each in entries(found)} == disk.live(reader)
     archived = run("read", "--agent {me} --json --limit 0 --archived", me=reader)
@@ -1291,7 +1542,11 @@ def test_a_spawned_run_is_its_agent_alone(disk, run, monkeypatch):
         told = run(verb, needed.get(verb, "--json"))
         assert "SYNAPSE_RUN" in told
         assert disk.leaks("eng-c", told) == []
-    for verb, line in (("read", "--agent operator --json"), ("view", "lead"), ("unread", "--agent lead")):
+    for verb, line in (
+        ("read", "--agent operator --json"),
+        ("view", "lead"),
+        ("unread", "--agent lead"),
+    ):
         assert "acts as eng-c" in run(verb, line)
     assert {each["id"] for each in entries(run("read", "--json --limit 0"))} == disk.live("eng-c")
 
@@ -1323,7 +1578,9 @@ async def walk_server(world, reader, served=None):
     from synapse.mcp.server import build
 
     given, apart = [], []
-    async with Client(build(lambda caller: world.mem.as_agent(served or reader), offer())) as client:
+    async with Client(
+        build(lambda caller: world.mem.as_agent(served or reader), offer())
+    ) as client:
 
         async def call(name, **arguments):
             return (await client.call_tool(name, arguments)).content[0].text
@@ -1334,11 +1591,20 @@ async def walk_server(world, reader, served=None):
             except MCPError as error:
                 return str(error)
 
-        given += [await call("read", namespace=glob, since="9d") for glob in ("api/*", "vault/*", "blockers/*")]
+        given += [
+            await call("read", namespace=glob, since="9d")
+            for glob in ("api/*", "vault/*", "blockers/*")
+        ]
         given += [await call("memory_search", query="common", top_k=100) for _ in range(2)]
-        given += [await call("briefing", task="common", budget=10_000), await call("read"), await call("inbox")]
+        given += [
+            await call("briefing", task="common", budget=10_000),
+            await call("read"),
+            await call("inbox"),
+        ]
         given += [await resource(f"synapse://view/{name}") for name in READERS]
-        given.append((await client.get_prompt("briefing", {"task": "common"})).messages[0].content.text)
+        given.append(
+            (await client.get_prompt("briefing", {"task": "common"})).messages[0].content.text
+        )
         for known in samples(world, reader):
             ghost = GHOST_MESSAGE if known.state in MAIL else GHOST
             for ask in (
@@ -1348,7 +1614,9 @@ async def walk_server(world, reader, served=None):
                 lambda id: call("append", namespace="api", body="text", supersedes=id),
                 lambda id: resource(f"synapse://entry/{id}"),
             ):
-                apart.append((known, await ask(known.id), (await ask(ghost)).replace(ghost, known.id)))
+                apart.append(
+                    (known, await ask(known.id), (await ask(ghost)).replace(ghost, known.id))
+                )
             given.append((await call("memory_search", query=known.word)).replace(known.word, ""))
         wanted = [f"synapse://entry/{known.id}" for known in samples(world, reader)]
         async with client.listen(

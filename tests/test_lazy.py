@@ -28,9 +28,19 @@ HEAVY |= {"dataclasses", "inspect", "pathlib", "typing", "hashlib"}
 
 
 def python(*args, cwd):
-    env = {key: value for key, value in os.environ.items() if not key.startswith(("SYNAPSE_", "PYTHON"))}
+    env = {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith(("SYNAPSE_", "PYTHON"))
+    }
     done = subprocess.run(
-        [sys.executable, *args], cwd=cwd, env=env, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, *args],
+        cwd=cwd,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return done
@@ -66,7 +76,16 @@ def workspace(tmp_path):
     python(*cli, "init", cwd=tmp_path)
     globs = ("--read", "api/*", "--write", "api/*")
     python(*cli, "register", "--id", "eng-backend", "--role", "engineer", *globs, cwd=tmp_path)
-    python(*cli, "write", "--from", "eng-backend", "--namespace", "api/endpoints", "use /v1/users", cwd=tmp_path)
+    python(
+        *cli,
+        "write",
+        "--from",
+        "eng-backend",
+        "--namespace",
+        "api/endpoints",
+        "use /v1/users",
+        cwd=tmp_path,
+    )
     return root
 
 
@@ -78,7 +97,9 @@ def test_the_check_knows_third_party_from_ours(tmp_path):
 
 
 def test_import_synapse_is_light(tmp_path):
-    code = "import sys; old = set(sys.modules); import synapse; print(*sorted(set(sys.modules) - old))"
+    code = (
+        "import sys; old = set(sys.modules); import synapse; print(*sorted(set(sys.modules) - old))"
+    )
     new = {name.split(".")[0] for name in python("-c", code, cwd=tmp_path).stdout.split()}
     assert new & HEAVY == set()
 

@@ -12,7 +12,9 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parents[1]
 
 # Written so that this file does not match itself.
-REGISTRY = r"\b(?:test\.)?pypi\.org|python[h]osted\.org|registry\.npmjs|(?:deb|security)\.debian\.org"
+REGISTRY = (
+    r"\b(?:test\.)?pypi\.org|python[h]osted\.org|registry\.npmjs|(?:deb|security)\.debian\.org"
+)
 MACHINE = r"(?<![\w.~-])/(?:work|root|home|Users|opt)/"
 UNFINISHED = r"\b(?:NotImplemented[E]rror|TOD[O]|FIXM[E]|XX[X])\b"
 
@@ -37,7 +39,9 @@ def pins():
             yield Requirement(requirement.strip()), [value.strip() for value in hashes]
 
 
-@pytest.mark.parametrize("pattern", [REGISTRY, MACHINE, UNFINISHED], ids=("registry", "machine", "unfinished"))
+@pytest.mark.parametrize(
+    "pattern", [REGISTRY, MACHINE, UNFINISHED], ids=("registry", "machine", "unfinished")
+)
 def test_no_committed_file_has(pattern):
     hits = []
     for path in committed():
@@ -77,16 +81,22 @@ def test_lock_pins_everything_by_hash_and_names_no_place():
 
 def test_lock_satisfies_what_is_asked_for():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    locked = {canonicalize_name(pin.name): str(pin.specifier).removeprefix("==") for pin, _ in pins()}
+    locked = {
+        canonicalize_name(pin.name): str(pin.specifier).removeprefix("==") for pin, _ in pins()
+    }
     asked = [
         *project["project"]["dependencies"],
         *project["dependency-groups"]["dev"],
         *project["build-system"]["requires"],
     ]
     for requirement in map(Requirement, asked):
-        assert requirement.specifier.contains(locked[canonicalize_name(requirement.name)]), requirement
+        assert requirement.specifier.contains(locked[canonicalize_name(requirement.name)]), (
+            requirement
+        )
 
 
 def test_changelog_has_unreleased_on_top():
-    headings = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    headings = re.findall(
+        r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
     assert headings[0] == "[Unreleased]"

@@ -19,7 +19,13 @@ PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
 def run(*args, cwd, stdin=""):
     env = {"PATH": "/usr/bin:/bin", "HOME": str(cwd), "LC_ALL": "C.UTF-8"}
     done = subprocess.run(
-        [str(arg) for arg in args], cwd=cwd, env=env, input=stdin, capture_output=True, text=True, timeout=120
+        [str(arg) for arg in args],
+        cwd=cwd,
+        env=env,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -40,7 +46,9 @@ def bin(wheel, tmp_path_factory):
     venv.create(home, symlinks=True)
     python = home / "bin/python"
     run(*PIP, "--python", python, "install", "--no-deps", "--no-index", wheel, cwd=home)
-    site = run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=home).strip()
+    site = run(
+        python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=home
+    ).strip()
     borrowed = sorted({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")})
     (Path(site) / "borrowed.pth").write_text("\n".join(borrowed) + "\n", encoding="utf-8")
     return home / "bin"
@@ -59,7 +67,9 @@ def test_wheel_carries_the_packages_whole(wheel):
 
 def test_wheel_imports_from_itself(bin, tmp_path):
     for package in PACKAGES:
-        where = run(bin / "python", "-c", f"import {package}; print({package}.__file__)", cwd=tmp_path)
+        where = run(
+            bin / "python", "-c", f"import {package}; print({package}.__file__)", cwd=tmp_path
+        )
         assert Path(where).is_relative_to(bin.parent), where
 
 
@@ -71,7 +81,9 @@ def test_wheel_has_its_data(bin, tmp_path):
 
 
 def test_wheel_writes_and_reads(bin, tmp_path):
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "version"
+    ]
     assert version in run(bin / "synapse", "--version", cwd=tmp_path)
     synapse = (bin / "synapse", "--root", tmp_path / "memory")
     run(*synapse, "init", cwd=tmp_path)
@@ -80,7 +92,9 @@ def test_wheel_writes_and_reads(bin, tmp_path):
     write = ("write", "--from", "eng-backend", "--namespace", "api/endpoints", "--json")
     stored = json.loads(run(*synapse, *write, "use /v2/users", cwd=tmp_path))
     page = json.loads(run(*synapse, "read", "--agent", "eng-backend", "--json", cwd=tmp_path))
-    assert [(entry["id"], entry["body"]) for entry in page["entries"]] == [(stored["id"], "use /v2/users")]
+    assert [(entry["id"], entry["body"]) for entry in page["entries"]] == [
+        (stored["id"], "use /v2/users")
+    ]
 
 
 def test_wheel_has_the_short_commands(bin, tmp_path):

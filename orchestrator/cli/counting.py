@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from orchestrator import ledger
 from orchestrator.cli.grid import grid
 from orchestrator.cli.told import Told, about, folder, money, number, runs, told
-from orchestrator.folder import LEDGER
-from orchestrator.ledger import Overhead
+from orchestrator.runs import ledger
+from orchestrator.runs.folder import LEDGER
+from orchestrator.runs.ledger import Overhead
 from synapse.cli.call import Call
 from synapse.cli.options import Options
 
@@ -47,12 +47,18 @@ class Sum(NamedTuple):
 
 def stats_options(parser: Options) -> None:
     add = parser.add_argument
-    add("--by", default="department", choices=BY, metavar="WHAT", help=f"{', '.join(BY)}; else department")
+    add(
+        "--by",
+        default="department",
+        choices=BY,
+        metavar="WHAT",
+        help=f"{', '.join(BY)}; else department",
+    )
     add("--since", metavar="WHEN", help="24h, yesterday, last tuesday, 2026-02-01; else all")
 
 
 def stats(call: Call) -> None:
-    from synapse.dates import since as parse_since
+    from synapse.model.dates import since as parse_since
 
     by = call.args.by
     since = parse_since(call.args.since, call.memory.store.clock()) or 0
@@ -91,7 +97,9 @@ def _sum(call: Call, name: str, found: list[Told], blockers: int | None) -> Sum:
     costs = [each.cost for each in found if each.cost is not None]
     spent = [parts for each in found if (parts := _overhead(call, each)) is not None]
     work = sum(parts.work for parts in spent)
-    estimated = any(each.usage.estimated for each in found) or any(parts.counting != "exact" for parts in spent)
+    estimated = any(each.usage.estimated for each in found) or any(
+        parts.counting != "exact" for parts in spent
+    )
     return Sum(
         name,
         len(found),
@@ -110,7 +118,9 @@ def _sum(call: Call, name: str, found: list[Told], blockers: int | None) -> Sum:
 def _blockers(call: Call, by: str, since: int) -> Counter[str]:
     """How many critical entries there are in `blockers/`, by the project that they are in or by their author."""
     agents, found = call.memory.store.agents(), Counter[str]()
-    for namespace, author, count in call.memory.store.index.query.db.run("blockers", {"since": since}):
+    for namespace, author, count in call.memory.store.index.query.db.run(
+        "blockers", {"since": since}
+    ):
         agent = agents.get(author)
         whose = {"project": namespace.partition("/")[2], "agent": author}
         if agent is not None:

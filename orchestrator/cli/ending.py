@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from orchestrator.cli.told import one, runs
-from orchestrator.holder import lives
+from orchestrator.runs.lease import lives
 from synapse.cli.call import Call
 from synapse.cli.options import Options, Usage
 from synapse.errors import Conflict
-from synapse.records import Pending
-from synapse.workspace import OPERATOR
+from synapse.model.agents import OPERATOR
+from synapse.model.records import Pending
 
 LEFT = "; its process is gone: `orchestrator resume` writes its end"
 
@@ -34,4 +34,6 @@ def stop(call: Call) -> None:
     root = call.memory.store.root or call.root
     left = {str(run["run"]) for run in found if not lives(root, str(run.get("holder")))}
     told = "\n".join(f"asked to stop: {id}{LEFT if id in left else ''}" for id in asked)
-    call.show({"stopped": asked, "orphaned": [id for id in asked if id in left]}, told or "nothing runs")
+    call.show(
+        {"stopped": asked, "orphaned": [id for id in asked if id in left]}, told or "nothing runs"
+    )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from synapse.cli.options import Usage
 
 if TYPE_CHECKING:
-    from orchestrator.engine import Engine
+    from orchestrator.engines.protocol import Engine
 
 KEYS = (("anthropic", "ANTHROPIC_API_KEY"), ("openai", "OPENAI_API_KEY"))
 MODELS = {"anthropic": "claude-sonnet-5", "openai": "gpt-5.4-mini"}
@@ -37,7 +37,7 @@ def made(engine: str, script: str | None) -> str | Engine:
 
 def takes_tools(name: str) -> bool:
     """Whether agents on engines of this kind call tools; asked of its class, for making one may take a key."""
-    from orchestrator.engine import kind_of
+    from orchestrator.engines.protocol import kind_of
 
     return bool(getattr(kind_of(name), "takes_tools", True))
 

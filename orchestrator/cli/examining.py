@@ -33,7 +33,11 @@ def doctor(call: Call) -> int:
     findings = {target.client: examine(target, _is_up(target)) for target in _targets(call)}
     data = {client: [finding._asdict() for finding in found] for client, found in findings.items()}
     call.show(lambda: {"clients": data}, lambda: clean(_text(findings)))
-    return WRONG if any(finding.verdict == "fail" for found in findings.values() for finding in found) else 0
+    return (
+        WRONG
+        if any(finding.verdict == "fail" for found in findings.values() for finding in found)
+        else 0
+    )
 
 
 def _targets(call: Call) -> Iterator[Target]:
@@ -67,6 +71,10 @@ def _lines(findings: list[Finding]) -> Iterator[str]:
 
     for finding in findings:
         head = f"  {finding.verdict:<5}{finding.check}: "
-        yield from textwrap.wrap(finding.detail, WIDTH, initial_indent=head, subsequent_indent=" " * 9)
+        yield from textwrap.wrap(
+            finding.detail, WIDTH, initial_indent=head, subsequent_indent=" " * 9
+        )
         if finding.mend:
-            yield from textwrap.wrap(finding.mend, WIDTH, initial_indent=" " * 7 + "→ ", subsequent_indent=" " * 9)
+            yield from textwrap.wrap(
+                finding.mend, WIDTH, initial_indent=" " * 7 + "→ ", subsequent_indent=" " * 9
+            )

@@ -5,17 +5,17 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from orchestrator import steps
 from orchestrator.cli.told import Fields, folder, one
-from orchestrator.folder import RECEIPT, STEPS, Folder
-from orchestrator.prompt import Prompt
+from orchestrator.prompts.render import Prompt
+from orchestrator.runs import steps
+from orchestrator.runs.folder import RECEIPT, STEPS, Folder
 from synapse.cli.call import Call
 from synapse.cli.options import Options
 from synapse.cli.show import clean
 from synapse.errors import NotFound, StoreCorrupt
 
 if TYPE_CHECKING:
-    from orchestrator.receipt import Receipt
+    from orchestrator.prompts.receipt import Receipt
 
 
 def receipt_options(parser: Options) -> None:
@@ -23,7 +23,7 @@ def receipt_options(parser: Options) -> None:
 
 
 def receipt(call: Call) -> None:
-    from orchestrator.receipt import explain
+    from orchestrator.prompts.receipt import explain
 
     run = one(call, call.args.run)
     found = _receipt(call, run)
@@ -31,7 +31,7 @@ def receipt(call: Call) -> None:
 
 
 def _receipt(call: Call, run: Fields) -> Receipt:
-    from orchestrator.receipt import load
+    from orchestrator.prompts.receipt import load
 
     place = folder(call, str(run["run"]))
     if not place.has(RECEIPT):
@@ -63,7 +63,7 @@ def _kept(call: Call, run: Fields) -> Prompt:
     stored = _stored(folder(call, id))
     if known is None:
         raise NotFound(f"run {id} has no prompt yet", id=id)
-    from orchestrator import receipt
+    from orchestrator.prompts import receipt
 
     return receipt.replay(known, stored, lambda: _again(call, run))
 
@@ -72,17 +72,19 @@ def _stored(place: Folder) -> Prompt | None:
     """As the run's folder has it; None where it is gone or damaged."""
     try:
         first = next(iter(steps.read(place.lines(STEPS))), None)
-        return None if first is None else Prompt(*(str(first.fields[part]) for part in Prompt._fields))
+        return (
+            None if first is None else Prompt(*(str(first.fields[part]) for part in Prompt._fields))
+        )
     except (StoreCorrupt, KeyError):
         return None
 
 
 def _again(call: Call, run: Fields) -> Prompt:
     """Made once more, by its receipt."""
-    from orchestrator.fence import secret
-    from orchestrator.prompt import Assignment
-    from orchestrator.receipt import derive
-    from orchestrator.templates import Templates
+    from orchestrator.prompts.fence import secret
+    from orchestrator.prompts.receipt import derive
+    from orchestrator.prompts.render import Assignment
+    from orchestrator.prompts.templates import Templates
 
     try:
         found = _receipt(call, run)
@@ -95,7 +97,12 @@ def _again(call: Call, run: Fields) -> Prompt:
     agent = memory.store.agents()[found.agent]
     above = memory.store.index.query.run(str(run["parent"])) if run.get("parent") else None
     asked = run.get("asked") or {}
-    task = Assignment(str(run["task"]), str(run["project"]), str(above["agent"]) if above else None, asked.get("role"))
+    task = Assignment(
+        str(run["task"]),
+        str(run["project"]),
+        str(above["agent"]) if above else None,
+        asked.get("role"),
+    )
     return derive(seat, found, task, secret(root), Templates(memory.store.root), agent)
 
 

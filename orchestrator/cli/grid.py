@@ -34,7 +34,10 @@ def grid(headers: Sequence[str], rows: Rows, right: Sequence[str] = ()) -> str:
     cells = [list(headers), *([clean(cell) for cell in row] for row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(headers))]
     numbers = {place for place, header in enumerate(headers) if header in right}
-    padded = [[cell.rjust(widths[i]) if i in numbers else cell for i, cell in enumerate(row)] for row in cells]
+    padded = [
+        [cell.rjust(widths[i]) if i in numbers else cell for i, cell in enumerate(row)]
+        for row in cells
+    ]
     return table(padded[0], padded[1:])
 
 
@@ -47,7 +50,11 @@ def _drawn(headers: Sequence[str], rows: Rows, right: Sequence[str]) -> str:
     console = Console()
     cells = [[clean(cell.replace("\n", " ")) for cell in row] for row in rows]
     widths = [max(map(cell_len, column)) for column in zip(headers, *cells, strict=True)]
-    gap = 1 if headers[-1] in right and sum(widths) + GAP * (len(headers) - 1) > console.width else GAP
+    gap = (
+        1
+        if headers[-1] in right and sum(widths) + GAP * (len(headers) - 1) > console.width
+        else GAP
+    )
     gives = 0 if headers[-1] in right else len(headers) - 1
     room = console.width - sum(widths) + widths[gives] - gap * (len(headers) - 1)
     widths[gives] = min(widths[gives], max(room, LEAST))

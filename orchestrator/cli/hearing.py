@@ -9,11 +9,11 @@ from orchestrator.cli.grid import grid
 from orchestrator.cli.told import lasted
 from synapse.cli.call import Call
 from synapse.cli.options import Options
-from synapse.dates import since as parse_since
-from synapse.entry import Entry
+from synapse.model.agents import Agent
+from synapse.model.dates import since as parse_since
+from synapse.model.entry import Entry
+from synapse.model.records import Record
 from synapse.notify import route
-from synapse.records import Record
-from synapse.workspace import Agent
 
 HEADERS = ("entry", "for", "state", "offered", "rendered", "acked", "said")
 STATES = ("offered", "rendered", "acked")
@@ -37,7 +37,12 @@ class Wake(NamedTuple):
 
 def wakes_options(parser: Options) -> None:
     add = parser.add_argument
-    add("--since", default="7d", metavar="WHEN", help="24h, yesterday, last tuesday, 2026-02-01; else 7d")
+    add(
+        "--since",
+        default="7d",
+        metavar="WHEN",
+        help="24h, yesterday, last tuesday, 2026-02-01; else 7d",
+    )
     add("--agent", metavar="AGENT", help="only on the way to this agent")
     add("--pending", action="store_true", help="only what was in no prompt yet")
 
@@ -49,7 +54,10 @@ def wakes(call: Call) -> None:
         for wake in _all(call, args.since)
         if args.agent in (None, wake.agent) and not (args.pending and wake.rendered)
     ]
-    call.show(lambda: {"wakes": found}, lambda: grid(HEADERS, list(map(_row, found))) if found else _none(args.pending))
+    call.show(
+        lambda: {"wakes": found},
+        lambda: grid(HEADERS, list(map(_row, found))) if found else _none(args.pending),
+    )
 
 
 def _none(pending: bool) -> str:
@@ -57,7 +65,10 @@ def _none(pending: bool) -> str:
 
 
 def _row(wake: Wake) -> list[str]:
-    times = ("-" if micros is None else lasted(micros) for micros in (wake.offered, wake.rendered, wake.acked))
+    times = (
+        "-" if micros is None else lasted(micros)
+        for micros in (wake.offered, wake.rendered, wake.acked)
+    )
     return [wake.entry, wake.agent, wake.state, *times, wake.body.split("\n", 1)[0]]
 
 
@@ -67,7 +78,9 @@ def _all(call: Call, since: str) -> Iterable[Wake]:
     store.fresh()
     now, query = store.clock(), store.index.query
     floor = parse_since(since, now) or 0
-    entries = [entry for entry in query.all(store.index.horizon, now) if entry.priority == "critical"]
+    entries = [
+        entry for entry in query.all(store.index.horizon, now) if entry.priority == "critical"
+    ]
     reached = _reached(store.acts(None, None, floor, None))
     running: dict[str, list[str]] = {}
     for run in query.runs(state="running"):
@@ -88,9 +101,13 @@ def _at_work(agent: Agent, projects: Iterable[str]) -> Agent:
 
 
 def _wake(entry: Entry, agent: str, at: Mapping[str, tuple[int, str | None]], busy: bool) -> Wake:
-    state = next((state for state in reversed(STATES) if state in at), "queued" if busy else "stored")
+    state = next(
+        (state for state in reversed(STATES) if state in at), "queued" if busy else "stored"
+    )
     run = at[state][1] if state in at else None
-    offered, rendered, acked = (at[state][0] - entry.at if state in at else None for state in STATES)
+    offered, rendered, acked = (
+        at[state][0] - entry.at if state in at else None for state in STATES
+    )
     return Wake(entry.id, agent, state, run, offered, rendered, acked, entry.body)
 
 

@@ -57,7 +57,9 @@ def _show(call: Call, done: Done, text: str) -> None:
     from orchestrator.plugin.install import report
 
     difference = report.differences(done, full=call.args.dry_run)
-    call.show(lambda: _data(call, done), lambda: clean(f"{difference}\n\n{text}" if difference else text))
+    call.show(
+        lambda: _data(call, done), lambda: clean(f"{difference}\n\n{text}" if difference else text)
+    )
 
 
 def _data(call: Call, done: Done) -> dict[str, Any]:

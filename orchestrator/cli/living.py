@@ -41,10 +41,15 @@ async def _live(boss: Supervisor, work: Coroutine[Any, Any, Any], progress: Prog
     interrupted = asyncio.Event()
     async with boss:
         task = asyncio.create_task(work)
-        watchers = [asyncio.create_task(_watched(boss, progress)), asyncio.create_task(_stopped(boss, interrupted))]
+        watchers = [
+            asyncio.create_task(_watched(boss, progress)),
+            asyncio.create_task(_stopped(boss, interrupted)),
+        ]
         loop = asyncio.get_running_loop()
         for which in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(which, lambda: task.cancel() if interrupted.is_set() else interrupted.set())
+            loop.add_signal_handler(
+                which, lambda: task.cancel() if interrupted.is_set() else interrupted.set()
+            )
         try:
             value = await task
         finally:

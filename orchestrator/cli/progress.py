@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 from orchestrator.cli.grid import STYLES
 from orchestrator.cli.tailing import ended, lines, taken
 from orchestrator.cli.told import Fields, below, lasted, tokens
-from orchestrator.engine import Usage
-from orchestrator.folder import STEPS, Tail
-from orchestrator.steps import read
+from orchestrator.engines.protocol import Usage
+from orchestrator.runs.folder import STEPS, Tail
+from orchestrator.runs.steps import read
 from synapse.cli.show import clean, first
 
 if TYPE_CHECKING:
     from rich.live import Live
 
-    from orchestrator.steps import Step
+    from orchestrator.runs.steps import Step
     from synapse.store import Store
 
 NEWEST = 100  # runs that are looked through for new trees
@@ -91,7 +91,11 @@ class Progress:
         return found
 
     def _tree(
-        self, store: Store, runs: Iterable[Fields], grown: dict[str | None, list[Fields]], depth: int
+        self,
+        store: Store,
+        runs: Iterable[Fields],
+        grown: dict[str | None, list[Fields]],
+        depth: int,
     ) -> Iterator[Seen]:
         for run in runs:
             yield self._seen(store, run, depth)
@@ -137,11 +141,15 @@ def _block(found: list[Seen], width: int, height: int) -> Any:
 
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold", expand=True)
     for header in ("run", "state", "turns", "tokens", "time"):
-        table.add_column(header, no_wrap=True, justify="left" if header in ("run", "state") else "right")
+        table.add_column(
+            header, no_wrap=True, justify="left" if header in ("run", "state") else "right"
+        )
     table.add_column("", no_wrap=True, overflow="ellipsis", ratio=1)
     for each in found[-max(height - 3, 3) :]:
         state = str(each.run.get("status") or each.run["state"])
         figures = (str(each.turns), tokens(each.usage), lasted(each.took))
         name = "  " * each.depth + str(each.run["run"])
-        table.add_row(name, Text(state, style=STYLES.get(state, "")), *figures, Text(clean(each.last)))
+        table.add_row(
+            name, Text(state, style=STYLES.get(state, "")), *figures, Text(clean(each.last))
+        )
     return table

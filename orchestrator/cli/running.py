@@ -17,8 +17,8 @@ from synapse.cli.show import clean
 
 if TYPE_CHECKING:
     from orchestrator.preview import Preview
+    from orchestrator.runs.task import Result, Task
     from orchestrator.supervisor import Supervisor
-    from orchestrator.task import Result, Task
 
 T = TypeVar("T")
 Work = Callable[[], Awaitable[T]]
@@ -35,9 +35,25 @@ def run_options(parser: Options) -> None:
     add("--agent", required=True, metavar="A", help="who is to do it")
     add("--project", default="general", metavar="P", help="for which project; else general")
     engine_options(parser)
-    add("--view-budget", type=budget, default="auto", metavar="N", help="tokens for memory in the prompt, or auto")
-    add("--max-tokens", type=whole, metavar="N", help="end when it, with all below it, has taken so many")
-    add("--max-usd", type=float, metavar="N", help="end when it, with all below it, has cost so much")
+    add(
+        "--view-budget",
+        type=budget,
+        default="auto",
+        metavar="N",
+        help="tokens for memory in the prompt, or auto",
+    )
+    add(
+        "--max-tokens",
+        type=whole,
+        metavar="N",
+        help="end when it, with all below it, has taken so many",
+    )
+    add(
+        "--max-usd",
+        type=float,
+        metavar="N",
+        help="end when it, with all below it, has cost so much",
+    )
     add("--max-turns", type=whole, metavar="N", help="end after so many turns")
     add("--timeout", type=seconds, metavar="S", help="end after so many seconds, or 5m, 2h")
     add("--memory-tools", choices=TOOLS, metavar="WHEN", help=f"{', '.join(TOOLS)}; else auto")
@@ -50,7 +66,12 @@ def run_options(parser: Options) -> None:
 def tool_options(parser: Options) -> None:
     add = parser.add_argument
     add("--tool", action="append", metavar="MODULE:FUNCTION", help="a function as a tool")
-    add("--mcp", action="append", metavar="CMD", help="the tools of an MCP server: its command, or its address")
+    add(
+        "--mcp",
+        action="append",
+        metavar="CMD",
+        help="the tools of an MCP server: its command, or its address",
+    )
 
 
 def engine_options(parser: Options) -> None:
@@ -73,7 +94,9 @@ def run(call: Call) -> int:
     from orchestrator.cli.living import live
 
     if engine == "scripted" and args.engine is None and not args.script:
-        call.note("no key is set (ANTHROPIC_API_KEY, OPENAI_API_KEY): a scripted agent only repeats its task")
+        call.note(
+            "no key is set (ANTHROPIC_API_KEY, OPENAI_API_KEY): a scripted agent only repeats its task"
+        )
     with supervisor(call, engine) as boss:
         work = _served(boss, args.mcp, lambda: boss.spawn(task))
         lived = live(boss, work, quiet=args.quiet or call.json)
@@ -100,7 +123,7 @@ async def _served(boss: Supervisor, servers: list[str] | None, work: Work[T]) ->
         return await work()
     import shlex
 
-    from orchestrator.mcp import mcp_tools
+    from orchestrator.tools.mcp import mcp_tools
 
     async with AsyncExitStack() as stack:
         for server in servers:
@@ -111,7 +134,7 @@ async def _served(boss: Supervisor, servers: list[str] | None, work: Work[T]) ->
 
 
 def _task(call: Call) -> Task:
-    from orchestrator.task import Task
+    from orchestrator.runs.task import Task
 
     args = call.args
     text = said(args.task)
@@ -147,7 +170,7 @@ def ended(result: Result) -> str:
 
 
 def _dry_run(call: Call, task: Task, engine: str) -> int:
-    from orchestrator.engine import declared
+    from orchestrator.engines.protocol import declared
     from orchestrator.preview import preview
 
     agent = call.memory.store.agents().get(task.agent)
@@ -156,7 +179,9 @@ def _dry_run(call: Call, task: Task, engine: str) -> int:
     kind, options = declared(dict(call.memory.store.settings.other).get("engines"), engine)
     model = model_of(engine, call.args.model) or options.get("model")
     found = preview(call.memory, task, engine, takes_tools(kind), model)
-    call.show(lambda: _as_json(found), lambda: clean_text(f"{found.prompt.text}\n{_estimate(found)}"))
+    call.show(
+        lambda: _as_json(found), lambda: clean_text(f"{found.prompt.text}\n{_estimate(found)}")
+    )
     return 0
 
 
@@ -171,13 +196,18 @@ def _as_json(found: Preview) -> dict[str, Any]:
 
 
 def _estimate(found: Preview) -> str:
-    from orchestrator.receipt import explain
+    from orchestrator.prompts.receipt import explain
 
     if found.turn is None:
-        price = f"the price of {found.model} is not known" if found.model else "not known, for no model is named"
+        price = (
+            f"the price of {found.model} is not known"
+            if found.model
+            else "not known, for no model is named"
+        )
     else:
         price = (
-            f"the first turn at most {money(found.turn)}; {money(found.run)} for a run of about {_turns(found.turns)}"
+            f"the first turn at most {money(found.turn)}; {money(found.run)} for a run"
+            f" of about {_turns(found.turns)}"
         )
     told = explain(found.receipt).rstrip("\n")
     return f"{'-' * 78}\nNothing was called and nothing was written.\n\n{told}\n\nPrice: {price}"

@@ -10,14 +10,14 @@ from typing import Any
 
 from orchestrator.cli.grid import grid
 from orchestrator.cli.told import lasted
-from orchestrator.nightly import Past, past, spend
-from orchestrator.schedule import EPOCH, Plan, due, following, instant, plan_of, zone_of
-from synapse import clock
+from orchestrator.nightly.job import Past, past, spend
+from orchestrator.nightly.schedule import EPOCH, Plan, due, following, instant, plan_of, zone_of
 from synapse.cli.call import Call
 from synapse.cli.options import Options, Usage
 from synapse.cli.parse import number as whole
 from synapse.cli.show import columns, short
 from synapse.errors import NotFound
+from synapse.model import clock
 
 HEADERS = ("date", "job", "state", "began", "took", "by", "what came of it")
 HELD = 5
@@ -55,7 +55,9 @@ def _run(call: Call, plan: Plan) -> int:
     on = due(plan.defrag, zone_of(plan.zone), store.clock())
     before = {each.state for each in past(store, plan, 1)}
     done = spend(call.memory, on)
-    said = f"the night of {on} was done before" if before == {"done"} else f"the night of {on} is done"
+    said = (
+        f"the night of {on} was done before" if before == {"done"} else f"the night of {on} is done"
+    )
     if not done:
         said = f"the night of {on} is being run by somebody else"
     if not (call.args.quiet and before == {"done"}):
@@ -71,7 +73,9 @@ def _unit(call: Call, plan: Plan) -> str:
         return cron(root, sys.executable)
     if plan.defrag is None:
         raise NotFound("there is no nightly job: synapse.yaml says `schedule: {defrag: off}`")
-    name = "synapse-night-" + "".join(c if c.isalnum() or c in "-_" else "-" for c in os.path.basename(root))
+    name = "synapse-night-" + "".join(
+        c if c.isalnum() or c in "-_" else "-" for c in os.path.basename(root)
+    )
     return systemd(root, sys.executable, name, plan.defrag, plan.zone)
 
 
@@ -87,7 +91,10 @@ def _as_json(call: Call, plan: Plan) -> dict[str, Any]:
 
 
 def _run_json(each: Past) -> dict[str, Any]:
-    times = {name: at and clock.seconds(at) for name, at in (("began", each.began), ("ended", each.ended))}
+    times = {
+        name: at and clock.seconds(at)
+        for name, at in (("began", each.began), ("ended", each.ended))
+    }
     return {**each._asdict(), **times, "seconds": _took(each)}
 
 
@@ -97,7 +104,11 @@ def _text(call: Call, plan: Plan) -> str:
     on, at = _next(call, plan)
     wait = lasted(at - call.memory.store.clock())
     pid = _daemon(call)
-    who = f"the daemon, process {pid}" if pid else "nobody: start `orchestrator up`, or see --systemd and --cron"
+    who = (
+        f"the daemon, process {pid}"
+        if pid
+        else "nobody: start `orchestrator up`, or see --systemd and --cron"
+    )
     told = f"next: the night of {on}, at {_local(at, plan):%Y-%m-%d %H:%M} {plan.zone}, in {wait}, by {who}"
     width = columns()
     lines = wrap(told, width, break_long_words=False, break_on_hyphens=False) if width else [told]
@@ -112,7 +123,14 @@ def _row(each: Past, plan: Plan) -> list[str]:
     told = ", ".join(f"{name} {_figure(value)}" for name, value in pairs if value is not None)
     what = told or (f"in phase {each.phase}" if each.phase else "-")
     figures = [began, "-" if took is None else lasted(int(took * 1_000_000))]
-    return [each.date, each.job, each.state, *figures, ", ".join(map(_short, each.holders)) or "-", what]
+    return [
+        each.date,
+        each.job,
+        each.state,
+        *figures,
+        ", ".join(map(_short, each.holders)) or "-",
+        what,
+    ]
 
 
 def _figure(value: object) -> str:
@@ -130,7 +148,9 @@ def _short(holder: str) -> str:
 
 
 def _took(each: Past) -> float | None:
-    return None if each.began is None or each.ended is None else (each.ended - each.began) / 1_000_000
+    return (
+        None if each.began is None or each.ended is None else (each.ended - each.began) / 1_000_000
+    )
 
 
 def _next(call: Call, plan: Plan) -> tuple[str, int]:

@@ -23,7 +23,9 @@ LOG = "runs/.daemon.log"
 
 
 def up_options(parser: Options) -> None:
-    parser.add_argument("--detach", action="store_true", help="in the background; what it says goes to " + LOG)
+    parser.add_argument(
+        "--detach", action="store_true", help="in the background; what it says goes to " + LOG
+    )
     engine_options(parser)
 
 
@@ -43,9 +45,9 @@ async def _served(call: Call, boss: Supervisor) -> None:
     import signal
 
     from orchestrator.daemon import Daemon
-    from orchestrator.nightly import nightly, snapshots_of
+    from orchestrator.nightly.job import nightly, snapshots_of
+    from orchestrator.nightly.schedule import Alarm, plan_of, zone_of
     from orchestrator.plugin.install import agents_md
-    from orchestrator.schedule import Alarm, plan_of, zone_of
 
     plan = plan_of(call.memory.store.settings)
     snapshots_of(call.memory.store.settings)  # what is wrong with it is said now, not at night
@@ -71,7 +73,12 @@ def _detached(call: Call) -> None:
     with open(os.path.join(root, LOG), "ab") as log:
         began = log.tell()
         process = subprocess.Popen(
-            words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, close_fds=True
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            close_fds=True,
         )
     told = _answered(call, process, began)
     process.returncode = 0  # it stays, and nobody waits for it
@@ -92,7 +99,11 @@ def _answered(call: Call, process: subprocess.Popen[bytes], began: int) -> dict[
     with open(os.path.join(_root(call), LOG), encoding="utf-8", errors="replace") as log:
         log.seek(began)
         lines = [line.strip() for line in log if line.strip()]
-    why = lines[-1].removeprefix("orchestrator: ") if lines else f"it said nothing in {PATIENCE:.0f} s"
+    why = (
+        lines[-1].removeprefix("orchestrator: ")
+        if lines
+        else f"it said nothing in {PATIENCE:.0f} s"
+    )
     raise StoreError(f"the daemon did not come up: {why} ({LOG})")
 
 
@@ -107,9 +118,15 @@ def down(call: Call) -> None:
     end = time.monotonic() + PATIENCE
     while is_up(_root(call)):
         if time.monotonic() > end:
-            raise StoreError(f"the daemon, process {told['pid']}, was asked to go down and is still up")
+            raise StoreError(
+                f"the daemon, process {told['pid']}, was asked to go down and is still up"
+            )
         time.sleep(0.02)
-    left = f"; for `orchestrator up` or `resume` to go on with: {', '.join(told['runs'])}" if told["runs"] else ""
+    left = (
+        f"; for `orchestrator up` or `resume` to go on with: {', '.join(told['runs'])}"
+        if told["runs"]
+        else ""
+    )
     call.show(told, f"down{left}")
 
 

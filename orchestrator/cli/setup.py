@@ -53,5 +53,9 @@ def _written(path: str, text: str) -> bool:
 
 def _told(root: str, made: list[str]) -> str:
     named = "" if root == "shared-memory" else f"--root {root} "
-    lines = [f"{root} is ready" + (": " + ", ".join(made) if made else "; nothing in it was changed")]
-    return "\n".join([*lines, f'Try: orchestrator {named}team --project hello --brief "Say what you know"'])
+    lines = [
+        f"{root} is ready" + (": " + ", ".join(made) if made else "; nothing in it was changed")
+    ]
+    return "\n".join(
+        [*lines, f'Try: orchestrator {named}team --project hello --brief "Say what you know"']
+    )

@@ -15,7 +15,7 @@ from synapse.cli.options import Options
 from synapse.cli.show import WIDTH, fields
 
 if TYPE_CHECKING:
-    from orchestrator.task import Result
+    from orchestrator.runs.task import Result
     from orchestrator.team import Report
 
 HEADERS = ("run", "state", "tokens", "cost", "said")
@@ -36,7 +36,9 @@ def team(call: Call) -> int:
     from orchestrator.team import Team
 
     args, brief = call.args, said(call.args.brief)
-    who = Team.from_yaml(args.file or os.path.join(call.memory.store.root or call.root, "team.yaml"))
+    who = Team.from_yaml(
+        args.file or os.path.join(call.memory.store.root or call.root, "team.yaml")
+    )
     engine = chosen(args.engine or who.engine)
     model, acts = model_of(engine, args.model, who.models), made(engine, args.script or who.script)
     with Supervisor(call.memory, engine=acts, model=model) as boss:
@@ -52,7 +54,13 @@ def team(call: Call) -> int:
 
 def _as_json(report: Report) -> dict[str, object]:
     runs = [fields(result.fields()) for result in report.runs]
-    return {"status": report.status, "text": report.text, "why": report.why, "plan": report.plan, "runs": runs}
+    return {
+        "status": report.status,
+        "text": report.text,
+        "why": report.why,
+        "plan": report.plan,
+        "runs": runs,
+    }
 
 
 def _shown(report: Report) -> str:

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from textwrap import fill
 from typing import Any, NamedTuple
 
-from orchestrator import ledger
-from orchestrator.engine import Usage
-from orchestrator.folder import LEDGER, Folder
-from orchestrator.holder import lives
-from orchestrator.ledger import Overhead
+from orchestrator.engines.protocol import Usage
+from orchestrator.runs import ledger
+from orchestrator.runs.folder import LEDGER, Folder
+from orchestrator.runs.lease import lives
+from orchestrator.runs.ledger import Overhead
 from synapse.cli.call import Call
 from synapse.cli.show import WIDTH, clean, first
 from synapse.errors import Conflict, NotFound
@@ -55,7 +55,14 @@ class Told(NamedTuple):
         took = {"tokens": self.tokens, "estimated": self.usage.estimated, "cost": self.cost}
         waits = {"waits": self.waits} if self.waits else {}
         seconds = self.took / 1_000_000
-        return {**self.fields, "turns": self.turns, **took, "seconds": seconds, "state": self.state, **waits}
+        return {
+            **self.fields,
+            "turns": self.turns,
+            **took,
+            "seconds": seconds,
+            "state": self.state,
+            **waits,
+        }
 
 
 def told(call: Call, runs: Iterable[Fields]) -> list[Told]:
@@ -67,11 +74,11 @@ def told(call: Call, runs: Iterable[Fields]) -> list[Told]:
 
 def _waits(call: Call) -> dict[str, str]:
     """Return what each run waits for that `resume`, called here as it is, would leave alone."""
-    from orchestrator.engine import declared
-    from orchestrator.folder import ELSEWHERE, is_elsewhere
-    from orchestrator.needs import Offer, lacking, waiting
-    from orchestrator.runs import Runs, run_of
-    from orchestrator.templates import version_at
+    from orchestrator.engines.protocol import declared
+    from orchestrator.prompts.templates import version_at
+    from orchestrator.runs.folder import ELSEWHERE, is_elsewhere
+    from orchestrator.runs.records import Runs, run_of
+    from orchestrator.runs.requirements import Offer, lacking, waiting
 
     store, root = call.memory.store, call.memory.store.root or call.root
     engines = dict(store.settings.other).get("engines")
@@ -79,11 +86,19 @@ def _waits(call: Call) -> dict[str, str]:
     offer = Offer(lambda name: declared(engines, name), os.environ, {}, {}, version)
 
     def lacks(run: Fields) -> tuple[str, ...]:
-        missing = (ELSEWHERE,) if is_elsewhere(root, str(run["run"]), run) else lacking(run.get("needs"), offer)
+        missing = (
+            (ELSEWHERE,)
+            if is_elsewhere(root, str(run["run"]), run)
+            else lacking(run.get("needs"), offer)
+        )
         return () if missing and known.over(run_of(run), known=True) else missing
 
     running = store.index.query.runs(state="running")
-    orphans = [run for run in running if not lives(root, str(run.get("holder"))) and not run.get("attached")]
+    orphans = [
+        run
+        for run in running
+        if not lives(root, str(run.get("holder"))) and not run.get("attached")
+    ]
     return waiting(orphans, lacks)
 
 
@@ -99,7 +114,9 @@ def _told(call: Call, run: Fields, now: int) -> Told:
     if usage is None:
         lines = ledger.read(folder(call, run["run"]).lines(LEDGER))
         usage, cost = ledger.spent(lines)
-        held = run["state"] != "running" or lives(call.memory.store.root or call.root, str(run.get("holder")))
+        held = run["state"] != "running" or lives(
+            call.memory.store.root or call.root, str(run.get("holder"))
+        )
         return Told(run, len(lines), usage, cost, took, held)
     return Told(run, run.get("turns", 0), Usage(**usage), run.get("cost"), took)
 

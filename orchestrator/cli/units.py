@@ -35,8 +35,16 @@ CRON = """\
 
 def systemd(root: str, python: str, name: str, at: time, zone: str) -> str:
     """A service and a timer. Whatever else runs nights may go on: each local date has one."""
-    escaped = " ".join(f'"{word}"' if " " in word else word for word in _words(root, python)).replace("%", "%%")
-    return SYSTEMD.format(name=name, root=root.replace("%", "%%"), words=escaped, at=at.isoformat("seconds"), zone=zone)
+    escaped = " ".join(
+        f'"{word}"' if " " in word else word for word in _words(root, python)
+    ).replace("%", "%%")
+    return SYSTEMD.format(
+        name=name,
+        root=root.replace("%", "%%"),
+        words=escaped,
+        at=at.isoformat("seconds"),
+        zone=zone,
+    )
 
 
 def cron(root: str, python: str) -> str:

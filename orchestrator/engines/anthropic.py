@@ -12,8 +12,18 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from orchestrator.engine import Call, EngineError, Message, Rejected, Request, Turn, Usage
-from orchestrator.engines.stream import Dropped, Reading, call_of, ending, extra, guess, model_of, problem, take
+from orchestrator.engines.protocol import Call, EngineError, Message, Rejected, Request, Turn, Usage
+from orchestrator.engines.stream import (
+    Dropped,
+    Reading,
+    call_of,
+    ending,
+    extra,
+    guess,
+    model_of,
+    problem,
+    take,
+)
 
 STOPS = {"max_tokens": "length", "model_context_window_exceeded": "length", "refusal": "refusal"}
 Part = dict[str, Any]
@@ -56,9 +66,15 @@ class Anthropic:
     async def count(self, request: Request) -> int | None:
         import anthropic
 
-        counts = {key: self.parameters[key] for key in ("thinking", "tool_choice") if key in self.parameters}
+        counts = {
+            key: self.parameters[key]
+            for key in ("thinking", "tool_choice")
+            if key in self.parameters
+        }
         try:
-            counted = await self._client.messages.count_tokens(**self._asked(request), extra_body=counts)
+            counted = await self._client.messages.count_tokens(
+                **self._asked(request), extra_body=counts
+            )
         except (anthropic.APIError, TypeError) as error:
             raise _told(error) from error
         found: int = counted.input_tokens
@@ -84,7 +100,11 @@ def conversation(request: Request) -> dict[str, Any]:
         {"name": tool.name, "description": tool.description, "input_schema": dict(tool.schema)}
         for tool in request.tools
     ]
-    return {"messages": turns} | ({"system": system} if system else {}) | ({"tools": tools} if tools else {})
+    return (
+        {"messages": turns}
+        | ({"system": system} if system else {})
+        | ({"tools": tools} if tools else {})
+    )
 
 
 def _turns(messages: Iterable[Message]) -> list[dict[str, Any]]:
@@ -98,13 +118,19 @@ def _turns(messages: Iterable[Message]) -> list[dict[str, Any]]:
         elif parts:
             turns.append({"role": role, "content": parts})
     for turn in turns:
-        turn["content"].sort(key=lambda part: turn["role"] == "user" and part["type"] != "tool_result")
+        turn["content"].sort(
+            key=lambda part: turn["role"] == "user" and part["type"] != "tool_result"
+        )
     return turns
 
 
 def _parts(message: Message) -> list[Part]:
     if message.role == "tool":
-        result: Part = {"type": "tool_result", "tool_use_id": message.answers, "content": message.text}
+        result: Part = {
+            "type": "tool_result",
+            "tool_use_id": message.answers,
+            "content": message.text,
+        }
         return [result | {"is_error": True} if message.failed else result]
     if isinstance(message.native, Mapping) and "anthropic" in message.native:
         return [dict(part) for part in message.native["anthropic"]]
@@ -113,7 +139,10 @@ def _parts(message: Message) -> list[Part]:
 
 def _plain(text: str, calls: Iterable[Call]) -> list[Part]:
     """A message as it is without anything of the provider's own. It takes no empty texts."""
-    uses = [{"type": "tool_use", "id": each.id, "name": each.name, "input": dict(each.arguments)} for each in calls]
+    uses = [
+        {"type": "tool_use", "id": each.id, "name": each.name, "input": dict(each.arguments)}
+        for each in calls
+    ]
     return [*([_text(text)] if text.strip() else []), *uses]
 
 
@@ -124,7 +153,9 @@ def _text(text: str) -> Part:
 def _told(error: Exception) -> EngineError:
     """A TypeError is how the SDK says that there is no key."""
     if isinstance(error, TypeError):
-        return Rejected("there is no key, set ANTHROPIC_API_KEY" if "api_key" in str(error) else str(error))
+        return Rejected(
+            "there is no key, set ANTHROPIC_API_KEY" if "api_key" in str(error) else str(error)
+        )
     found = problem(error)
     return found if isinstance(found, EngineError) else Rejected(str(found))
 
@@ -175,7 +206,9 @@ class _Reading:
                 self._open.discard(event.index)
             case "message_delta":
                 self._stop = event.delta.stop_reason
-                self._usage |= {key: value for key, value in event.usage.to_dict().items() if value is not None}
+                self._usage |= {
+                    key: value for key, value in event.usage.to_dict().items() if value is not None
+                }
             case "message_stop":
                 self._ended = True
 
@@ -222,10 +255,15 @@ class _Reading:
 
     def _spent(self, whole: bool) -> Usage:
         usage = self._usage
-        read, written = usage.get("cache_read_input_tokens") or 0, usage.get("cache_creation_input_tokens") or 0
+        read, written = (
+            usage.get("cache_read_input_tokens") or 0,
+            usage.get("cache_creation_input_tokens") or 0,
+        )
         out = usage.get("output_tokens") or 0
         if whole:
             return Usage(usage.get("input_tokens", 0) + read + written, out, read, written)
         sent = usage["input_tokens"] + read + written if usage else guess(json.dumps(self._asked))
         said = [part.get("text") or part.get("thinking") or "" for part in self._parts]
-        return Usage(sent, max(out, guess(*said, *self._arguments.values())), read, written, estimated=True)
+        return Usage(
+            sent, max(out, guess(*said, *self._arguments.values())), read, written, estimated=True
+        )

@@ -74,14 +74,25 @@ CLAUDE_CODE = Client(
                 "model_usage_since_last_result.*.cacheCreationInputTokens | usage.cache_creation_input_tokens",
             ),
             output=("model_usage_since_last_result.*.outputTokens | usage.output_tokens",),
-            cached=("model_usage_since_last_result.*.cacheReadInputTokens | usage.cache_read_input_tokens",),
-            written=("model_usage_since_last_result.*.cacheCreationInputTokens | usage.cache_creation_input_tokens",),
+            cached=(
+                "model_usage_since_last_result.*.cacheReadInputTokens | usage.cache_read_input_tokens",
+            ),
+            written=(
+                "model_usage_since_last_result.*.cacheCreationInputTokens | usage.cache_creation_input_tokens",
+            ),
             report="structured_output",
         ),
         Rule({"type": "result", "is_error": True}, error="errors.* | result | subtype"),
     ),
     lost="No conversation found",
-    keeps=("ANTHROPIC_*", "CLAUDE_CONFIG_DIR", "CLAUDE_CODE_USE_*", "CLAUDE_CODE_OAUTH_TOKEN", "AWS_*", "DISABLE_*"),
+    keeps=(
+        "ANTHROPIC_*",
+        "CLAUDE_CONFIG_DIR",
+        "CLAUDE_CODE_USE_*",
+        "CLAUDE_CODE_OAUTH_TOKEN",
+        "AWS_*",
+        "DISABLE_*",
+    ),
     sets={"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"},
     verified="2.1.329",
     install="npm install -g @anthropic-ai/claude-code",
@@ -92,7 +103,16 @@ CODEX = Client(
     program="codex",
     # A login shell would read the machine's profile, and with it lose our PATH.
     start=("exec", "--json", "--skip-git-repo-check", "-c", "allow_login_shell=false", "-"),
-    resume=("exec", "resume", "--json", "--skip-git-repo-check", "-c", "allow_login_shell=false", "{session}", "-"),
+    resume=(
+        "exec",
+        "resume",
+        "--json",
+        "--skip-git-repo-check",
+        "-c",
+        "allow_login_shell=false",
+        "{session}",
+        "-",
+    ),
     model=("--model", "{model}"),
     report=("--output-schema", "{schema_file}"),
     permissions={
@@ -116,7 +136,9 @@ CODEX = Client(
             cached=("usage.cached_input_tokens",),
             written=("usage.cache_write_input_tokens",),
         ),
-        Rule({"type": "turn.failed"}, error="error.message"),  # an `error` before it may be one that it got over
+        Rule(
+            {"type": "turn.failed"}, error="error.message"
+        ),  # an `error` before it may be one that it got over
     ),
     lost="no rollout found",
     totals=True,
@@ -174,14 +196,26 @@ OPENCLAW = Client(
             session="meta.agentMeta.sessionId",
             model="meta.agentMeta.model",
             cost="meta.agentMeta.usage.cost.total",
-            input=("meta.agentMeta.usage.input", "meta.agentMeta.usage.cacheRead", "meta.agentMeta.usage.cacheWrite"),
+            input=(
+                "meta.agentMeta.usage.input",
+                "meta.agentMeta.usage.cacheRead",
+                "meta.agentMeta.usage.cacheWrite",
+            ),
             output=("meta.agentMeta.usage.output",),
             cached=("meta.agentMeta.usage.cacheRead",),
             written=("meta.agentMeta.usage.cacheWrite",),
             error="meta.error.message",
         ),
     ),
-    keeps=("OPENCLAW_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*", "OPENROUTER_*", "OLLAMA_*"),
+    keeps=(
+        "OPENCLAW_*",
+        "ANTHROPIC_*",
+        "OPENAI_*",
+        "GEMINI_*",
+        "GOOGLE_*",
+        "OPENROUTER_*",
+        "OLLAMA_*",
+    ),
     verified="2026.9.6",
     install="npm install -g openclaw (needs Node 24.16 or 26.1)",
 )

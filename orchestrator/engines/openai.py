@@ -10,8 +10,18 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from orchestrator.engine import Call, EngineError, Message, Rejected, Request, Turn, Usage
-from orchestrator.engines.stream import Dropped, Reading, call_of, ending, extra, guess, model_of, problem, take
+from orchestrator.engines.protocol import Call, EngineError, Message, Rejected, Request, Turn, Usage
+from orchestrator.engines.stream import (
+    Dropped,
+    Reading,
+    call_of,
+    ending,
+    extra,
+    guess,
+    model_of,
+    problem,
+    take,
+)
 
 ENCRYPTED = "reasoning.encrypted_content"
 Item = dict[str, Any]
@@ -81,7 +91,9 @@ class OpenAI:
         return asked | ({"tools": tools} if tools else {})
 
 
-def connect(base_url: str | None, api_key: str | None, max_retries: int, timeout: float | None) -> Any:
+def connect(
+    base_url: str | None, api_key: str | None, max_retries: int, timeout: float | None
+) -> Any:
     """The SDK's client; Rejected where it misses its key."""
     import openai
 
@@ -103,13 +115,20 @@ def _items(message: Message) -> Iterator[Item]:
             yield {"role": message.role, "content": message.text}
         for call in message.calls:
             arguments = json.dumps(call.arguments, ensure_ascii=False)
-            yield {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": arguments}
+            yield {
+                "type": "function_call",
+                "call_id": call.id,
+                "name": call.name,
+                "arguments": arguments,
+            }
 
 
 class _Reading:
     """One reply: its items, as far as they have come."""
 
-    def __init__(self, client: Any, asked: dict[str, Any], extra: dict[str, Any], unreasoned: set[str]) -> None:
+    def __init__(
+        self, client: Any, asked: dict[str, Any], extra: dict[str, Any], unreasoned: set[str]
+    ) -> None:
         self._client, self._asked, self._extra, self._unreasoned = client, asked, extra, unreasoned
         self._items: list[Item] = []
         self._text = ""  # of the item that has not ended
@@ -168,15 +187,35 @@ class _Reading:
         stop = self._stop() if whole else "interrupted"
         for item in self._items:
             if item["type"] == "message":
-                texts.append("".join(part.get("text") or part.get("refusal") or "" for part in item["content"]))
-            elif item["type"] == "function_call" and item.get("status") != "incomplete" and stop != "refusal":
+                texts.append(
+                    "".join(
+                        part.get("text") or part.get("refusal") or "" for part in item["content"]
+                    )
+                )
+            elif (
+                item["type"] == "function_call"
+                and item.get("status") != "incomplete"
+                and stop != "refusal"
+            ):
                 calls.append(call_of(item["call_id"], item["name"], item["arguments"]))
         text = "\n\n".join(text for text in (*texts, self._text) if text)
         said = tuple(calls)
-        return Turn(text, said, ending(stop, text, said), self._spent(), self._model(), self._native(stop, said))
+        return Turn(
+            text,
+            said,
+            ending(stop, text, said),
+            self._spent(),
+            self._model(),
+            self._native(stop, said),
+        )
 
     def _stop(self) -> str:
-        parts = [part["type"] for item in self._items if item["type"] == "message" for part in item["content"]]
+        parts = [
+            part["type"]
+            for item in self._items
+            if item["type"] == "message"
+            for part in item["content"]
+        ]
         reason = self._ended.incomplete_details.reason if self._ended.incomplete_details else None
         if "refusal" in parts or reason == "content_filter":
             return "refusal"
@@ -190,11 +229,20 @@ class _Reading:
         """The items as they came, where they say more than text and calls do. Reasoning goes back whole or not at
         all: the provider refuses it without what came of it."""
         special = [item for item in self._items if item["type"] == "reasoning" or item.get("phase")]
-        unsealed = [item for item in special if item["type"] == "reasoning" and not item.get("encrypted_content")]
+        unsealed = [
+            item
+            for item in special
+            if item["type"] == "reasoning" and not item.get("encrypted_content")
+        ]
         if stop != "done" or not special or unsealed:
             return None
         bad = {call.id for call in calls if call.problem}
-        return {"openai": [item | {"arguments": "{}"} if item.get("call_id") in bad else item for item in self._items]}
+        return {
+            "openai": [
+                item | {"arguments": "{}"} if item.get("call_id") in bad else item
+                for item in self._items
+            ]
+        }
 
     def _spent(self) -> Usage:
         usage = self._ended.usage if self._ended else None

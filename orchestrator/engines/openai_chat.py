@@ -13,9 +13,19 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from orchestrator.engine import Message, Request, Turn, Usage
 from orchestrator.engines.openai import connect
-from orchestrator.engines.stream import Dropped, Reading, call_of, ending, extra, guess, model_of, problem, take
+from orchestrator.engines.protocol import Message, Request, Turn, Usage
+from orchestrator.engines.stream import (
+    Dropped,
+    Reading,
+    call_of,
+    ending,
+    extra,
+    guess,
+    model_of,
+    problem,
+    take,
+)
 
 STOPS = {"length": "length", "content_filter": "refusal"}
 
@@ -78,7 +88,9 @@ class OpenAIChat:
 
 def conversation(request: Request) -> list[dict[str, Any]]:
     """The messages in the format's form. What a user said between a call and its result comes after the result."""
-    told: list[dict[str, Any]] = [{"role": "system", "content": request.system}] if request.system.strip() else []
+    told: list[dict[str, Any]] = (
+        [{"role": "system", "content": request.system}] if request.system.strip() else []
+    )
     said: list[str] = []
 
     def close() -> None:
@@ -105,7 +117,10 @@ def _assistant(message: Message) -> dict[str, Any]:
             {
                 "id": call.id,
                 "type": "function",
-                "function": {"name": call.name, "arguments": json.dumps(call.arguments, ensure_ascii=False)},
+                "function": {
+                    "name": call.name,
+                    "arguments": json.dumps(call.arguments, ensure_ascii=False),
+                },
             }
             for call in message.calls
         ]
@@ -128,7 +143,9 @@ class _Reading:
         import openai
 
         try:
-            stream = await self._client.chat.completions.create(**self._asked, **self._extra, stream=True)
+            stream = await self._client.chat.completions.create(
+                **self._asked, **self._extra, stream=True
+            )
         except openai.APIError as error:
             raise problem(error) from error
         try:
@@ -180,7 +197,11 @@ class _Reading:
     def _spent(self) -> Usage:
         usage = self._usage
         if usage is None:
-            out = guess(self._text, self._refusal, *(call["name"] + call["arguments"] for call in self._calls))
+            out = guess(
+                self._text,
+                self._refusal,
+                *(call["name"] + call["arguments"] for call in self._calls),
+            )
             return Usage(guess(json.dumps(self._asked)), out, estimated=True)
         details = usage.prompt_tokens_details.to_dict() if usage.prompt_tokens_details else {}
         read, written = details.get("cached_tokens") or 0, details.get("cache_write_tokens") or 0

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import IO, Any, NamedTuple
 
-from orchestrator.engine import Usage
+from orchestrator.engines.protocol import Usage
 
 LONGEST = 16 * 1024 * 1024  # a line beyond this is no message
 
@@ -107,7 +107,10 @@ def _apply(rule: Rule, piece: Any, said: Said) -> Said:
 
 
 def _usage(piece: Any, rule: Rule) -> Usage | None:
-    counts = [[_sum(piece, path) for path in paths] for paths in (rule.input, rule.output, rule.cached, rule.written)]
+    counts = [
+        [_sum(piece, path) for path in paths]
+        for paths in (rule.input, rule.output, rule.cached, rule.written)
+    ]
     cost = _sum(piece, rule.cost)
     if cost is None and all(count is None for found in counts for count in found):
         return None
@@ -120,7 +123,11 @@ def _text(piece: Any, path: str) -> str:
 
 
 def _sum(piece: Any, path: str) -> float | None:
-    found = [each for each in _found(piece, path) if isinstance(each, int | float) and not isinstance(each, bool)]
+    found = [
+        each
+        for each in _found(piece, path)
+        if isinstance(each, int | float) and not isinstance(each, bool)
+    ]
     return sum(found) if found else None
 
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
-from orchestrator.engine import Call, Message, Request, Tool, Turn, Usage
-from synapse.tokens import Tokens
+from orchestrator.engines.protocol import Call, Message, Request, Tool, Turn, Usage
+from synapse.system.tokens import Tokens
 
 
 class Seen(NamedTuple):
@@ -49,7 +49,9 @@ Counter = Callable[[str], int]
 
 def echo(seen: Seen) -> Move:
     """The script that there is without any other: it says that it did its task."""
-    task = next((message.text for message in reversed(seen.messages) if message.label == "task"), "")
+    task = next(
+        (message.text for message in reversed(seen.messages) if message.label == "task"), ""
+    )
     lines = [line for line in task.splitlines() if line.strip() and not line.startswith("#")]
     return Move(f"Finished: {lines[0].strip() if lines else 'nothing was asked'}")
 
@@ -69,9 +71,14 @@ class Scripted:
         moved = self.script(Seen(request.system, request.messages, request.tools))
         move = Move(moved) if isinstance(moved, str) else moved
         if move.takes and await rung(interrupt, move.takes):
-            return Turn("", stop="interrupted", usage=self._usage(request), model=request.model or self.name)
+            return Turn(
+                "", stop="interrupted", usage=self._usage(request), model=request.model or self.name
+            )
         turn = sum(message.role == "assistant" for message in request.messages)
-        calls = tuple(Call(f"call-{turn}-{i}", name, arguments) for i, (name, arguments) in enumerate(move.calls))
+        calls = tuple(
+            Call(f"call-{turn}-{i}", name, arguments)
+            for i, (name, arguments) in enumerate(move.calls)
+        )
         stop = move.stop or ("tools" if calls else "done" if move.text else "empty")
         usage = self._usage(request, move.text, *(f"{name}{args}" for name, args in move.calls))
         return Turn(move.text, calls, stop, usage, request.model or self.name, blocked=move.blocked)
@@ -83,7 +90,9 @@ class Scripted:
         return None
 
     def _usage(self, request: Request, *said: str) -> Usage:
-        sent = self._count(request.system) + sum(self._count(message.text) for message in request.messages)
+        sent = self._count(request.system) + sum(
+            self._count(message.text) for message in request.messages
+        )
         return Usage(sent, sum(map(self._count, said)))
 
 

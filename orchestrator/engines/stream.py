@@ -11,7 +11,16 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Protocol
 
-from orchestrator.engine import Call, ContextTooLong, EngineError, Rejected, Request, Turn, Unavailable, Usage
+from orchestrator.engines.protocol import (
+    Call,
+    ContextTooLong,
+    EngineError,
+    Rejected,
+    Request,
+    Turn,
+    Unavailable,
+    Usage,
+)
 
 # A stream that breaks off is asked for again so often, by us: the SDKs only repeat what has not begun to answer.
 REPEATS = 2
@@ -40,7 +49,9 @@ _FINAL = (
 def model_of(engine: Any, request: Request) -> str:
     model: str | None = request.model or engine.model
     if not model:
-        raise Rejected(f"the engine {engine.name} needs a model: --model, or `model:` in the agent's file")
+        raise Rejected(
+            f"the engine {engine.name} needs a model: --model, or `model:` in the agent's file"
+        )
     return model
 
 
@@ -78,7 +89,9 @@ async def take(begin: Callable[[], Reading], interrupt: asyncio.Event) -> Turn:
         except Dropped as error:
             wasted += reading.turn(whole=False).usage
             if attempt == REPEATS:
-                raise Unavailable(f"the reply broke off {attempt + 1} times: {error}", usage=wasted) from error
+                raise Unavailable(
+                    f"the reply broke off {attempt + 1} times: {error}", usage=wasted
+                ) from error
             await until(interrupt, partial(asyncio.sleep, PAUSE * 2**attempt))
             continue
         turn = reading.turn(whole=whole)

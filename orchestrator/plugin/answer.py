@@ -18,7 +18,9 @@ MORE = ".more"
 WAIT = "wait"  # instead of a client's JSON: the hook asks once more
 
 
-def answer(memory: Memory, client: str, payload: Mapping[str, Any], pid: int | None, identity: str = "") -> str:
+def answer(
+    memory: Memory, client: str, payload: Mapping[str, Any], pid: int | None, identity: str = ""
+) -> str:
     """Return what the client's hook prints for an event, or WAIT."""
     known = facts.load(client)
     event = read_event(known, payload, pid, identity)
@@ -36,7 +38,9 @@ def answer(memory: Memory, client: str, payload: Mapping[str, Any], pid: int | N
         raise
     finally:
         if starts and memory.store.root and not memory.store.readonly:
-            _leave(more_path(memory.store.root, event), reply_json(known, event, Reply(context=more)))
+            _leave(
+                more_path(memory.store.root, event), reply_json(known, event, Reply(context=more))
+            )
 
 
 def more_path(root: str, event: Event) -> str:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from orchestrator.holder import client_holder
 from orchestrator.plugin import state
 from orchestrator.plugin.calls import open_calls
+from orchestrator.plugin.runs import Workers
 from orchestrator.plugin.settings import clients
 from orchestrator.plugin.state import MAIN, ClientSession, Worker
-from orchestrator.plugin.workers import Workers
+from orchestrator.runs.lease import client_holder
 from synapse.core import Memory
 from synapse.mcp.caller import Caller
 from synapse.seat import Seat
@@ -32,7 +32,9 @@ def seat_of(memory: Memory, client: str, caller: Caller, pid: int, lead: str = "
     return workers.seat(worker) if workers.is_running(worker) else memory.as_agent(worker.agent)
 
 
-def _worker(memory: Memory, client: str, caller: Caller, pid: int) -> tuple[ClientSession, Worker] | None:
+def _worker(
+    memory: Memory, client: str, caller: Caller, pid: int
+) -> tuple[ClientSession, Worker] | None:
     """Return the session and the worker of a call: by its thread, by its id, or by the client's process."""
     root, wanted = memory.store.root or "", caller.session
     holder = client_holder(pid)
@@ -55,7 +57,11 @@ def _at_work(memory: Memory, session: ClientSession) -> Worker | None:
     """Return the sub-agent at work of a client whose sub-agents are calls: while one is, the main
     conversation waits for it. Of several, one of the least authority: nobody can say whose call it is."""
     agents = memory.store.agents()
-    workers = [session.workers[spawn["agent"]] for spawn in open_calls(session) if spawn["agent"] in session.workers]
+    workers = [
+        session.workers[spawn["agent"]]
+        for spawn in open_calls(session)
+        if spawn["agent"] in session.workers
+    ]
     return min(workers, key=lambda worker: agents[worker.agent].authority or 0, default=None)
 
 

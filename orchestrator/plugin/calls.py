@@ -14,7 +14,7 @@ from hashlib import sha256
 from orchestrator.plugin.event import Event
 from orchestrator.plugin.facts import ToolFacts
 from orchestrator.plugin.state import LONGEST, ClientSession
-from orchestrator.task import Outcome
+from orchestrator.runs.task import Outcome
 
 CALL = "call-"
 ENDED = "its call has not come to an end"
@@ -27,7 +27,11 @@ def placed(session: ClientSession, event: Event) -> Event | None:
     opened = open_calls(session)
     if len(opened) > 1:
         return None
-    return event._replace(agent=opened[0]["agent"], type=opened[0]["type"] or None) if opened else event
+    return (
+        event._replace(agent=opened[0]["agent"], type=opened[0]["type"] or None)
+        if opened
+        else event
+    )
 
 
 def open_calls(session: ClientSession) -> list[dict[str, str]]:
@@ -45,7 +49,12 @@ def begun(session: ClientSession, event: Event) -> Event:
 def opened(session: ClientSession, child: Event, prompt: str) -> None:
     """Remember a sub-agent by the prompt that it is given, which its call's end tells again."""
     asked = child.prompt[:LONGEST]
-    spawn = {"type": child.type or "", "prompt": asked, "agent": child.agent or "", "key": key_of(prompt)}
+    spawn = {
+        "type": child.type or "",
+        "prompt": asked,
+        "agent": child.agent or "",
+        "key": key_of(prompt),
+    }
     session.spawns = [*session.spawns, spawn][-50:]
 
 

@@ -9,19 +9,20 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from orchestrator import budget, prompt, wake
-from orchestrator.fence import SECRET_BYTES, fence, secret
+from orchestrator import wake
+from orchestrator.plugin.runs import Workers
 from orchestrator.plugin.state import MAIN, Worker
-from orchestrator.plugin.workers import Workers
-from orchestrator.templates import Templates
+from orchestrator.prompts import render, selection
+from orchestrator.prompts.fence import SECRET_BYTES, fence, secret
+from orchestrator.prompts.templates import Templates
 from orchestrator.wake import NOW, SOON, Ear, News, Reader
-from synapse.block import POINTER, Block, pointer, whole
-from synapse.entry import Entry
 from synapse.errors import OverBudget
-from synapse.records import Pending
+from synapse.model.agents import Agent
+from synapse.model.entry import Entry
+from synapse.model.records import Pending
 from synapse.seat import Seat
-from synapse.view import View
-from synapse.workspace import Agent
+from synapse.view.block import POINTER, Block, pointer, whole
+from synapse.view.view import View
 
 FIRST, MORE = "client", "client-more"  # templates
 LEAST_CAP = 1_000  # characters; a client that takes less is given nothing
@@ -46,7 +47,9 @@ class Context:
 
     # -- the view ----------------------------------------------------------------------------------
 
-    def opening(self, agent: Agent, seat: Seat, text: str, cap: int, without: Sequence[str], parts: int) -> Opening:
+    def opening(
+        self, agent: Agent, seat: Seat, text: str, cap: int, without: Sequence[str], parts: int
+    ) -> Opening:
         """Return the view of an agent for a task, divided so that no part is longer than a client takes."""
         if cap < LEAST_CAP:
             return Opening((), _empty(seat))
@@ -59,11 +62,20 @@ class Context:
             scale *= 0.8 * min(parts / len(texts), 1.0)
         return Opening((), _empty(seat))
 
-    def _view(self, agent: Agent, seat: Seat, text: str, without: Sequence[str], scale: float) -> View:
-        worth = budget.worth(budget.expected(agent.role, ()), scale)
-        asked: dict[str, Any] = {"about": text, "without": frozenset(without), "moments": False, "quick": True}
+    def _view(
+        self, agent: Agent, seat: Seat, text: str, without: Sequence[str], scale: float
+    ) -> View:
+        worth = selection.worth(selection.expected(agent.role, ()), scale)
+        asked: dict[str, Any] = {
+            "about": text,
+            "without": frozenset(without),
+            "moments": False,
+            "quick": True,
+        }
         try:
-            return seat.briefing(int((budget.CRITICALS + budget.MOST) * scale), worth=worth, **asked)
+            return seat.briefing(
+                int((selection.CRITICALS + selection.MOST) * scale), worth=worth, **asked
+            )
         except OverBudget:
             return _empty(seat)
 
@@ -81,7 +93,7 @@ class Context:
     def _framed(self, agent: Agent, body: str, first: bool) -> str:
         drawn = fence(self.secret, agent.id, body)
         more = {"agent": agent, "project": self.workers.project} if first else {}
-        return prompt.fenced(FIRST if first else MORE, drawn, body, self.templates, "view", **more)
+        return render.fenced(FIRST if first else MORE, drawn, body, self.templates, "view", **more)
 
     def note_shown(self, worker: Worker, view: View, how: str) -> None:
         """Note in the log and in the session what a worker was shown."""
@@ -100,9 +112,17 @@ class Context:
         ear = Ear(self.store, quota=1 << 30, cursor=worker.cursor)
         agent = self.workers.reader(worker)
         reader = Reader(agent, tuple(worker.about), frozenset(worker.seen), worker.cursor)
-        came = [(entry, tier) for _, entry, tier in ear.news({worker.run: reader}) if entry.id not in worker.seen]
+        came = [
+            (entry, tier)
+            for _, entry, tier in ear.news({worker.run: reader})
+            if entry.id not in worker.seen
+        ]
         worker.cursor = ear.cursor
-        known = [entry.id for entry, _ in came if entry.body.strip() in text or self._is_result(entry, worker)]
+        known = [
+            entry.id
+            for entry, _ in came
+            if entry.body.strip() in text or self._is_result(entry, worker)
+        ]
         worker.add("seen", known)
         worker.add("due", [f"{tier} {entry.id}" for entry, tier in came if entry.id not in known])
         return self._due(worker)
@@ -138,7 +158,9 @@ class Context:
         kept: list[tuple[Entry, Block]] = []
         text = ""
         for pair in list(zip(entries, blocks, strict=True))[: wake.AT_ONCE]:
-            longer = prompt.wake([block for _, block in (*kept, pair)], reader, self.secret, self.templates)
+            longer = render.wake(
+                [block for _, block in (*kept, pair)], reader, self.secret, self.templates
+            )
             if self.length(longer) <= cap:
                 kept, text = [*kept, pair], longer
         given = {entry.id for entry, _ in kept} | gone
@@ -146,19 +168,26 @@ class Context:
         worker.add("seen", [entry.id for entry, _ in kept])
         shown = [entry.id for entry, block in kept if block.form != POINTER]
         if shown:
-            fields = {"agent": worker.agent, "run": worker.run, "epoch": worker.epoch, "state": "rendered"}
-            self.workers.seat(worker).pen.write(Pending("delivery", worker.agent, fields | {"ids": shown}))
+            fields = {
+                "agent": worker.agent,
+                "run": worker.run,
+                "epoch": worker.epoch,
+                "state": "rendered",
+            }
+            self.workers.seat(worker).pen.write(
+                Pending("delivery", worker.agent, fields | {"ids": shown})
+            )
         return text
 
     def held(self, worker: Worker, entries: Sequence[Entry]) -> str:
         """Return what a worker is told before a call that entries are for."""
         reader = self.workers.reader(worker)
-        return prompt.held(_short(entries), reader, self.secret, self.templates)
+        return render.held(_short(entries), reader, self.secret, self.templates)
 
     def beside(self, worker: Worker, entries: Sequence[Entry]) -> str:
         """Return entries that concern what a worker is about to read or to change."""
         reader = self.workers.reader(worker)
-        return prompt.wake(_short(entries), reader, self.secret, self.templates)
+        return render.wake(_short(entries), reader, self.secret, self.templates)
 
 
 def _short(entries: Sequence[Entry]) -> list[Block]:

@@ -23,14 +23,14 @@ from orchestrator.plugin.install import apply, record
 from orchestrator.plugin.install.change import Finding, Target
 from orchestrator.plugin.install.operate import module_of
 from orchestrator.plugin.install.place import AGENTS_MD
+from orchestrator.plugin.runs import Workers
 from orchestrator.plugin.settings import clients
 from orchestrator.plugin.state import ClientSession
-from orchestrator.plugin.workers import Workers
 from synapse import core
 from synapse.core import Memory
 from synapse.errors import SynapseError
 from synapse.mcp import installation
-from synapse.tokens import Tokens
+from synapse.system.tokens import Tokens
 
 VERSION_WITHIN = 20.0  # seconds
 RECENT = 7 * 86_400  # seconds in which a fault of a hook is worth telling
@@ -70,7 +70,11 @@ def _safely(check: Callable[[], Iterator[Finding]]) -> list[Finding]:
     except SynapseError as error:
         findings.append(Finding("workspace", "fail", str(error), "mend that, then ask again"))
     except Exception as error:
-        findings.append(Finding("doctor", "fail", f"{type(error).__name__}: {error}", "tell us: this is our fault"))
+        findings.append(
+            Finding(
+                "doctor", "fail", f"{type(error).__name__}: {error}", "tell us: this is our fault"
+            )
+        )
     return findings
 
 
@@ -82,17 +86,29 @@ def program(target: Target, known: Facts) -> Iterator[Finding]:
     command = str(known.raw.get("command", target.client))
     path = shutil.which(command, path=target.env.get("PATH"))
     if path is None:
-        yield Finding("client", "fail", f"{command} is not on PATH", f"install it, or put it on PATH: {command}")
+        yield Finding(
+            "client",
+            "fail",
+            f"{command} is not on PATH",
+            f"install it, or put it on PATH: {command}",
+        )
         return
     version = _version([path, *known.raw.get("version", ["--version"])], target)
     if version is None:
-        yield Finding("client", "warn", f"{path} does not say its version; seen working: {known.verified}")
+        yield Finding(
+            "client", "warn", f"{path} does not say its version; seen working: {known.verified}"
+        )
     elif _parts(version) == _parts(known.verified):
         yield Finding("client", "ok", f"{command} {version}")
     else:
         age = "newer" if _parts(version) > _parts(known.verified) else "older"
         mend = f"if something fails below, use {known.verified}"
-        yield Finding("client", "warn", f"{command} {version} is {age} than {known.verified}, the version tried", mend)
+        yield Finding(
+            "client",
+            "warn",
+            f"{command} {version} is {age} than {known.verified}, the version tried",
+            mend,
+        )
 
 
 def _version(words: Sequence[str], target: Target) -> str | None:
@@ -157,7 +173,9 @@ def workspace(target: Target) -> Iterator[Finding]:
     try:
         with core.open(target.root) as memory:
             declared = clients(dict(memory.store.settings.other))
-            missing = {declared.lead, declared.default, *declared.agents.values()} - set(memory.store.agents())
+            missing = {declared.lead, declared.default, *declared.agents.values()} - set(
+                memory.store.agents()
+            )
             readonly = memory.store.readonly
     except (SynapseError, OSError) as error:
         yield Finding("workspace", "fail", str(error), f"synapse --root {target.root} doctor")
@@ -167,7 +185,12 @@ def workspace(target: Target) -> Iterator[Finding]:
         yield Finding("workspace", "fail", f"{target.root} can be read, not written", mend)
     elif missing:
         names = ", ".join(sorted(missing))
-        yield Finding("workspace", "warn", f"not registered: {names}", f"synapse register --id {min(missing)} --role R")
+        yield Finding(
+            "workspace",
+            "warn",
+            f"not registered: {names}",
+            f"synapse register --id {min(missing)} --role R",
+        )
     else:
         yield Finding("workspace", "ok", target.root)
 
@@ -186,13 +209,19 @@ def hook(target: Target, known: Facts, is_up: bool) -> Iterator[Finding]:
     yield Finding("hook", "ok", f"answers a start in {alone.milliseconds:.0f} ms on its own")
     longest, cap = scratch.longest(known, alone.answers), cap_of_start(known)
     verdict = "ok" if longest <= cap else "fail"
-    yield Finding("caps", verdict, f"{longest} of {cap} characters at a start with more to say than fits")
+    yield Finding(
+        "caps", verdict, f"{longest} of {cap} characters at a start with more to say than fits"
+    )
     if is_up and target.root is not None:
         there = scratch.nothing(target, known)
         detail = there.problem or f"answers in {there.milliseconds:.0f} ms with the daemon"
-        yield Finding("hook, daemon", "fail" if there.problem else "ok", detail, mend if there.problem else "")
+        yield Finding(
+            "hook, daemon", "fail" if there.problem else "ok", detail, mend if there.problem else ""
+        )
     elif target.root is not None:
-        yield Finding("daemon", "ok", "not up: hooks work alone, and take longer (`orchestrator up --detach`)")
+        yield Finding(
+            "daemon", "ok", "not up: hooks work alone, and take longer (`orchestrator up --detach`)"
+        )
     yield from _faults(target)
 
 
@@ -205,7 +234,12 @@ def _faults(target: Target) -> Iterator[Finding]:
     except OSError:
         return
     if lines and age < RECENT:
-        yield Finding("hook log", "warn", f"{len(lines)} faults, the last: {lines[-1][:200]}", f"see {_log(target)}")
+        yield Finding(
+            "hook log",
+            "warn",
+            f"{len(lines)} faults, the last: {lines[-1][:200]}",
+            f"see {_log(target)}",
+        )
 
 
 def _log(target: Target) -> str:
@@ -230,12 +264,15 @@ def events(target: Target, known: Facts) -> Iterator[Finding]:
         return
     now = time.time()
     seen = ", ".join(
-        f"{name} {_ago(now - moment)}" for name, moment in sorted(fired.items(), key=lambda pair: -pair[1])
+        f"{name} {_ago(now - moment)}"
+        for name, moment in sorted(fired.items(), key=lambda pair: -pair[1])
     )
     starts = [name for name, about in known.events.items() if about.name == "start"]
     missing = [name for name in starts if name not in fired]
     if missing:
-        yield Finding("events", "warn", f"{', '.join(missing)} never came; {seen}", "begin a new session")
+        yield Finding(
+            "events", "warn", f"{', '.join(missing)} never came; {seen}", "begin a new session"
+        )
     else:
         yield Finding("events", "ok", seen)
 
@@ -254,7 +291,11 @@ def cost(target: Target, known: Facts) -> Iterator[Finding]:
     """Say what the plugin adds to each request, and count the view that a session would get now."""
     tools = scratch.tools(target)
     if isinstance(tools, str):
-        mend = installation() if find_spec("mcp_types") is None else f"orchestrator install {target.client}"
+        mend = (
+            installation()
+            if find_spec("mcp_types") is None
+            else f"orchestrator install {target.client}"
+        )
         yield Finding("mcp server", "fail", tools, mend)
     else:
         yield Finding("mcp server", "ok", f"starts, and has {len(tools)} tools")
@@ -274,7 +315,11 @@ def adds(measured: Mapping[str, Any]) -> str:
     tools, listing = measured["adds"]["tools"], measured["adds"]["listing"]
     main, agent = measured["baseline"]["request"], measured["baseline"]["agent"]
     share, of_agent = (f"{100 * (tools + listing) / own:.1f} % of " for own in (main, agent))
-    counts = f"{tools:,} tokens of tools, {listing:,} of listings" if tools else f"{listing:,} tokens of listings"
+    counts = (
+        f"{tools:,} tokens of tools, {listing:,} of listings"
+        if tools
+        else f"{listing:,} tokens of listings"
+    )
     return f"{counts} = {share}its own {main:,}; {of_agent}{agent:,} in a sub-agent"
 
 
@@ -285,7 +330,9 @@ def view_of_lead(memory: Memory, known: Facts) -> tuple[str, ...]:
     if agent is None:
         return ()
     context = Context(Workers(memory, ClientSession(known.client, "doctor")), known.length)
-    return context.opening(agent, memory.as_agent(agent.id), "", cap_of_start(known), (), known.parts).parts
+    return context.opening(
+        agent, memory.as_agent(agent.id), "", cap_of_start(known), (), known.parts
+    ).parts
 
 
 def cap_of_start(known: Facts) -> int:

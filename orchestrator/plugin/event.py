@@ -15,7 +15,18 @@ from orchestrator.plugin.facts import Facts, ToolFacts
 LONGEST_RESULT = 1 << 20  # characters of a tool's result that are looked at
 WAITED = "synapse_waited"  # a field that our own hook adds to an event
 SUBJECTS = 20  # files of one call that are looked up
-_FIELDS = ("session", "cwd", "agent", "type", "source", "prompt", "tool", "call", "message", "transcript")
+_FIELDS = (
+    "session",
+    "cwd",
+    "agent",
+    "type",
+    "source",
+    "prompt",
+    "tool",
+    "call",
+    "message",
+    "transcript",
+)
 
 
 class Event(NamedTuple):
@@ -65,7 +76,9 @@ class Reply(NamedTuple):
 NOTHING = Reply()
 
 
-def read_event(facts: Facts, payload: Mapping[str, Any], pid: int | None = None, identity: str = "") -> Event | None:
+def read_event(
+    facts: Facts, payload: Mapping[str, Any], pid: int | None = None, identity: str = ""
+) -> Event | None:
     """Return the event that a client's JSON tells of; None for one that nothing is done about."""
     names = facts.fields
     hook = _text(payload.get(names["event"]))
@@ -75,8 +88,13 @@ def read_event(facts: Facts, payload: Mapping[str, Any], pid: int | None = None,
         return None
     if _is_any(about.skip, names, payload):
         return None
-    name = next((other for other, patterns in about.also.items() if _is_any(patterns, names, payload)), about.name)
-    values: dict[str, Any] = {field: _text(payload.get(names[field])) for field in _FIELDS if field in names}
+    name = next(
+        (other for other, patterns in about.also.items() if _is_any(patterns, names, payload)),
+        about.name,
+    )
+    values: dict[str, Any] = {
+        field: _text(payload.get(names[field])) for field in _FIELDS if field in names
+    }
     if about.name == "agent-stop" and "agent_transcript" in names:
         values["transcript"] = _text(payload.get(names["agent_transcript"]))
     for field, pattern in facts.strip.items():
@@ -106,9 +124,14 @@ def read_event(facts: Facts, payload: Mapping[str, Any], pid: int | None = None,
     )
 
 
-def _is_any(patterns: Mapping[str, str], names: Mapping[str, str], payload: Mapping[str, Any]) -> bool:
+def _is_any(
+    patterns: Mapping[str, str], names: Mapping[str, str], payload: Mapping[str, Any]
+) -> bool:
     """Tell whether a field is as one of the patterns says."""
-    return any(re.search(pattern, _text(payload.get(names.get(field, field)))) for field, pattern in patterns.items())
+    return any(
+        re.search(pattern, _text(payload.get(names.get(field, field))))
+        for field, pattern in patterns.items()
+    )
 
 
 def reply_json(facts: Facts, event: Event, reply: Reply) -> str:

@@ -44,7 +44,9 @@ def main(words: list[str]) -> None:
                 if "--away" in words:
                     leave()
                 asked = {"client": client, "payload": payload, "pid": pid}
-                asked["identity"] = os.environ.pop("SYNAPSE_AGENT", "")  # this process acts for the operator
+                asked["identity"] = os.environ.pop(
+                    "SYNAPSE_AGENT", ""
+                )  # this process acts for the operator
                 text = more(root, client, payload) if "--more" in words else awaited(root, asked)
                 sys.stdout.write(text)
                 sys.stdout.flush()
@@ -99,8 +101,8 @@ def place(words: list[str], payload: dict[str, Any]) -> str | None:
     if "--root" in words:
         return words[words.index("--root") + 1]
     sys.path.insert(0, PACKAGES)
-    from synapse.discovery import locate
     from synapse.errors import NotFound
+    from synapse.system.discovery import locate
 
     folder = payload.get("cwd")
     start = folder if isinstance(folder, str) and os.path.isdir(folder) else None
@@ -197,7 +199,10 @@ def parent() -> int:
                 text = file.read()
         except OSError:
             return pid
-        name, rest = text[text.index("(") + 1 : text.rindex(")")], text[text.rindex(")") + 2 :].split()
+        name, rest = (
+            text[text.index("(") + 1 : text.rindex(")")],
+            text[text.rindex(")") + 2 :].split(),
+        )
         if name not in ("sh", "bash", "dash", "zsh", "fish", "ksh", "busybox"):
             return pid
         pid = int(rest[1])
@@ -218,7 +223,11 @@ def note(root: str | None, client: str, error: BaseException, began: float) -> N
         line = f"{moment} {client} {took} ms {type(error).__name__}: {' '.join(str(error).split())[:500]}\n"
         how = os.O_TRUNC if size > LONGEST_LOG else os.O_APPEND
         # No link is followed: a workspace may come from somebody else.
-        log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | how, 0o644)
+        log = os.open(
+            path,
+            os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | how,
+            0o644,
+        )
         with open(log, "w", encoding="utf-8", errors="replace") as file:
             file.write(line)
     except OSError:

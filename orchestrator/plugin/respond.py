@@ -9,16 +9,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
-from orchestrator.plugin import calls, state, workers
+from orchestrator.plugin import calls, runs, state
+from orchestrator.plugin.call_checks import ACTS, Looks
 from orchestrator.plugin.context import Context
 from orchestrator.plugin.event import NOTHING, Event, Reply
 from orchestrator.plugin.facts import Facts
-from orchestrator.plugin.looks import ACTS, Looks
+from orchestrator.plugin.runs import Workers
 from orchestrator.plugin.settings import clients
 from orchestrator.plugin.state import MAIN, ClientSession, Worker
-from orchestrator.plugin.transcripts import child_transcript
-from orchestrator.plugin.workers import Workers
-from orchestrator.task import Outcome
+from orchestrator.plugin.transcripts.transcript import child_transcript
+from orchestrator.runs.task import Outcome
 from orchestrator.wake import BESIDE
 from synapse.core import Memory
 from synapse.tools import blocker_of
@@ -30,7 +30,7 @@ def respond(memory: Memory, facts: Facts, event: Event) -> tuple[Reply, str]:
     if memory.store.readonly:
         return _shown_only(memory, facts, event), ""
     if event.name == "start":
-        workers.sweep(memory)
+        runs.sweep(memory)
         state.remove_stale(memory.store.root or "")
     with state.held(memory.store.root or "", event.client, event.session) as session:
         session.cwd = event.cwd or session.cwd
@@ -49,7 +49,9 @@ def _shown_only(memory: Memory, facts: Facts, event: Event) -> Reply:
     if agent is None:
         return NOTHING
     cap = facts.events[event.hook].cap
-    opening = Context(known, facts.length).opening(agent, memory.as_agent(agent.id), event.prompt, cap, (), 1)
+    opening = Context(known, facts.length).opening(
+        agent, memory.as_agent(agent.id), event.prompt, cap, (), 1
+    )
     return Reply(context=opening.parts[0] if opening.parts else "")
 
 
@@ -185,7 +187,9 @@ class _Answer:
         """Return a reply without what the event cannot take; a context waits for the call's result
         where the client takes none before, and one that is too long goes."""
         can, cap = self.about.forms, self.about.cap
-        context = reply.context if "context" in can and self.facts.length(reply.context) <= cap else ""
+        context = (
+            reply.context if "context" in can and self.facts.length(reply.context) <= cap else ""
+        )
         if reply.context and "context" not in can and len(reply.context) <= cap // 2:
             worker.later = [reply.context]
         return reply._replace(context=context, deny=reply.deny if "deny" in can else "")
@@ -223,9 +227,13 @@ class _Answer:
         if spawn is None or worker is None:
             return
         said = calls.outcome(self.facts.tool(self.event.tool), self.event.result)
-        worker.transcript = child_transcript(self.event.client, self.event.transcript, self.event.prompt)
+        worker.transcript = child_transcript(
+            self.event.client, self.event.transcript, self.event.prompt
+        )
         self.looks.give_back(worker)
-        self.workers.end(spawn["agent"], _outcome(said) if isinstance(said, str) else said, self.event.client)
+        self.workers.end(
+            spawn["agent"], _outcome(said) if isinstance(said, str) else said, self.event.client
+        )
 
     # -- ends --------------------------------------------------------------------------------------
 

@@ -7,12 +7,12 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from synapse.discovery import FOLDER
 from synapse.errors import InvalidEntry
-from synapse.keys import EXTENSION
-from synapse.namespace import is_component
-from synapse.spelling import hint
-from synapse.workspace import ROLES, Agent
+from synapse.formats.keys import EXTENSION
+from synapse.model.agents import ROLES, Agent
+from synapse.model.namespace import is_component
+from synapse.system.discovery import FOLDER
+from synapse.system.spelling import hint
 
 LEAD, DEFAULT = "lead", "engineer"
 PROJECT = "general"
@@ -64,26 +64,38 @@ class Clients(NamedTuple):
 
 
 def _authority(agent: Agent) -> int:
-    return ROLES.get(agent.role, ROLES[ROLE]).authority if agent.authority is None else agent.authority
+    return (
+        ROLES.get(agent.role, ROLES[ROLE]).authority if agent.authority is None else agent.authority
+    )
 
 
 def clients(settings: Mapping[str, Any]) -> Clients:
     """Return what synapse.yaml says; InvalidEntry tells what to write."""
     values = settings.get("clients") or {}
     if not isinstance(values, Mapping):
-        raise InvalidEntry("clients is not valid: write fields such as {lead: lead, default: engineer}")
+        raise InvalidEntry(
+            "clients is not valid: write fields such as {lead: lead, default: engineer}"
+        )
     for key in sorted(map(str, values)):
         if key not in Clients._fields and not key.startswith(EXTENSION):
             other = f"it is one of {', '.join(Clients._fields)}"
-            raise InvalidEntry(f"clients: there is no key {key!r}: {hint(key, Clients._fields, other)}")
+            raise InvalidEntry(
+                f"clients: there is no key {key!r}: {hint(key, Clients._fields, other)}"
+            )
     agents = values.get("agents") or {}
     if not isinstance(agents, Mapping):
-        raise InvalidEntry("clients: agents is not valid: write a line for each, such as Explore: researcher")
-    fields = {name: str(values[name]) for name in ("lead", "default", "project") if values.get(name)}
+        raise InvalidEntry(
+            "clients: agents is not valid: write a line for each, such as Explore: researcher"
+        )
+    fields = {
+        name: str(values[name]) for name in ("lead", "default", "project") if values.get(name)
+    }
     named = {str(type): str(agent) for type, agent in agents.items()}
     for name in (*fields.values(), *named.values()):
         if not is_component(name):
-            raise InvalidEntry(f"clients: {name!r} is no name of an agent or project: a-z, 0-9, '_' and '-'")
+            raise InvalidEntry(
+                f"clients: {name!r} is no name of an agent or project: a-z, 0-9, '_' and '-'"
+            )
     return Clients(**fields, agents=named)
 
 

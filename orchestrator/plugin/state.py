@@ -33,7 +33,9 @@ class Worker:
     `later` are texts that the event they were for could not take; `at` are the calls that others wait
     for; `acts` counts what it did since it last ended a turn."""
 
-    def __init__(self, agent: str, run: str, epoch: int, type: str | None = None, cursor: int = 0) -> None:
+    def __init__(
+        self, agent: str, run: str, epoch: int, type: str | None = None, cursor: int = 0
+    ) -> None:
         self.agent, self.run, self.epoch, self.type, self.cursor = agent, run, epoch, type, cursor
         self.seen: list[str] = []
         self.due: list[str] = []
@@ -48,7 +50,9 @@ class Worker:
         self.given = 0  # characters that it was given
         self.transcript: str | None = None
         self.over = False  # whether its run was ended here
-        self.before: list[float] = []  # what its transcript said when its run began: a usage, and turns
+        self.before: list[
+            float
+        ] = []  # what its transcript said when its run began: a usage, and turns
 
     def add(self, name: str, values: Iterator[str] | list[str] | tuple[str, ...]) -> None:
         """Remember these in one of the lists, the newest of them."""
@@ -74,7 +78,9 @@ class ClientSession:
         """Keep of a sub-agent that has ended only whose run it was, and that of the newest of them."""
         worker = self.workers[key]
         if key != MAIN:
-            kept = self.workers[key] = Worker(worker.agent, worker.run, worker.epoch, worker.type, worker.cursor)
+            kept = self.workers[key] = Worker(
+                worker.agent, worker.run, worker.epoch, worker.type, worker.cursor
+            )
             kept.over = True
         over = [each for each, known in self.workers.items() if known.over]
         for each in over[:-ENDED]:
@@ -148,7 +154,8 @@ def load(path: str) -> ClientSession | None:
         session = _filled(ClientSession(values["client"], values["session"]), values)
         workers = values["workers"].items()
         session.workers = {
-            key: _filled(Worker(each["agent"], each["run"], each["epoch"]), each) for key, each in workers
+            key: _filled(Worker(each["agent"], each["run"], each["epoch"]), each)
+            for key, each in workers
         }
         return session
     except (OSError, ValueError, TypeError, AttributeError, KeyError):
@@ -184,7 +191,13 @@ def remove_stale(root: str) -> None:
 def _filled(made: T, values: dict[str, Any]) -> T:
     """Return a new value with the fields that a file has of it; those of other versions are left out."""
     known = vars(made)
-    known.update({name: value for name, value in values.items() if isinstance(value, type(known.get(name, made)))})
+    known.update(
+        {
+            name: value
+            for name, value in values.items()
+            if isinstance(value, type(known.get(name, made)))
+        }
+    )
     known.update({name: value for name, value in values.items() if known.get(name, made) is None})
     return made
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from orchestrator.plugin.state import ClientSession
     from synapse.core import Memory
-    from synapse.entry import Entry
+    from synapse.model.entry import Entry
 
 PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MODES = ("monitor", "rewake")
@@ -46,14 +46,18 @@ def main(words: Sequence[str]) -> int:
     root = None
     try:
         # A client may wait for this: what is not known to wait in the background does not wait.
-        if mode not in MODES or os.environ.get("SYNAPSE_RUN"):  # a run of our own supervisor is told by it
+        if mode not in MODES or os.environ.get(
+            "SYNAPSE_RUN"
+        ):  # a run of our own supervisor is told by it
             return 0
         rules = _rules(client)
         pid = _client(rules, hook.parent)
         ends = Ends(pid)
         if mode == "rewake" and not _is_rewaken(rules, pid, ends):
             return 0
-        root = hook.place(list(words), {"cwd": os.environ.get(rules.get("folder", "")) or os.getcwd()})
+        root = hook.place(
+            list(words), {"cwd": os.environ.get(rules.get("folder", "")) or os.getcwd()}
+        )
         if root is None:
             return 0
         return _waited(root, client, pid, ends, mode)
@@ -167,10 +171,16 @@ class Watch:
     """Waits on behalf of the session that a client's process has now."""
 
     def __init__(self, memory: Memory, client: str, pid: int, ends: Ends, mode: str) -> None:
-        from orchestrator.holder import client_holder
         from orchestrator.plugin import facts
+        from orchestrator.runs.lease import client_holder
 
-        self.memory, self.store, self.client, self.ends, self.mode = memory, memory.store, client, ends, mode
+        self.memory, self.store, self.client, self.ends, self.mode = (
+            memory,
+            memory.store,
+            client,
+            ends,
+            mode,
+        )
         self.root = memory.store.root or ""
         self.holder = client_holder(pid)
         self.facts = facts.load(client)
@@ -179,8 +189,8 @@ class Watch:
 
     def wait(self) -> int:
         """Wait until there is something to say, or nobody to say it to; the exit code."""
-        from orchestrator.plugin.wakes import SPACING, line
-        from synapse.bell import Bell
+        from orchestrator.plugin.wakes.idle import SPACING, line
+        from synapse.system.signal import Bell
 
         woken = Woken.taken(os.path.join(self.root, "runs", ".clients", f"{self.holder}.woken"))
         if woken is None:
@@ -211,7 +221,7 @@ class Watch:
 
     def _entries(self, woken: Woken) -> list[Entry]:
         """Return what is to be said now: what wakes the session's agent, that it was not given."""
-        from orchestrator.plugin.wakes import BUSY, due, in_turn
+        from orchestrator.plugin.wakes.idle import BUSY, due, in_turn
 
         found = self._session()
         if found is None:
@@ -284,7 +294,7 @@ class Woken:
 
     def just(self) -> bool:
         """Tell whether the last wake was a moment ago."""
-        from orchestrator.plugin.wakes import SPACING
+        from orchestrator.plugin.wakes.idle import SPACING
 
         return 0 <= time.time() - self.at < SPACING
 

@@ -14,7 +14,7 @@ import json
 from collections.abc import Awaitable, Callable
 from time import monotonic
 
-from orchestrator.engine import (
+from orchestrator.engines.protocol import (
     STOPS,
     Call,
     ContextTooLong,
@@ -36,7 +36,11 @@ SOON = 5.0
 TEXT = "I looked at it — 🧠 — and it is done.\n\nSecond paragraph."
 TOOLS = (
     Tool("read", "Reads.", {"type": "object", "properties": {"limit": {"type": "integer"}}}),
-    Tool("append", "Appends.", {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}),
+    Tool(
+        "append",
+        "Appends.",
+        {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
+    ),
 )
 ASKED: tuple[tuple[str, dict[str, object]], ...] = (
     ("read", {"limit": 3}),
@@ -51,13 +55,17 @@ class EngineContract:
 
     def make_engine(self, script: Script) -> Engine:
         """An engine of its own for each call, whose model follows the script."""
-        raise TypeError(f"{type(self).__name__} does not say how to make an engine: give it a make_engine")
+        raise TypeError(
+            f"{type(self).__name__} does not say how to make an engine: give it a make_engine"
+        )
 
     def make_request(self, *messages: Message, tools: tuple[Tool, ...] = ()) -> Request:
         """A step's request. An engine that runs a process adds a place for it."""
         view = Message("user", "## Shared Memory Context\n\n- nothing yet\n", "view")
         task = Message("user", "## Your Task\n\nFix the page\n", "task")
-        return Request("You are an engineer.", (view, task, *messages), tools, "scripted", key="run-1/0")
+        return Request(
+            "You are an engineer.", (view, task, *messages), tools, "scripted", key="run-1/0"
+        )
 
     def _with(self, script: Script, act: Callable[[Engine], Awaitable[None]]) -> None:
         async def whole() -> None:
@@ -99,13 +107,19 @@ class EngineContract:
 
     def test_the_model_sees_all_of_the_prompt(self) -> None:
         seen: list[Seen] = []
-        request = self.make_request(Message("assistant", "I began.", "work_out"), Message("user", "Go on.", "wake"))
+        request = self.make_request(
+            Message("assistant", "I began.", "work_out"), Message("user", "Go on.", "wake")
+        )
         self._turn(noting(seen, "ok"), request)
         for text in (request.system, *(message.text for message in request.messages)):
             assert text.strip() in seen[-1].text, text
 
     def test_a_step_may_be_empty_cut_or_refused(self) -> None:
-        for move in (Move(""), Move("It is cu", stop="length"), Move("I will not.", stop="refusal")):
+        for move in (
+            Move(""),
+            Move("It is cu", stop="length"),
+            Move("I will not.", stop="refusal"),
+        ):
             turn = self._turn(moving(move))
             assert turn.stop == (move.stop or "empty"), turn
             assert turn.text == move.text
@@ -128,7 +142,9 @@ class EngineContract:
             return f"This is {seen.messages[-1].text.split()[-1]}"
 
         async def act(engine: Engine) -> None:
-            requests = [self.make_request(Message("user", f"You are {n}", "history")) for n in range(8)]
+            requests = [
+                self.make_request(Message("user", f"You are {n}", "history")) for n in range(8)
+            ]
             turns = await asyncio.gather(*(step(engine, request) for request in requests))
             assert [turn.text for turn in turns] == [f"This is {n}" for n in range(8)]
 
@@ -169,12 +185,20 @@ class EngineContract:
         said = Message("assistant", first.text, "work_out", first.calls, native=native)
         results = [answer(call, f"result {n}") for n, call in enumerate(first.calls)]
         wake = Message("user", "Something critical.", "wake")
-        for rest in ((*results, wake), (wake, *results), (results[1]._replace(failed=True), wake, results[0])):
+        for rest in (
+            (*results, wake),
+            (wake, *results),
+            (results[1]._replace(failed=True), wake, results[0]),
+        ):
             seen: list[Seen] = []
             request = self.make_request(said, *rest, tools=TOOLS)
             assert self._turn(noting(seen, TEXT), request).stop == "done"
             assert (seen[0].turn, "Something critical." in seen[0].text) == (1, True)
-            found = {message.answers: message.text for message in seen[0].messages if message.role == "tool"}
+            found = {
+                message.answers: message.text
+                for message in seen[0].messages
+                if message.role == "tool"
+            }
             assert found == {result.answers: result.text for result in results}
 
     # -- being stopped -----------------------------------------------------------------------------
@@ -237,7 +261,9 @@ class EngineContract:
 
     # -- the provider's faults ---------------------------------------------------------------------
 
-    def _failing(self, faults: list[Fault], move: Move | str = TEXT) -> tuple[Turn | EngineError, int]:
+    def _failing(
+        self, faults: list[Fault], move: Move | str = TEXT
+    ) -> tuple[Turn | EngineError, int]:
         """What came of a step whose requests met these, and how often the provider was asked."""
         found: list[Turn | EngineError] = []
 
@@ -257,7 +283,11 @@ class EngineContract:
     def test_what_passes_is_asked_again(self) -> None:
         if self.provider is None:
             return
-        for fault in (Fault("status", 429, 0.05), Fault("status", 500, 0.05), Fault("status", 529, 0.05)):
+        for fault in (
+            Fault("status", 429, 0.05),
+            Fault("status", 500, 0.05),
+            Fault("status", 529, 0.05),
+        ):
             turn, asked = self._failing([fault])
             assert isinstance(turn, Turn), turn
             assert (turn.text, asked) == (TEXT, 2), fault
@@ -270,7 +300,12 @@ class EngineContract:
             turn, asked = self._failing(faults, Move("I look.", ASKED))
             assert isinstance(turn, Turn), turn
             assert isinstance(clean, Turn)
-            assert (turn.text, len(turn.calls), turn.stop, asked) == ("I look.", 2, "tools", len(faults) + 1)
+            assert (turn.text, len(turn.calls), turn.stop, asked) == (
+                "I look.",
+                2,
+                "tools",
+                len(faults) + 1,
+            )
             assert turn.usage.estimated
             assert turn.usage.input_tokens > clean.usage.input_tokens, "what broke off was paid for"
         error, asked = self._failing([Fault("drop")] * 3, Move("I look.", ASKED))
@@ -299,8 +334,13 @@ class EngineContract:
         assert turn.stop == "tools"
         assert all(call.problem and call.arguments == {} for call in turn.calls)
         said = Message("assistant", turn.text, "work_out", turn.calls, native=turn.native)
-        results = [answer(call, f"Error: {call.problem}")._replace(failed=True) for call in turn.calls]
-        assert self._turn(lambda seen: TEXT, self.make_request(said, *results, tools=TOOLS)).text == TEXT
+        results = [
+            answer(call, f"Error: {call.problem}")._replace(failed=True) for call in turn.calls
+        ]
+        assert (
+            self._turn(lambda seen: TEXT, self.make_request(said, *results, tools=TOOLS)).text
+            == TEXT
+        )
 
     def test_a_fault_of_the_model_is_a_turn(self) -> None:
         if self.provider is None:

@@ -33,7 +33,7 @@ from orchestrator.engines.scripted import Move, Script, echo
 from orchestrator.testing import wire_chat, wire_gemini, wire_messages, wire_responses
 from orchestrator.testing.prompt_cache import PromptCache
 from orchestrator.testing.wire import FAULTS, Asked, Event, Fault, Said, compact, reply_text, said
-from synapse.tokens import Tokens
+from synapse.system.tokens import Tokens
 
 # How an address ends, the format that is spoken there, and whether it only counts.
 ROUTES: tuple[tuple[str, ModuleType, bool], ...] = (
@@ -47,7 +47,15 @@ ROUTES: tuple[tuple[str, ModuleType, bool], ...] = (
     (":countTokens", wire_gemini, True),
 )
 ENDS = (signal.SIGINT, signal.SIGTERM)
-MODELS = ("scripted", "claude-sonnet-4-5", "claude-haiku-4-5", "gpt-5", "gpt-5-mini", "gemini-2.5-flash", "llama3")
+MODELS = (
+    "scripted",
+    "claude-sonnet-4-5",
+    "claude-haiku-4-5",
+    "gpt-5",
+    "gpt-5-mini",
+    "gemini-2.5-flash",
+    "llama3",
+)
 
 
 class Taken(NamedTuple):
@@ -98,11 +106,15 @@ class ModelServer:
     def fail(self, *faults: Fault) -> None:
         """The next requests for a reply meet these, one each."""
         if unknown := {fault.kind for fault in faults} - {*FAULTS}:
-            raise ValueError(f"there is no fault {min(unknown)!r}; it is one of {', '.join(FAULTS)}")
+            raise ValueError(
+                f"there is no fault {min(unknown)!r}; it is one of {', '.join(FAULTS)}"
+            )
         self._faults.extend(faults)
 
     def start(self) -> ModelServer:
-        self._thread = Thread(target=self._http.serve_forever, args=(0.02,), name="model-server", daemon=True)
+        self._thread = Thread(
+            target=self._http.serve_forever, args=(0.02,), name="model-server", daemon=True
+        )
         self._thread.start()
         return self
 
@@ -135,7 +147,9 @@ class ModelServer:
                 return None, 0
             return self._faults.popleft() if self._faults else None, next(self._numbers)
 
-    def reply(self, asked: Asked, fault: Fault | None, number: int, *, marked: bool) -> tuple[Said, float]:
+    def reply(
+        self, asked: Asked, fault: Fault | None, number: int, *, marked: bool
+    ) -> tuple[Said, float]:
         """What is said, and how long the script thinks before."""
         moved = self.script(asked.seen)
         move = Move(moved) if isinstance(moved, str) else moved
@@ -197,20 +211,33 @@ class _Connection(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
         if not path.rstrip("/").endswith("/models"):
-            return self._send(404, {"error": {"type": "not_found_error", "message": f"there is no {path}"}})
-        models = [{"id": name, "object": "model", "type": "model", "display_name": name} for name in MODELS]
+            return self._send(
+                404, {"error": {"type": "not_found_error", "message": f"there is no {path}"}}
+            )
+        models = [
+            {"id": name, "object": "model", "type": "model", "display_name": name}
+            for name in MODELS
+        ]
         named = [{"name": f"models/{name}"} for name in MODELS]
-        return self._send(200, {"object": "list", "data": models, "models": named, "has_more": False})
+        return self._send(
+            200, {"object": "list", "data": models, "models": named, "has_more": False}
+        )
 
     def do_POST(self) -> None:
         path, _, query = self.path.partition("?")
         text = self.rfile.read(int(self.headers.get("content-length") or 0))
-        wire, counts = next(((wire, counts) for end, wire, counts in ROUTES if path.endswith(end)), (None, False))
+        wire, counts = next(
+            ((wire, counts) for end, wire, counts in ROUTES if path.endswith(end)), (None, False)
+        )
         if wire is None:
-            return self._send(404, {"error": {"type": "not_found_error", "message": f"there is no {path}"}})
+            return self._send(
+                404, {"error": {"type": "not_found_error", "message": f"there is no {path}"}}
+            )
         try:
             body = json.loads(text)
-            taken = Taken(self.path, {name.lower(): value for name, value in self.headers.items()}, body)
+            taken = Taken(
+                self.path, {name.lower(): value for name, value in self.headers.items()}, body
+            )
             fault, number = self.server.owner.take(taken, counts)
             if fault and fault.kind == "status":
                 return self._refuse(wire, fault)
@@ -218,7 +245,9 @@ class _Connection(BaseHTTPRequestHandler):
             if counts:
                 return self._send(200, wire.counted(self.server.owner.cache.count(asked.blocks)))
             self._check_window(wire, asked, fault)
-            return self._answer(wire, asked, fault, number, lines="alt=sse" in query or wire is not wire_gemini)
+            return self._answer(
+                wire, asked, fault, number, lines="alt=sse" in query or wire is not wire_gemini
+            )
         except ConnectionError:
             raise
         except _TooLong as error:
@@ -229,7 +258,10 @@ class _Connection(BaseHTTPRequestHandler):
     def _refuse(self, wire: ModuleType, fault: Fault) -> None:
         headers = {}
         if fault.retry_after is not None:
-            headers = {"retry-after": f"{fault.retry_after:g}", "retry-after-ms": f"{fault.retry_after * 1000:g}"}
+            headers = {
+                "retry-after": f"{fault.retry_after:g}",
+                "retry-after-ms": f"{fault.retry_after * 1000:g}",
+            }
         self._send(fault.status, wire.failure(fault.status, f"injected {fault.status}"), headers)
 
     def _check_window(self, wire: ModuleType, asked: Asked, fault: Fault | None) -> None:
@@ -239,7 +271,9 @@ class _Connection(BaseHTTPRequestHandler):
         if window is not None and sent > window:
             raise _TooLong(wire.CONTEXT.format(sent=sent, window=window))
 
-    def _answer(self, wire: ModuleType, asked: Asked, fault: Fault | None, number: int, *, lines: bool) -> None:
+    def _answer(
+        self, wire: ModuleType, asked: Asked, fault: Fault | None, number: int, *, lines: bool
+    ) -> None:
         reply, takes = self.server.owner.reply(asked, fault, number, marked=wire.MARKED)
         self._pause(takes)
         if not asked.stream:
@@ -332,9 +366,15 @@ def _script(dotted: str) -> Script:
 def main(arguments: Iterable[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m orchestrator.testing.model_server")
     parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--script", default="orchestrator.engines.scripted:echo", help="package.module:function")
-    parser.add_argument("--delay", type=float, default=0.0, help="seconds before each piece of a stream")
-    parser.add_argument("--journal", help="the file for the requests, a line of JSON each, written at the end")
+    parser.add_argument(
+        "--script", default="orchestrator.engines.scripted:echo", help="package.module:function"
+    )
+    parser.add_argument(
+        "--delay", type=float, default=0.0, help="seconds before each piece of a stream"
+    )
+    parser.add_argument(
+        "--journal", help="the file for the requests, a line of JSON each, written at the end"
+    )
     given = parser.parse_args(None if arguments is None else list(arguments))
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)  # before there are threads: they block them too
     with ModelServer(_script(given.script), port=given.port, delay=given.delay) as server:

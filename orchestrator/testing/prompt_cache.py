@@ -33,7 +33,11 @@ class PromptCache:
     def use(self, model: str, blocks: Sequence[Block], reply: str, *, marked: bool) -> Used:
         totals, prefixes = self._prefixes(model, blocks)
         everywhere = range(len(blocks))
-        ends = [at for at in everywhere if totals[at] >= self._minimum and (blocks[at].mark or not marked)]
+        ends = [
+            at
+            for at in everywhere
+            if totals[at] >= self._minimum and (blocks[at].mark or not marked)
+        ]
         near = {at for end in ends for at in range(max(end - LOOK_BACK + 1, 0), end + 1)}
         with self._lock:
             read = max((totals[at] for at in near if prefixes[at] in self._known), default=0)
@@ -49,7 +53,9 @@ class PromptCache:
         digest = blake2b(model.encode(), digest_size=16)
         for block in blocks:
             total += self._count(block.text)
-            digest.update(f"\0{block.kind}\0".encode() + block.text.encode("utf-8", "surrogatepass"))
+            digest.update(
+                f"\0{block.kind}\0".encode() + block.text.encode("utf-8", "surrogatepass")
+            )
             totals.append(total)
             prefixes.append(digest.digest())
         return totals, prefixes

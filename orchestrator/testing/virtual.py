@@ -11,8 +11,8 @@ import selectors
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from synapse.clock import micros
-from synapse.entry import SECOND
+from synapse.model.clock import micros
+from synapse.model.entry import SECOND
 
 T = TypeVar("T")
 LOOK = 32  # rounds of a loop that has work, after which files are looked at
@@ -56,7 +56,9 @@ class _Selector(selectors.DefaultSelector):
         if found or timeout == 0:
             return found
         if timeout is None:
-            raise RuntimeError("everything waits for something that nobody will do: the course of this run is broken")
+            raise RuntimeError(
+                "everything waits for something that nobody will do: the course of this run is broken"
+            )
         self._time.elapsed += timeout
         return found
 

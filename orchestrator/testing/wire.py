@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from orchestrator.engine import Message, Tool
+from orchestrator.engines.protocol import Message, Tool
 from orchestrator.engines.scripted import Move, Seen
 
 # How a request may fail. `status`: an error instead of a reply; `error`: one in the middle of a stream; `drop`: the
@@ -101,7 +101,9 @@ def said(asked: Asked, move: Move, fault: Fault | None, number: int) -> Said:
     """What the move is as a reply; what it used is not known yet."""
     kind = fault.kind if fault else ""
     if kind in ("refusal", "empty", "length"):
-        move = Move("" if kind == "empty" else move.text, move.calls, None if kind == "empty" else kind)
+        move = Move(
+            "" if kind == "empty" else move.text, move.calls, None if kind == "empty" else kind
+        )
     calls = () if kind in ("refusal", "empty") else move.calls
     cut = -1 if kind == "malformed" else None
     spoken = tuple(
@@ -115,7 +117,9 @@ def said(asked: Asked, move: Move, fault: Fault | None, number: int) -> Said:
 
 def reply_text(reply: Said) -> str:
     """All that the model wrote, to be counted."""
-    return "".join((reply.thought or "", reply.text, *(call.name + call.arguments for call in reply.calls)))
+    return "".join(
+        (reply.thought or "", reply.text, *(call.name + call.arguments for call in reply.calls))
+    )
 
 
 def pieces(text: str) -> Iterator[str]:
@@ -131,7 +135,9 @@ def signed(thought: str) -> str:
 
 
 def tool_block(tool: Tool) -> Block:
-    return Block("tool", compact({"name": tool.name, "description": tool.description, "schema": tool.schema}))
+    return Block(
+        "tool", compact({"name": tool.name, "description": tool.description, "schema": tool.schema})
+    )
 
 
 def user_message(text: str) -> Message:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from orchestrator.engine import Call, Message, Tool
+from orchestrator.engines.protocol import Call, Message, Tool
 from orchestrator.engines.scripted import Seen
 from orchestrator.testing.wire import (
     Asked,
@@ -32,7 +32,9 @@ def read(body: Mapping[str, Any]) -> Asked:
         if not body.get(needed):
             raise Invalid(f"Missing required parameter: '{needed}'.")
     raw = [tool["function"] for tool in body.get("tools") or () if tool.get("type") == "function"]
-    tools = [Tool(tool["name"], tool.get("description", ""), tool.get("parameters", {})) for tool in raw]
+    tools = [
+        Tool(tool["name"], tool.get("description", ""), tool.get("parameters", {})) for tool in raw
+    ]
     blocks = [tool_block(tool) for tool in tools]
     system: list[str] = []
     messages: list[Message] = []
@@ -59,26 +61,42 @@ def _check(message: Mapping[str, Any], open_calls: set[str]) -> set[str]:
     """The calls that are still to be answered after this message."""
     if message["role"] == "tool":
         if message["tool_call_id"] not in open_calls:
-            raise Invalid("messages with role 'tool' must be a response to a preceding message with 'tool_calls'.")
+            raise Invalid(
+                "messages with role 'tool' must be a response to a preceding message with 'tool_calls'."
+            )
         return open_calls - {message["tool_call_id"]}
     if open_calls:
-        raise Invalid(f"tool_call_ids did not have response messages: {', '.join(sorted(open_calls))}")
+        raise Invalid(
+            f"tool_call_ids did not have response messages: {', '.join(sorted(open_calls))}"
+        )
     return {call["id"] for call in message.get("tool_calls") or ()}
 
 
 def _calls(message: Mapping[str, Any]) -> tuple[Call, ...]:
     raw = message.get("tool_calls") or ()
-    return tuple(Call(call["id"], call["function"]["name"], parsed(call["function"]["arguments"])) for call in raw)
+    return tuple(
+        Call(call["id"], call["function"]["name"], parsed(call["function"]["arguments"]))
+        for call in raw
+    )
 
 
 def _usage(reply: Said) -> dict[str, Any]:
     used = reply.used
-    usage = {"prompt_tokens": used.sent, "completion_tokens": used.out, "total_tokens": used.sent + used.out}
+    usage = {
+        "prompt_tokens": used.sent,
+        "completion_tokens": used.out,
+        "total_tokens": used.sent + used.out,
+    }
     return {**usage, "prompt_tokens_details": {"cached_tokens": used.read}}
 
 
 def _head(reply: Said, kind: str) -> dict[str, Any]:
-    return {"id": f"chatcmpl-{reply.id}", "object": kind, "created": 1_760_000_000, "model": reply.model}
+    return {
+        "id": f"chatcmpl-{reply.id}",
+        "object": kind,
+        "created": 1_760_000_000,
+        "model": reply.model,
+    }
 
 
 def whole(reply: Said, asked: Asked) -> dict[str, Any]:
@@ -87,7 +105,11 @@ def whole(reply: Said, asked: Asked) -> dict[str, Any]:
         message |= {"content": None, "refusal": reply.text}
     if reply.calls:
         message["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.arguments},
+            }
             for call in reply.calls
         ]
     choice = {"index": 0, "message": message, "finish_reason": STOPS[reply.stop], "logprobs": None}
@@ -100,12 +122,23 @@ def events(reply: Said, asked: Asked) -> Iterator[Event]:
     for piece in pieces(reply.text):
         yield _chunk(reply, {said_as: piece}, of="text")
     for index, call in enumerate(reply.calls):
-        begun = {"index": index, "id": call.id, "type": "function", "function": {"name": call.name, "arguments": ""}}
+        begun = {
+            "index": index,
+            "id": call.id,
+            "type": "function",
+            "function": {"name": call.name, "arguments": ""},
+        }
         yield _chunk(reply, {"tool_calls": [begun]}, of="arguments")
         for piece in pieces(call.arguments):
-            yield _chunk(reply, {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}, of="arguments")
+            yield _chunk(
+                reply,
+                {"tool_calls": [{"index": index, "function": {"arguments": piece}}]},
+                of="arguments",
+            )
     yield _chunk(reply, {}, STOPS[reply.stop])
-    yield Event(None, {**_head(reply, "chat.completion.chunk"), "choices": [], "usage": _usage(reply)})
+    yield Event(
+        None, {**_head(reply, "chat.completion.chunk"), "choices": [], "usage": _usage(reply)}
+    )
 
 
 def _chunk(reply: Said, delta: dict[str, Any], finish: str | None = None, of: str = "") -> Event:
@@ -114,8 +147,16 @@ def _chunk(reply: Said, delta: dict[str, Any], finish: str | None = None, of: st
 
 
 def failure(status: int, message: str, *, context: bool = False) -> dict[str, Any]:
-    kind = "server_error" if status >= 500 else "requests" if status == 429 else "invalid_request_error"
-    code = "context_length_exceeded" if context else "rate_limit_exceeded" if status == 429 else None
+    kind = (
+        "server_error"
+        if status >= 500
+        else "requests"
+        if status == 429
+        else "invalid_request_error"
+    )
+    code = (
+        "context_length_exceeded" if context else "rate_limit_exceeded" if status == 429 else None
+    )
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
 

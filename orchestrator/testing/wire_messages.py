@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from orchestrator.engine import Call, Message, Tool
+from orchestrator.engines.protocol import Call, Message, Tool
 from orchestrator.engines.scripted import Seen
 from orchestrator.testing.wire import (
     Asked,
@@ -36,9 +36,13 @@ def read(body: Mapping[str, Any]) -> Asked:
             raise Invalid(f"{needed}: Field required")
     system = body.get("system") or []
     parts = [{"type": "text", "text": system}] if isinstance(system, str) else system
-    tools = [Tool(tool["name"], tool.get("description", ""), tool.get("input_schema", {})) for tool in _tools(body)]
+    tools = [
+        Tool(tool["name"], tool.get("description", ""), tool.get("input_schema", {}))
+        for tool in _tools(body)
+    ]
     blocks = [
-        tool_block(tool)._replace(mark="cache_control" in raw) for tool, raw in zip(tools, _tools(body), strict=True)
+        tool_block(tool)._replace(mark="cache_control" in raw)
+        for tool, raw in zip(tools, _tools(body), strict=True)
     ]
     blocks += [Block("system", part["text"], "cache_control" in part) for part in parts]
     messages: list[Message] = []
@@ -50,7 +54,9 @@ def read(body: Mapping[str, Any]) -> Asked:
         blocks += [_block(message["role"], part) for part in listed]
         messages += _assistant(listed) if message["role"] == "assistant" else _user(listed)
     if open_calls:
-        raise Invalid(f"tool_use ids were found without tool_result blocks: {', '.join(sorted(open_calls))}")
+        raise Invalid(
+            f"tool_use ids were found without tool_result blocks: {', '.join(sorted(open_calls))}"
+        )
     if sum(block.mark for block in blocks) > 4:
         raise Invalid("A maximum of 4 blocks with cache_control may be provided.")
     seen = Seen("\n".join(part["text"] for part in parts), tuple(messages), tuple(tools))
@@ -66,7 +72,9 @@ def _check(role: str, parts: Sequence[Mapping[str, Any]], open_calls: set[str]) 
     """What the provider refuses; the calls that the next message has to answer."""
     answered = {part["tool_use_id"] for part in parts if part["type"] == "tool_result"}
     if answered != open_calls:
-        raise Invalid(f"tool_result blocks answer {sorted(answered)} where {sorted(open_calls)} was called")
+        raise Invalid(
+            f"tool_result blocks answer {sorted(answered)} where {sorted(open_calls)} was called"
+        )
     first = [part["type"] == "tool_result" for part in parts]
     if first != sorted(first, reverse=True):
         raise Invalid("tool_result blocks must come first in the content")
@@ -75,7 +83,11 @@ def _check(role: str, parts: Sequence[Mapping[str, Any]], open_calls: set[str]) 
             raise Invalid("messages: text content blocks must contain non-whitespace text")
         if part["type"] == "thinking" and part.get("signature") != signed(part["thinking"]):
             raise Invalid("messages: Invalid `signature` in `thinking` block")
-    return {part["id"] for part in parts if part["type"] == "tool_use"} if role == "assistant" else set()
+    return (
+        {part["id"] for part in parts if part["type"] == "tool_use"}
+        if role == "assistant"
+        else set()
+    )
 
 
 def _block(role: str, part: Mapping[str, Any]) -> Block:
@@ -102,7 +114,11 @@ def _user(parts: Sequence[Mapping[str, Any]]) -> Iterator[Message]:
 
 
 def _assistant(parts: Sequence[Mapping[str, Any]]) -> Iterator[Message]:
-    calls = tuple(Call(part["id"], part["name"], part["input"]) for part in parts if part["type"] == "tool_use")
+    calls = tuple(
+        Call(part["id"], part["name"], part["input"])
+        for part in parts
+        if part["type"] == "tool_use"
+    )
     text = "".join(part["text"] for part in parts if part["type"] == "text")
     yield Message("assistant", text, "work_out", calls)
 
@@ -124,11 +140,15 @@ def _head(reply: Said) -> dict[str, Any]:
 def whole(reply: Said, asked: Asked) -> dict[str, Any]:
     content: list[dict[str, Any]] = []
     if reply.thought is not None:
-        content.append({"type": "thinking", "thinking": reply.thought, "signature": signed(reply.thought)})
+        content.append(
+            {"type": "thinking", "thinking": reply.thought, "signature": signed(reply.thought)}
+        )
     if reply.text:
         content.append({"type": "text", "text": reply.text})
     for call in reply.calls:
-        content.append({"type": "tool_use", "id": call.id, "name": call.name, "input": parsed(call.arguments)})
+        content.append(
+            {"type": "tool_use", "id": call.id, "name": call.name, "input": parsed(call.arguments)}
+        )
     usage = _usage(reply, reply.used.out)
     return {**_head(reply), "content": content, "stop_reason": STOPS[reply.stop], "usage": usage}
 
@@ -150,7 +170,9 @@ def events(reply: Said, asked: Asked) -> Iterator[Event]:
 def _parts(reply: Said) -> Iterator[tuple[dict[str, Any], list[dict[str, str]], str]]:
     """Each block: how it begins, what is added to it, and what that is."""
     if reply.thought is not None:
-        thinking = [{"type": "thinking_delta", "thinking": piece} for piece in pieces(reply.thought)]
+        thinking = [
+            {"type": "thinking_delta", "thinking": piece} for piece in pieces(reply.thought)
+        ]
         thinking.append({"type": "signature_delta", "signature": signed(reply.thought)})
         yield {"type": "thinking", "thinking": "", "signature": ""}, thinking, ""
     if reply.text:
@@ -158,7 +180,10 @@ def _parts(reply: Said) -> Iterator[tuple[dict[str, Any], list[dict[str, str]], 
         yield {"type": "text", "text": ""}, deltas, "text"
     for call in reply.calls:
         begun = {"type": "tool_use", "id": call.id, "name": call.name, "input": {}}
-        deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in ("", *pieces(call.arguments))]
+        deltas = [
+            {"type": "input_json_delta", "partial_json": piece}
+            for piece in ("", *pieces(call.arguments))
+        ]
         yield begun, deltas, "arguments"
 
 

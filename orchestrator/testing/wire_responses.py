@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from orchestrator.engine import Call, Message, Tool
+from orchestrator.engines.protocol import Call, Message, Tool
 from orchestrator.engines.scripted import Seen
 from orchestrator.testing.wire import (
     Asked,
@@ -53,7 +53,10 @@ def read(body: Mapping[str, Any]) -> Asked:
         if found is None:
             continue
         blocks.append(
-            Block(found.role, found.text + "".join(call.name + compact(call.arguments) for call in found.calls))
+            Block(
+                found.role,
+                found.text + "".join(call.name + compact(call.arguments) for call in found.calls),
+            )
         )
         if found.role == "assistant" and messages and messages[-1].role == "assistant":
             before = messages.pop()
@@ -101,12 +104,16 @@ def _check(item: Mapping[str, Any], open_calls: set[str]) -> set[str]:
         return open_calls - {item["call_id"]}
     if kind == "function_call_output":
         if item["call_id"] not in open_calls:
-            raise Invalid(f"No tool call found for function call output with call_id {item['call_id']}.")
+            raise Invalid(
+                f"No tool call found for function call output with call_id {item['call_id']}."
+            )
         return open_calls - {item["call_id"]}
     if kind == "reasoning":
         thought = "".join(part["text"] for part in item.get("summary") or ())
         if item.get("encrypted_content") != signed(thought):
-            raise Invalid(f"Item with id '{item.get('id')}' not found, and its encrypted content is not ours.")
+            raise Invalid(
+                f"Item with id '{item.get('id')}' not found, and its encrypted content is not ours."
+            )
     return open_calls
 
 
@@ -117,8 +124,12 @@ def _message(item: Mapping[str, Any], names: Names) -> Message | None:
             return Message("assistant", "".join(texts_of(item["content"], TEXTS)), "work_out")
         case "message":
             return user_message("\n".join(texts_of(item["content"], TEXTS)))
-        case "agent_message":  # of another agent; its provider seals the text, which is not done here
-            sealed = [part["encrypted_content"] for part in item["content"] if "encrypted_content" in part]
+        case (
+            "agent_message"
+        ):  # of another agent; its provider seals the text, which is not done here
+            sealed = [
+                part["encrypted_content"] for part in item["content"] if "encrypted_content" in part
+            ]
             return user_message("\n".join([*texts_of(item["content"], TEXTS), *sealed]))
         case "function_call" | "custom_tool_call":
             wanted = (item.get("namespace", ""), item["name"])
@@ -150,11 +161,28 @@ def _output(reply: Said, asked: Asked) -> list[dict[str, Any]]:
         thought = {"type": "reasoning", "id": f"rs_{reply.id}", "summary": summary}
         items.append({**thought, "encrypted_content": signed(reply.thought)})
     if reply.text or reply.stop == "refusal":
-        part: dict[str, Any] = {"type": "output_text", "text": reply.text, "annotations": [], "logprobs": []}
+        part: dict[str, Any] = {
+            "type": "output_text",
+            "text": reply.text,
+            "annotations": [],
+            "logprobs": [],
+        }
         if reply.stop == "refusal":
             part = {"type": "refusal", "refusal": reply.text}
-        message = {"type": "message", "id": f"msg_{reply.id}", "role": "assistant", "content": [part]}
-        items.append({**message, "status": "incomplete" if reply.stop == "length" and not reply.calls else "completed"})
+        message = {
+            "type": "message",
+            "id": f"msg_{reply.id}",
+            "role": "assistant",
+            "content": [part],
+        }
+        items.append(
+            {
+                **message,
+                "status": "incomplete"
+                if reply.stop == "length" and not reply.calls
+                else "completed",
+            }
+        )
     items += [_call(call, asked) for call in reply.calls]
     if reply.stop == "length" and reply.calls:
         items[-1]["status"] = "incomplete"
@@ -180,7 +208,12 @@ def whole(reply: Said, asked: Asked) -> dict[str, Any]:
 
 
 def _response(reply: Said, status: str, **more: Any) -> dict[str, Any]:
-    head = {"id": f"resp_{reply.id}", "object": "response", "created_at": 1_760_000_000, "model": reply.model}
+    head = {
+        "id": f"resp_{reply.id}",
+        "object": "response",
+        "created_at": 1_760_000_000,
+        "model": reply.model,
+    }
     fixed: dict[str, Any] = {
         "error": None,
         "incomplete_details": None,
@@ -203,18 +236,28 @@ def _events(reply: Said, asked: Asked) -> Iterator[Event]:
         place = {"output_index": index, "item_id": item["id"]}
         match item["type"]:
             case "message":
-                yield _event("response.output_item.added", output_index=index, item={**item, "content": []})
+                yield _event(
+                    "response.output_item.added", output_index=index, item={**item, "content": []}
+                )
                 yield from _text_events(item["content"][0], place)
             case "function_call":
-                yield _event("response.output_item.added", output_index=index, item={**item, "arguments": ""})
+                yield _event(
+                    "response.output_item.added", output_index=index, item={**item, "arguments": ""}
+                )
                 for piece in pieces(item["arguments"]):
-                    yield _event("response.function_call_arguments.delta", "arguments", **place, delta=piece)
+                    yield _event(
+                        "response.function_call_arguments.delta", "arguments", **place, delta=piece
+                    )
                 done = {"arguments": item["arguments"], "name": item["name"]}
                 yield _event("response.function_call_arguments.done", **place, **done)
             case "custom_tool_call":
-                yield _event("response.output_item.added", output_index=index, item={**item, "input": ""})
+                yield _event(
+                    "response.output_item.added", output_index=index, item={**item, "input": ""}
+                )
                 for piece in pieces(item["input"]):
-                    yield _event("response.custom_tool_call_input.delta", "arguments", **place, delta=piece)
+                    yield _event(
+                        "response.custom_tool_call_input.delta", "arguments", **place, delta=piece
+                    )
                 yield _event("response.custom_tool_call_input.done", **place, input=item["input"])
             case _:
                 yield _event("response.output_item.added", output_index=index, item=item)
@@ -242,8 +285,16 @@ def counted(tokens: int) -> dict[str, Any]:
 
 
 def failure(status: int, message: str, *, context: bool = False) -> dict[str, Any]:
-    kind = "server_error" if status >= 500 else "requests" if status == 429 else "invalid_request_error"
-    code = "context_length_exceeded" if context else "rate_limit_exceeded" if status == 429 else None
+    kind = (
+        "server_error"
+        if status >= 500
+        else "requests"
+        if status == 429
+        else "invalid_request_error"
+    )
+    code = (
+        "context_length_exceeded" if context else "rate_limit_exceeded" if status == 429 else None
+    )
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
 

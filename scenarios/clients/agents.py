@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 from typing import NamedTuple
 
-from orchestrator.engine import Message
+from orchestrator.engines.protocol import Message
 from orchestrator.engines.scripted import Move, Seen
 from scenarios.clients.repository import PACKAGE, Cell, line_of
 
@@ -63,7 +63,13 @@ class Agents:
     """The models of one session. `pause` is how long each thinks before it answers."""
 
     def __init__(self, seed: int, folder: str, cell: Cell, chances: Chances, pause: float) -> None:
-        self.seed, self.folder, self.cell, self.chances, self.pause = seed, folder, cell, chances, pause
+        self.seed, self.folder, self.cell, self.chances, self.pause = (
+            seed,
+            folder,
+            cell,
+            chances,
+            pause,
+        )
 
     def __call__(self, seen: Seen) -> Move:
         who, text = asked_of(seen)
@@ -84,9 +90,13 @@ class Agents:
             return Move("Both tasks are done.")
         if self.cell.order == "together":
             return Move("", tuple(map(_spawn, tasks)))
-        known = dict(pair for result in results for pair in values_in(result)) if self.cell.told else {}
+        known = (
+            dict(pair for result in results for pair in values_in(result)) if self.cell.told else {}
+        )
         note = "".join(f"\n{name} is {value}." for name, value in known.items())
-        return Move("", (_spawn(tasks[len(results)] + (f"\nKnown already:{note}" if note else "")),))
+        return Move(
+            "", (_spawn(tasks[len(results)] + (f"\nKnown already:{note}" if note else "")),)
+        )
 
     # -- an agent ----------------------------------------------------------------------------------
 
@@ -96,7 +106,9 @@ class Agents:
         open_needs = [name for name in asked.needs if name not in values]
         if open_needs and not known.searched:
             words = " ".join(f"-e {name}" for name in open_needs)
-            return _call("Bash", command=f"git grep -now {words} -- {PACKAGE}", description="Find the limits")
+            return _call(
+                "Bash", command=f"git grep -now {words} -- {PACKAGE}", description="Find the limits"
+            )
         if files := self._files(open_needs, known):
             return Move("", tuple(("Read", {"file_path": path}) for path in files[:AT_ONCE]))
         if asked.limit not in values:
@@ -107,7 +119,11 @@ class Agents:
 
     def _heeded(self, asked: Asked, given: Mapping[str, int]) -> dict[str, int]:
         """Return what was given and is taken in; the rest is found out as if it were not there."""
-        return {name: value for name, value in given.items() if self._chance(asked, name, "read") < self.chances.p_read}
+        return {
+            name: value
+            for name, value in given.items()
+            if self._chance(asked, name, "read") < self.chances.p_read
+        }
 
     def _files(self, names: Sequence[str], known: Known) -> list[str]:
         paths = (f"{self.folder}/{known.places[name]}" for name in names if name in known.places)
@@ -202,4 +218,7 @@ def values_in(text: str) -> Iterator[tuple[str, int]]:
 
 def _condensed(text: str) -> str:
     """Return what a page says of what is asked: the part of the model that a client's fetch uses."""
-    return " ".join(f"{name} is {value}." for name, value in values_in(text)) or "Nothing is said of that."
+    return (
+        " ".join(f"{name} is {value}." for name, value in values_in(text))
+        or "Nothing is said of that."
+    )

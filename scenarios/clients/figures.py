@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from scenarios.statistics import Interval, interval
+from scenarios.measure.statistics import Interval, interval
 
 WITHOUT, PLUGIN = "without", "plugin"
 SIDE, LEAD = "side", "lead"
@@ -101,7 +101,11 @@ def figures(session: Sequence[Record]) -> Figures:
 
 def _by_agent(calls: Sequence[Record], tool: str) -> set[tuple[str, str]]:
     """Return what a tool was called for, by each agent; not what a hook answered in its place."""
-    return {(call["subject"], call["agent"]) for call in calls if call["tool"] == tool and not call["denied"]}
+    return {
+        (call["subject"], call["agent"])
+        for call in calls
+        if call["tool"] == tool and not call["denied"]
+    }
 
 
 def _twice(pairs: set[tuple[str, str]]) -> int:
@@ -167,7 +171,9 @@ def lines(records: Sequence[Record], about: Mapping[str, str]) -> Iterator[str]:
         yield f"  {'':<26}{'without':>10}{'plugin':>10}{'change':>11}  95 % interval"
         for row in rows:
             yield _line(row)
-    if problems := [f"{key}: {line}" for key, each in sessions(records).items() for line in wrong(each)]:
+    if problems := [
+        f"{key}: {line}" for key, each in sessions(records).items() for line in wrong(each)
+    ]:
         yield ""
         yield "the witnesses do not agree:"
         for problem in problems:

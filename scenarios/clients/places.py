@@ -55,8 +55,16 @@ def make_place(folder: str, program: str, values: Mapping[str, int]) -> Place:
     repository.write(repo, values)
     # Pages on loopback have no entry in the list of domains that the client asks its maker for.
     allow = ["Agent", "Bash", "Edit", "Read", "WebFetch"]
-    _write(home, ".claude/settings.json", {"skipWebFetchPreflight": True, "permissions": {"allow": allow}})
-    _write(home, ".claude.json", {"projects": {os.path.realpath(repo): {"hasTrustDialogAccepted": True}}})
+    _write(
+        home,
+        ".claude/settings.json",
+        {"skipWebFetchPreflight": True, "permissions": {"allow": allow}},
+    )
+    _write(
+        home,
+        ".claude.json",
+        {"projects": {os.path.realpath(repo): {"hasTrustDialogAccepted": True}}},
+    )
     path = os.pathsep.join((os.path.dirname(program), "/usr/local/bin", "/usr/bin", "/bin"))
     return Place(home, repo, {"HOME": home, "PATH": path, "LANG": "C.UTF-8", **QUIET})
 
@@ -65,7 +73,13 @@ def install(place: Place, client: str) -> None:
     """Install the plugin as a user does."""
     words = [sys.executable, "-m", "orchestrator", "install", client, "--project", place.repository]
     done = subprocess.run(
-        words, env=dict(place.env), cwd=place.home, capture_output=True, text=True, timeout=INSTALL_WITHIN, check=False
+        words,
+        env=dict(place.env),
+        cwd=place.home,
+        capture_output=True,
+        text=True,
+        timeout=INSTALL_WITHIN,
+        check=False,
     )
     if done.returncode:
         raise Broken(f"the plugin could not be installed: {done.stderr.strip()[-500:]}")
@@ -153,7 +167,9 @@ def _certificate(folder: str) -> tuple[str, str]:
     pem = serialization.Encoding.PEM
     private = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     paths = os.path.join(folder, "site.pem"), os.path.join(folder, "site.key")
-    for path, raw in zip(paths, (certificate.public_bytes(pem), key.private_bytes(pem, *private)), strict=True):
+    for path, raw in zip(
+        paths, (certificate.public_bytes(pem), key.private_bytes(pem, *private)), strict=True
+    ):
         with open(path, "wb") as file:
             file.write(raw)
     return paths

@@ -27,7 +27,10 @@ MODULES = {
     "sessions": "SESSION_MINUTES",
     "webhooks": "WEBHOOK_SECONDS",
 }
-PAGES = {"limits": "RATE_LIMIT", "payments": "PAYMENT_SECONDS"}  # of the documentation, and what each says
+PAGES = {
+    "limits": "RATE_LIMIT",
+    "payments": "PAYMENT_SECONDS",
+}  # of the documentation, and what each says
 TARGETS = ("checkout", "reports")  # the modules that are changed, one by each task
 NEEDS = 6  # limits in the code that a task needs
 PROSE = (
@@ -55,10 +58,33 @@ class Cell(NamedTuple):
 CELLS = {
     cell.name: cell
     for cell in (
-        Cell("after", "after", 4, False, False, "one after the other, 5 of 7 things needed are the same"),
-        Cell("brief", "after", 4, False, True, "as `after`; what agents say at the end is one paragraph"),
-        Cell("together", "together", 4, False, False, "both at once, 5 of 7 things needed are the same"),
-        Cell("told", "after", 4, True, False, "as `after`, but the lead hands on all that it heard"),
+        Cell(
+            "after",
+            "after",
+            4,
+            False,
+            False,
+            "one after the other, 5 of 7 things needed are the same",
+        ),
+        Cell(
+            "brief",
+            "after",
+            4,
+            False,
+            True,
+            "as `after`; what agents say at the end is one paragraph",
+        ),
+        Cell(
+            "together",
+            "together",
+            4,
+            False,
+            False,
+            "both at once, 5 of 7 things needed are the same",
+        ),
+        Cell(
+            "told", "after", 4, True, False, "as `after`, but the lead hands on all that it heard"
+        ),
         Cell("apart", "after", 0, False, False, "one after the other, nothing needed is the same"),
     )
 }
@@ -102,23 +128,37 @@ def job(cell: Cell, seed: int) -> Job:
 
 def sources(values: Mapping[str, int]) -> dict[str, str]:
     """Return the text of each file of the repository."""
-    texts = {f"{PACKAGE}/{name}.py": _module(name, limit, values[limit]) for name, limit in MODULES.items()}
+    texts = {
+        f"{PACKAGE}/{name}.py": _module(name, limit, values[limit])
+        for name, limit in MODULES.items()
+    }
     texts |= {f"{PACKAGE}/{name}.py": _module(name, None, 0) for name in TARGETS}
     texts[f"{PACKAGE}/__init__.py"] = '"""A small shop on the web."""\n'
-    texts["README.md"] = "# Shop\n\nA small shop on the web. Every module of `shop/` sets its own limit.\n"
+    texts["README.md"] = (
+        "# Shop\n\nA small shop on the web. Every module of `shop/` sets its own limit.\n"
+    )
     return texts
 
 
 def _module(name: str, limit: str | None, value: int) -> str:
     random = Random(f"module {name}")
-    head = [f'"""The {name.replace("_", " ")} of the shop."""', "", "from __future__ import annotations", ""]
+    head = [
+        f'"""The {name.replace("_", " ")} of the shop."""',
+        "",
+        "from __future__ import annotations",
+        "",
+    ]
     head += [f"{limit} = {value}", ""] if limit else []
     body: list[str] = []
     for number in range(10):
         say = random.choice(PROSE)
         body += ["", f"def {name}_{number}(key: str, rows: dict[str, int]) -> int:"]
         body += [f'    """{say}."""', f"    total = rows.get(key, {number})"]
-        body += ["    for other in sorted(rows):", "        if other != key:", "            total += rows[other]"]
+        body += [
+            "    for other in sorted(rows):",
+            "        if other != key:",
+            "            total += rows[other]",
+        ]
         body += ["    return total", ""]
     return "\n".join([*head, *body, "", f"# end of {name}", ""])
 
@@ -161,6 +201,17 @@ def write(folder: str, values: Mapping[str, int]) -> None:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
-    who = ["-c", "user.name=Shop", "-c", "user.email=shop@example.org", "-c", "commit.gpgsign=false"]
-    for words in (["init", "-q", "-b", "main"], ["add", "-A"], [*who, "commit", "-q", "-m", "A shop"]):
+    who = [
+        "-c",
+        "user.name=Shop",
+        "-c",
+        "user.email=shop@example.org",
+        "-c",
+        "commit.gpgsign=false",
+    ]
+    for words in (
+        ["init", "-q", "-b", "main"],
+        ["add", "-A"],
+        [*who, "commit", "-q", "-m", "A shop"],
+    ):
         subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True)

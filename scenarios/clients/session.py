@@ -27,16 +27,16 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import synapse
-from orchestrator.engine import Message, Tool
+from orchestrator.engines.protocol import Message, Tool
 from orchestrator.engines.scripted import Seen
-from orchestrator.plugin.transcripts import spent
+from orchestrator.plugin.transcripts.transcript import spent
 from orchestrator.testing import wire_messages
 from orchestrator.testing.model_server import ModelServer, Taken
 from scenarios.clients import places, repository
 from scenarios.clients.agents import INSTEAD, REMINDER, Agents, Chances, asked_of
 from scenarios.clients.places import Broken, Place, Site
 from scenarios.clients.repository import Cell, Job
-from synapse.tokens import DEFAULT
+from synapse.system.tokens import DEFAULT
 
 FORMAT = "brain-suite/clients-v1"
 ARMS = ("without", "plugin")
@@ -93,9 +93,16 @@ def play(wanted: Wanted, count: Callable[[str], int]) -> list[Record]:
 def _run(wanted: Wanted, place: Place, site: Site, job: Job, url: str) -> Record:
     """Run the client to its end; return what it reports."""
     plan = "\n\n".join(
-        ("Plan: give each of these tasks to an agent.", *(repository.task_text(work, site.url) for work in job.works))
+        (
+            "Plan: give each of these tasks to an agent.",
+            *(repository.task_text(work, site.url) for work in job.works),
+        )
     )
-    env = {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "any", "NODE_EXTRA_CA_CERTS": site.certificate[0]}
+    env = {
+        "ANTHROPIC_BASE_URL": url,
+        "ANTHROPIC_API_KEY": "any",
+        "NODE_EXTRA_CA_CERTS": site.certificate[0],
+    }
     words = [wanted.program, "-p", plan, "--output-format", "json", "--model", MODEL]
     try:
         done = subprocess.run(
@@ -105,9 +112,15 @@ def _run(wanted: Wanted, place: Place, site: Site, job: Job, url: str) -> Record
     except subprocess.TimeoutExpired as error:
         raise Broken(f"{wanted.client} was not done in {PATIENCE:.0f} s") from error
     if done.returncode:
-        raise Broken(f"{wanted.client} ended with {done.returncode}: {(done.stderr or done.stdout)[-500:]}")
+        raise Broken(
+            f"{wanted.client} ended with {done.returncode}: {(done.stderr or done.stdout)[-500:]}"
+        )
     used = list(json.loads(done.stdout)["modelUsage"].values())
-    names = {"fresh": "inputTokens", "cached": "cacheReadInputTokens", "written": "cacheCreationInputTokens"}
+    names = {
+        "fresh": "inputTokens",
+        "cached": "cacheReadInputTokens",
+        "written": "cacheCreationInputTokens",
+    }
     names |= {"replied": "outputTokens"}
     sums = {name: sum(int(each[key]) for each in used) for name, key in names.items()}
     return {"kind": "result", **sums, "usd": round(sum(float(each["costUSD"]) for each in used), 6)}
@@ -132,7 +145,12 @@ def requests(journal: Sequence[Taken], count: Callable[[str], int]) -> Iterator[
         asked = wire_messages.read(taken.body)
         tokens = sum(count(block.text) for block in asked.blocks)
         hooks = sum(count(text) for block in asked.blocks for text in of_hooks(block.text))
-        yield {"kind": "request", "agent": asked_of(asked.seen)[0], "tokens": tokens, "hooks": hooks}
+        yield {
+            "kind": "request",
+            "agent": asked_of(asked.seen)[0],
+            "tokens": tokens,
+            "hooks": hooks,
+        }
 
 
 def of_hooks(text: str) -> Iterator[str]:
@@ -153,7 +171,9 @@ def transcripts(place: Place) -> Iterator[Record]:
             continue
         lines = list(_lines(path))
         agent = _agent_of(lines)
-        yield from ({"kind": "call", "agent": agent, **call} for call in _calls(lines, place.repository))
+        yield from (
+            {"kind": "call", "agent": agent, **call} for call in _calls(lines, place.repository)
+        )
         used = spent("claude-code", path)
         if used is not None:
             usage = {"tokens": used.usage.input_tokens, "replied": used.usage.output_tokens}
@@ -173,11 +193,17 @@ def _blocks(lines: Sequence[dict[str, Any]], role: str) -> Iterator[dict[str, An
         if line.get("type") != role or not isinstance(message, dict):
             continue
         content = message.get("content")
-        yield from [{"type": "text", "text": content}] if isinstance(content, str) else content or ()
+        yield from (
+            [{"type": "text", "text": content}] if isinstance(content, str) else content or ()
+        )
 
 
 def _agent_of(lines: Sequence[dict[str, Any]]) -> str:
-    texts = [Message("user", block["text"], "task") for block in _blocks(lines, "user") if block.get("type") == "text"]
+    texts = [
+        Message("user", block["text"], "task")
+        for block in _blocks(lines, "user")
+        if block.get("type") == "text"
+    ]
     return asked_of(Seen("", tuple(texts), ANY))[0]
 
 
@@ -209,7 +235,12 @@ def _memory(place: Place, count: Callable[[str], int]) -> Iterator[Record]:
         _settle(memory)
         index = memory.store.index
         for entry in index.query.all(index.cursor(), memory.store.clock()):
-            named = {"id": entry.id, "agent": entry.author, "namespace": entry.namespace, "tags": list(entry.tags)}
+            named = {
+                "id": entry.id,
+                "agent": entry.author,
+                "namespace": entry.namespace,
+                "tags": list(entry.tags),
+            }
             yield {"kind": "entry", **named, "tokens": count(entry.body)}
         for run in index.query.runs(limit=100):
             usage = run.get("usage") or {}
@@ -232,4 +263,8 @@ def _verdicts(place: Place, job: Job) -> Iterator[Record]:
     for work in job.works:
         path = os.path.join(place.repository, repository.PACKAGE, f"{work.target}.py")
         with open(path, encoding="utf-8") as file:
-            yield {"kind": "verdict", "task": work.name, "ok": repository.is_right(work, file.read(), job.values)}
+            yield {
+                "kind": "verdict",
+                "task": work.name,
+                "ok": repository.is_right(work, file.read(), job.values),
+            }

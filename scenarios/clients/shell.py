@@ -34,7 +34,12 @@ VERSION_WITHIN = 60
 def options(verb: argparse.ArgumentParser) -> None:
     """Add what `brain-suite clients` takes."""
     add = verb.add_argument
-    add("--client", choices=tuple(PROGRAMS), default="claude-code", help="which client; default: %(default)s")
+    add(
+        "--client",
+        choices=tuple(PROGRAMS),
+        default="claude-code",
+        help="which client; default: %(default)s",
+    )
     add("--command", metavar="PATH", help="its program; else the one on the PATH")
     add("--cells", metavar="A,B", help=f"these kinds of sessions; else all: {', '.join(CELLS)}")
     add("--runs", type=int, default=RUNS, metavar="N", help="so many seeds; default: %(default)s")
@@ -44,7 +49,11 @@ def options(verb: argparse.ArgumentParser) -> None:
     add("--wrong-notes", type=float, default=Chances().wrong_notes, metavar="X",
         help="chance that a finding is said with a wrong value; default: %(default)s")  # fmt: skip
     add("--out", default="brain-suite", metavar="DIR", help="where to; default: %(default)s")
-    add("--again", metavar="DIR", help="play nothing: make the figures again from the records there, and compare")
+    add(
+        "--again",
+        metavar="DIR",
+        help="play nothing: make the figures again from the records there, and compare",
+    )
     add("--quiet", action="store_true", help="do not tell how far it has got")
 
 
@@ -60,7 +69,10 @@ def run(args: argparse.Namespace, count: Callable[[str], int]) -> int:
     wanted = list(_wanted(args, os.path.realpath(program)))
     os.makedirs(args.out, exist_ok=True)
     records: list[session.Record] = []
-    with open(os.devnull, "w") as nowhere, open(os.path.join(args.out, RECORDS), "w", encoding="utf-8") as file:
+    with (
+        open(os.devnull, "w") as nowhere,
+        open(os.path.join(args.out, RECORDS), "w", encoding="utf-8") as file,
+    ):
         progress = Progress(nowhere if args.quiet else sys.stderr, len(wanted), time.monotonic)
         for each in wanted:
             made = session.play(each, count)

@@ -20,7 +20,9 @@ INTERRUPTED = 130
 BROKEN_PIPE = 141
 
 
-def main(argv: Sequence[str] | None = None, *, prog: str | None = None, program: Program = PROGRAM) -> int:
+def main(
+    argv: Sequence[str] | None = None, *, prog: str | None = None, program: Program = PROGRAM
+) -> int:
     """Run one command line, by default the process's own; the exit code. Prints every error, raises none."""
     return _main(sys.argv[1:] if argv is None else list(argv), prog, program)
 
@@ -89,7 +91,7 @@ def _without_verb(rest: Sequence[str], program: Program) -> int:
     if "--version" in rest:
         from importlib.metadata import version
 
-        from synapse.workspace import PROTOCOL
+        from synapse.model.agents import PROTOCOL
 
         print(f"{program.name} {version('synapse-orchestrator')}, protocol {PROTOCOL}")
         return 0
@@ -103,7 +105,11 @@ def _fail(error: Exception, words: Sequence[str], program: Program) -> int:
         import traceback
 
         traceback.print_exception(error)
-    message = _said(error) if known else f"this is a bug: {type(error).__name__}: {error}; --debug shows where"
+    message = (
+        _said(error)
+        if known
+        else f"this is a bug: {type(error).__name__}: {error}; --debug shows where"
+    )
     _complain(error, message, program.name, as_json="--json" in words)
     if isinstance(error, SynapseError):
         return error.exit_code

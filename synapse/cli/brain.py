@@ -11,15 +11,15 @@ import os
 from collections.abc import Sequence
 
 from synapse import cli as shell
-from synapse.brain import DB_PATH
 from synapse.cli import knowing
 from synapse.cli.call import Call
 from synapse.cli.options import Options
 from synapse.cli.process import end
 from synapse.cli.show import clean, fields
 from synapse.cli.verbs import DEFAULTS, OPERATORS, VERBS, Program, Verb, listed
+from synapse.compat.brain import DB_PATH
 from synapse.errors import NotFound
-from synapse.typed import NoReturn
+from synapse.system.typed import NoReturn
 
 GROUPS = {"mail": "Mail", "know": "Know", "find": "Find", "keep": "Look after it"}
 _OURS = {
@@ -49,7 +49,12 @@ _VERBS = {name: _verb(name, group) for group, names in _OURS.items() for name in
 
 def overview() -> str:
     """What `brain --help` says."""
-    lines = ["usage: brain [--root DIR] [--json] VERB ...", "", "One brain: what agents said, and what they know.", ""]
+    lines = [
+        "usage: brain [--root DIR] [--json] VERB ...",
+        "",
+        "One brain: what agents said, and what they know.",
+        "",
+    ]
     return "\n".join([*lines, *listed(GROUPS, _VERBS.values()), *_FOOT])
 
 
@@ -95,12 +100,14 @@ def check_options(parser: Options) -> None:
 
 
 def check(call: Call) -> int:
-    from synapse.tables import Tables, path_of
+    from synapse.compat.tables import Tables, path_of
 
     store = call.memory.store
     path = path_of(store)
     if path is None:
-        raise NotFound(f"{store.root} is not the log of a brain: its name would end with .log", root=store.root)
+        raise NotFound(
+            f"{store.root} is not the log of a brain: its name would end with .log", root=store.root
+        )
     tables = Tables(store, path)
     try:
         if call.args.rebuild:
@@ -108,6 +115,10 @@ def check(call: Call) -> int:
         found = tables.check()
     finally:
         tables.close()
-    told = "\n".join(f"{each.where}: {each.what}" for each in found) or f"{path} is what the log says"
-    call.show(lambda: {"ok": not found, "problems": [fields(each) for each in found]}, lambda: clean(told))
+    told = (
+        "\n".join(f"{each.where}: {each.what}" for each in found) or f"{path} is what the log says"
+    )
+    call.show(
+        lambda: {"ok": not found, "problems": [fields(each) for each in found]}, lambda: clean(told)
+    )
     return 6 if found else 0

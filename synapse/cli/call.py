@@ -10,15 +10,15 @@ from types import SimpleNamespace
 from synapse.cli.options import Usage
 from synapse.cli.verbs import DEFAULTS, OPERATORS, Verb
 from synapse.errors import Conflict, Forbidden
-from synapse.typed import TYPE_CHECKING
-from synapse.workspace import OPERATOR
+from synapse.model.agents import OPERATOR
+from synapse.system.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from synapse.core import Memory
-    from synapse.discovery import Location
     from synapse.seat import Seat
+    from synapse.system.discovery import Location
 
 
 class Call:
@@ -48,7 +48,9 @@ class Call:
     def __enter__(self) -> Call:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: object, trace: TracebackType | None
+    ) -> None:
         if self._memory is not None:
             try:
                 self._note_complaints(self._memory)
@@ -70,8 +72,8 @@ class Call:
 
     def _keep_tables(self, memory: Memory) -> None:
         """The tables of a brain follow every command. An act is durable without them: they wait for the next one."""
+        from synapse.compat.tables import Tables, path_of
         from synapse.errors import SynapseError
-        from synapse.tables import Tables, path_of
 
         path = path_of(memory.store)
         if path is not None and os.path.exists(path):
@@ -97,7 +99,7 @@ class Call:
     def location(self) -> Location:
         """The workspace that this call means, and why that one."""
         if self._location is None:
-            from synapse import discovery
+            from synapse.system import discovery
 
             if self.args.root == "":
                 raise Usage("--root is empty")
@@ -110,7 +112,7 @@ class Call:
         named = self.args.directory or self.args.root or self._env.get("SYNAPSE_ROOT")
         if named:
             return os.path.abspath(os.path.expanduser(named))
-        from synapse import discovery
+        from synapse.system import discovery
 
         there, root = discovery.of_project(), os.path.abspath(discovery.FOLDER)
         if there is not None and os.path.realpath(there.root) != root:
@@ -138,9 +140,13 @@ class Call:
             raise Usage("the agent's name is empty")
         own = self._env.get("SYNAPSE_AGENT") or None
         if self.run and not own:
-            raise Forbidden("SYNAPSE_RUN is set without SYNAPSE_AGENT: nobody to act as", action="act")
+            raise Forbidden(
+                "SYNAPSE_RUN is set without SYNAPSE_AGENT: nobody to act as", action="act"
+            )
         if self.run and named not in (None, own):
-            raise Forbidden(f"this run acts as {own}, not as {named}", agent=own, action=f"act as {named}")
+            raise Forbidden(
+                f"this run acts as {own}, not as {named}", agent=own, action=f"act as {named}"
+            )
         return named or own
 
     def actor(self) -> Seat:

@@ -8,7 +8,7 @@ from synapse.cli.call import Call
 from synapse.cli.options import Options
 from synapse.cli.parse import options_of
 from synapse.cli.verbs import ALIASES, PROGRAM, Program
-from synapse.entry import PRIORITIES, SCOPES
+from synapse.model.entry import PRIORITIES, SCOPES
 
 SHELLS = ("bash", "zsh")
 
@@ -81,7 +81,12 @@ def completion(call: Call) -> None:
     call.show(lambda: {"shell": call.args.shell, "script": text}, lambda: text.rstrip("\n"))
 
 
-def script(shell: str, program: Program = PROGRAM, places: str = _PLACES, aliases: Mapping[str, str] = ALIASES) -> str:
+def script(
+    shell: str,
+    program: Program = PROGRAM,
+    places: str = _PLACES,
+    aliases: Mapping[str, str] = ALIASES,
+) -> str:
     """The script of a program; `places` are the cases for what its verbs take without an option's name."""
     return _SCRIPT.format(
         program=program.name,
@@ -89,12 +94,15 @@ def script(shell: str, program: Program = PROGRAM, places: str = _PLACES, aliase
         shell=shell,
         shells=" ".join(SHELLS),
         load=_ZSH if shell == "zsh" else "",
-        aliases="\n".join(f"        {command}) verb={verb} ;;" for command, verb in aliases.items()),
+        aliases="\n".join(
+            f"        {command}) verb={verb} ;;" for command, verb in aliases.items()
+        ),
         priorities=" ".join(PRIORITIES),
         scopes=" ".join(SCOPES),
         verbs=" ".join(program.verbs),
         options="\n".join(
-            f'                {name}) words="{" ".join(flags(name, program))}" ;;' for name in program.verbs
+            f'                {name}) words="{" ".join(flags(name, program))}" ;;'
+            for name in program.verbs
         ),
         commands=" ".join((program.name, *aliases)),
     )

@@ -9,7 +9,7 @@ from synapse.cli.call import Call
 from synapse.cli.options import Options, Usage
 from synapse.cli.parse import many
 from synapse.errors import StoreError
-from synapse.typed import TYPE_CHECKING
+from synapse.system.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from synapse.mcp.caller import Identify
@@ -22,10 +22,23 @@ def mcp_options(parser: Options) -> None:
     add = parser.add_argument
     add("--agent", metavar="AGENT", help="whose memory this is; else $SYNAPSE_AGENT")
     add("--run", metavar="RUN", help="as that agent in this run, or RUN:EPOCH")
-    add("--http", metavar="[HOST:]PORT", help="serve over HTTP, on 127.0.0.1 unless told; 0: any free port")
+    add(
+        "--http",
+        metavar="[HOST:]PORT",
+        help="serve over HTTP, on 127.0.0.1 unless told; 0: any free port",
+    )
     add("--token-file", metavar="FILE", help="with --http: who each token is, AGENT: SHA256 a line")
-    add("--new-token", metavar="AGENT", help="put a new token into the token file, print it once, and end")
-    add("--hosts", action="append", metavar="NAME,...", help="with --http: further names of this machine")
+    add(
+        "--new-token",
+        metavar="AGENT",
+        help="put a new token into the token file, print it once, and end",
+    )
+    add(
+        "--hosts",
+        action="append",
+        metavar="NAME,...",
+        help="with --http: further names of this machine",
+    )
     add("--tools", action="append", metavar="TOOL,...", help="offer these tools only")
     add("--compat", metavar="cortex", help="offer the cortex_* tools instead")
 
@@ -64,7 +77,14 @@ def _serve(call: Call) -> None:
     if tokens is not None:
         tokens.load()  # a file that cannot be used is said now, not with the first request
     host, port = _address(args.http)
-    serve_http(server, host, port, tokens, many(args.hosts) or (), lambda address: call.note(f"serving {address}"))
+    serve_http(
+        server,
+        host,
+        port,
+        tokens,
+        many(args.hosts) or (),
+        lambda address: call.note(f"serving {address}"),
+    )
 
 
 def _check(call: Call) -> None:
@@ -72,7 +92,9 @@ def _check(call: Call) -> None:
     args = call.args
     for name in ("token_file", "hosts"):
         if getattr(args, name) and args.http is None and args.new_token is None:
-            raise Usage(f"--{name.replace('_', '-')} is for --http; over its standard streams a server has one client")
+            raise Usage(
+                f"--{name.replace('_', '-')} is for --http; over its standard streams a server has one client"
+            )
     if args.new_token is not None and not args.token_file:
         raise Usage("--new-token needs --token-file, where the token's hash is kept")
     if args.token_file and args.run:
@@ -86,7 +108,9 @@ def _check(call: Call) -> None:
         except ValueError:
             local = False
         if not local and not args.token_file:
-            raise Usage(f"{host} can be reached by others: name the tokens that are let in with --token-file")
+            raise Usage(
+                f"{host} can be reached by others: name the tokens that are let in with --token-file"
+            )
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -6,7 +6,7 @@ from synapse.cli.call import Call
 from synapse.cli.options import Options
 from synapse.cli.parse import number
 from synapse.cli.show import WIDTH
-from synapse.typed import TYPE_CHECKING
+from synapse.system.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from synapse.consolidate import Measured
@@ -22,7 +22,11 @@ _HEADS = ("night", "entries", "KB", "written", "filed", "merged", "disputed", "c
 
 def stats_options(parser: Options) -> None:
     parser.add_argument(
-        "--nights", type=number, default=14, metavar="N", help="the newest so many in the table; else 14"
+        "--nights",
+        type=number,
+        default=14,
+        metavar="N",
+        help="the newest so many in the table; else 14",
     )
 
 
@@ -30,7 +34,10 @@ def stats(call: Call) -> None:
     from synapse.consolidate import measured
 
     found = measured(call.memory)
-    told = {"nights": [_json(each) for each in found.nights], "warnings": [*found.worries, *found.remarks]}
+    told = {
+        "nights": [_json(each) for each in found.nights],
+        "warnings": [*found.worries, *found.remarks],
+    }
     call.show(lambda: told, lambda: _text(found, call.args.nights))
 
 
@@ -55,5 +62,12 @@ def _text(found: Measured, nights: int) -> str:
 
 
 def _row(each: Measure) -> tuple[str, ...]:
-    counts = (each.entries, each.bytes // 1000, each.written, each.filed, each.merged, each.disputed)
+    counts = (
+        each.entries,
+        each.bytes // 1000,
+        each.written,
+        each.filed,
+        each.merged,
+        each.disputed,
+    )
     return (each.date, *(f"{count:,}" for count in counts), f"{each.compression:.0%}")

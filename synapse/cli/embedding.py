@@ -7,10 +7,10 @@ from synapse.cli.following import Interruptible
 from synapse.cli.options import Options
 from synapse.cli.parse import number
 from synapse.cli.show import clean, fields, to_json
-from synapse.typed import TYPE_CHECKING
+from synapse.system.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from synapse.semantic import Queue
+    from synapse.search.semantic import Queue
 
 
 def embed_options(parser: Options) -> None:
@@ -20,7 +20,7 @@ def embed_options(parser: Options) -> None:
 
 
 def embed(call: Call) -> None:
-    from synapse import semantic
+    from synapse.search import semantic
 
     store = call.memory.store
     if not call.args.follow:

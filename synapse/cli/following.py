@@ -9,10 +9,10 @@ from synapse.cli.options import Options
 from synapse.cli.parse import number, seconds
 from synapse.cli.show import line, to_json
 from synapse.cli.streams import abandoned, hush
-from synapse.typed import TYPE_CHECKING, Any, NoReturn
+from synapse.system.typed import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from synapse.page import Event
+    from synapse.model.results import Event
 
 LOOK = 2.0
 
@@ -74,7 +74,7 @@ def _follow(call: Call) -> None:
 
 
 def event_json(event: Event) -> dict[str, Any]:
-    from synapse import codec
+    from synapse.formats import codec
 
     return {"cursor": event.cursor, "kind": event.kind, "entry": codec.entry_json(event.entry)}
 

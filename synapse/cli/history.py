@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from synapse import clock
 from synapse.cli.call import Call
 from synapse.cli.options import Options
 from synapse.cli.parse import number
 from synapse.cli.show import columns, fields, short
-from synapse.telling import Act, days, ids_of, sentence, told
-from synapse.typed import Any
+from synapse.history.sentences import Act, days, ids_of, sentence, told
+from synapse.model import clock
+from synapse.system.typed import Any
 
 
 def log_options(parser: Options) -> None:
@@ -20,9 +20,16 @@ def log_options(parser: Options) -> None:
 
 def log(call: Call) -> None:
     args = call.args
-    acts = told(lambda limit: call.memory.store.acts(None, None, args.since, limit), call.reader(), args.limit)
+    acts = told(
+        lambda limit: call.memory.store.acts(None, None, args.since, limit),
+        call.reader(),
+        args.limit,
+    )
     width = columns() or 0
-    call.show(lambda: {"log": [act_json(act) for act in acts]}, lambda: days(acts, lambda text: short(text, width)))
+    call.show(
+        lambda: {"log": [act_json(act) for act in acts]},
+        lambda: days(acts, lambda text: short(text, width)),
+    )
 
 
 def audit_options(parser: Options) -> None:
@@ -35,11 +42,17 @@ def audit_options(parser: Options) -> None:
 
 def audit(call: Call) -> None:
     args = call.args
-    found = call.memory.audit(agent=args.agent, entry=args.entry, since=args.since, limit=args.limit or None)
+    found = call.memory.audit(
+        agent=args.agent, entry=args.entry, since=args.since, limit=args.limit or None
+    )
     acts = [Act(record) for record in reversed(found)]
     call.show(
-        lambda: {"audit": [{**fields(act.record), "time": clock.iso(act.record.at)} for act in acts]},
-        lambda: "\n".join(audit_line(act, columns() or 0) for act in acts) or "nothing is on record",
+        lambda: {
+            "audit": [{**fields(act.record), "time": clock.iso(act.record.at)} for act in acts]
+        },
+        lambda: (
+            "\n".join(audit_line(act, columns() or 0) for act in acts) or "nothing is on record"
+        ),
     )
 
 

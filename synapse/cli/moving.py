@@ -22,7 +22,13 @@ OLD_FILE = ("json", "synapse-json")
 
 def export_options(parser: Options) -> None:
     add = parser.add_argument
-    add("file", nargs="?", default="-", metavar="FILE", help="a new file; - or nothing: standard output")
+    add(
+        "file",
+        nargs="?",
+        default="-",
+        metavar="FILE",
+        help="a new file; - or nothing: standard output",
+    )
     add(
         "--as-generation",
         choices=GENERATIONS,
@@ -55,9 +61,9 @@ def export(call: Call) -> None:
 
 def _old_file(call: Call, place: str) -> None:
     """All mail as the old file has it, on standard output or in a new file."""
-    from synapse import oldfile
+    from synapse.mail import synapse_json
 
-    text = oldfile.text(call.memory.store, call.args.thread)
+    text = synapse_json.text(call.memory.store, call.args.thread)
     if place == "-":
         sys.stdout.write(text)
         return
@@ -70,7 +76,10 @@ def _old_file(call: Call, place: str) -> None:
 
 def merge_options(parser: Options) -> None:
     parser.add_argument(
-        "source", nargs="?", metavar="OTHER", help="another workspace's directory, or an export; else what git merged"
+        "source",
+        nargs="?",
+        metavar="OTHER",
+        help="another workspace's directory, or an export; else what git merged",
     )
 
 
@@ -86,7 +95,11 @@ def merge(call: Call) -> None:
 
 
 def import_options(parser: Options) -> None:
-    parser.add_argument("file", metavar="FILE", help="an export, or a snapshot that `backup` took; - is standard input")
+    parser.add_argument(
+        "file",
+        metavar="FILE",
+        help="an export, or a snapshot that `backup` took; - is standard input",
+    )
 
 
 def import_(call: Call) -> None:
@@ -128,9 +141,22 @@ def _head(line: str) -> str:
 
 def backup_options(parser: Options) -> None:
     add = parser.add_argument
-    add("directory", metavar="DIR", help="where snapshots are, outside of the workspace; with --check, one of them")
-    add("--keep", type=number, metavar="N", help="then remove the oldest of this log beyond so many; else none")
-    add("--check", action="store_true", help="instead read a snapshot through, and say whether it is whole")
+    add(
+        "directory",
+        metavar="DIR",
+        help="where snapshots are, outside of the workspace; with --check, one of them",
+    )
+    add(
+        "--keep",
+        type=number,
+        metavar="N",
+        help="then remove the oldest of this log beyond so many; else none",
+    )
+    add(
+        "--check",
+        action="store_true",
+        help="instead read a snapshot through, and say whether it is whole",
+    )
 
 
 def backup(call: Call) -> None:
@@ -140,7 +166,10 @@ def backup(call: Call) -> None:
         told = snapshots.check(os.path.expanduser(call.args.directory))
     else:
         told = snapshots.take(call.memory, call.args.directory, call.args.keep)
-    call.show(lambda: fields(told), lambda: clean(f"{told.path}: {told.records} records, head {told.head}"))
+    call.show(
+        lambda: fields(told),
+        lambda: clean(f"{told.path}: {told.records} records, head {told.head}"),
+    )
 
 
 def _file(call: Call, place: str) -> tuple[int, str]:

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 from synapse.cli.options import Options, Usage
 from synapse.cli.verbs import PROGRAM, Program, Verb
-from synapse.typed import Any
+from synapse.system.typed import Any
 
 Flags = dict[str, tuple[str, dict[str, Any]]]
 
@@ -32,7 +32,7 @@ def split(argv: Sequence[str]) -> tuple[str | None, list[str]]:
 def verb_named(name: str, program: Program = PROGRAM) -> Verb:
     if name in program.verbs:
         return program.verbs[name]
-    from synapse.spelling import closest
+    from synapse.system.spelling import closest
 
     close = closest(name, program.verbs)
     hint = f"did you mean {close!r}?" if close else f"`{program.name} --help` lists them all"
@@ -87,7 +87,9 @@ def many(values: Sequence[str] | None) -> list[str] | None:
     """`--tags a,b --tags c` as one list; None where the option was not given."""
     if values is None:
         return None
-    return list(dict.fromkeys(part.strip() for value in values for part in value.split(",") if part.strip()))
+    return list(
+        dict.fromkeys(part.strip() for value in values for part in value.split(",") if part.strip())
+    )
 
 
 def number(text: str) -> int:
@@ -109,7 +111,9 @@ def seconds(text: str) -> float:
     units = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
     figure, unit = (text[:-1], text[-1:]) if text[-1:] in units else (text, "s")
     if not figure.isascii() or not figure.replace(".", "", 1).isdigit():
-        raise ValueError(f"{text!r} is not a time: write seconds, or a number and s, m, h or d, such as 5m")
+        raise ValueError(
+            f"{text!r} is not a time: write seconds, or a number and s, m, h or d, such as 5m"
+        )
     return float(figure) * units[unit]
 
 
@@ -120,7 +124,9 @@ def _table(options: Options) -> tuple[Flags, dict[str, Any], list[tuple[str, dic
     places = []
     for names, how in options.calls:
         dest = how.get("dest") or names[0].lstrip("-").replace("-", "_")
-        values[dest] = how.get("default", False if "action" in how and how["action"] == "store_true" else None)
+        values[dest] = how.get(
+            "default", False if "action" in how and how["action"] == "store_true" else None
+        )
         if names[0].startswith("-"):
             flags.update((name, (dest, how)) for name in names)
         else:
@@ -144,7 +150,9 @@ def _take(flag: tuple[str, dict[str, Any]], left: Any, values: dict[str, Any]) -
     return True
 
 
-def _place(places: list[tuple[str, dict[str, Any]]], loose: list[str], values: dict[str, Any]) -> bool:
+def _place(
+    places: list[tuple[str, dict[str, Any]]], loose: list[str], values: dict[str, Any]
+) -> bool:
     """Put the words without a name where they belong, if they are as many as it takes: where there are several
     such arguments, one word each."""
     if len(places) != 1:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 
 from synapse import cli
-from synapse.typed import NoReturn
+from synapse.system.typed import NoReturn
 
 
 def main() -> NoReturn:

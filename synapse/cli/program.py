@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from synapse.typed import NamedTuple
+from synapse.system.typed import NamedTuple
 
 
 class Verb(NamedTuple):

@@ -9,16 +9,16 @@ from synapse.cli.call import Call
 from synapse.cli.options import Options, Usage
 from synapse.cli.parse import many, number, positive
 from synapse.cli.show import INDENT, LINES, WIDTH, clean, columns, fields, header, listing
-from synapse.clock import seconds
-from synapse.entry import NEVER, PRIORITIES
 from synapse.errors import Forbidden
-from synapse.page import UnreadPage
-from synapse.typed import TYPE_CHECKING, Any
-from synapse.workspace import OPERATOR
+from synapse.model.agents import OPERATOR
+from synapse.model.clock import seconds
+from synapse.model.entry import NEVER, PRIORITIES
+from synapse.model.results import UnreadPage
+from synapse.system.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from synapse.entry import Entry
-    from synapse.page import Fate, Hit, Hits, Page
+    from synapse.model.entry import Entry
+    from synapse.model.results import Fate, Hit, Hits, Page
     from synapse.seat import Seat
 
 
@@ -31,11 +31,25 @@ def read_options(parser: Options) -> None:
     add("--namespace", metavar="GLOB", help="api/endpoints, or api/* for all below")
     add("--author", "--from", metavar="AGENT", help="only what this agent wrote")
     add("--tag", metavar="TAG", help="only what carries this tag")
-    add("--limit", type=number, default=50, metavar="N", help="at most so many; 0: all; else 50 (synapse-read: all)")
+    add(
+        "--limit",
+        type=number,
+        default=50,
+        metavar="N",
+        help="at most so many; 0: all; else 50 (synapse-read: all)",
+    )
     add("--archived", action="store_true", help="only what is archived")
-    add("--unread", action="store_true", help="what the agent was not shown: critical first, then the oldest")
+    add(
+        "--unread",
+        action="store_true",
+        help="what the agent was not shown: critical first, then the oldest",
+    )
     add("--budget", type=number, metavar="N", help="with --unread: at most so many tokens")
-    add("--mark", action="store_true", help="count the entries that are printed whole as shown to the agent")
+    add(
+        "--mark",
+        action="store_true",
+        help="count the entries that are printed whole as shown to the agent",
+    )
     add("--markdown", action="store_true", help="print the entries' own text, one after the other")
 
 
@@ -73,7 +87,9 @@ def _check(args: SimpleNamespace) -> None:
     if args.unread and args.archived:
         raise Usage("what is archived is not among the news: leave out --archived or --unread")
     if args.budget is not None and not args.unread:
-        raise Usage("--budget bounds --unread; `synapse view --budget N` is the briefing within so many tokens")
+        raise Usage(
+            "--budget bounds --unread; `synapse view --budget N` is the briefing within so many tokens"
+        )
     if args.budget is not None and args.markdown:
         raise Usage(
             "--budget counts the form of a view: leave --markdown out, or use `synapse read` for `synapse-read`"
@@ -84,7 +100,9 @@ def _note_below(call: Call, read: Callable[[str], object]) -> None:
     """Note that nothing is in a namespace itself, where something is below it."""
     place = call.args.namespace
     if place and not place.endswith("*") and read(f"{place}/*"):
-        call.note(f"nothing is in {place} itself; --namespace '{place}/*' has what is below it, too")
+        call.note(
+            f"nothing is in {place} itself; --namespace '{place}/*' has what is below it, too"
+        )
 
 
 def _whole_ids(call: Call, page: Page) -> list[str]:
@@ -95,7 +113,8 @@ def _whole_ids(call: Call, page: Page) -> list[str]:
 
 def _filter(args: SimpleNamespace) -> dict[str, Any]:
     same = {
-        name: getattr(args, name) for name in ("since", "namespace", "author", "tag", "archived", "unread", "budget")
+        name: getattr(args, name)
+        for name in ("since", "namespace", "author", "tag", "archived", "unread", "budget")
     }
     return {"priority": many(args.priority), "limit": args.limit or None, **same}
 
@@ -108,7 +127,11 @@ def _read_ids(call: Call) -> None:
     entries = [me.get(id) for id in call.args.ids]
     fates = [me.fate(entry.id) for entry in entries]
     shape = markdown if call.args.markdown else _whole(fates)
-    counts = {"cursor": call.memory.store.index.cursor(), "matched": len(entries), "visible": len(entries)}
+    counts = {
+        "cursor": call.memory.store.index.cursor(),
+        "matched": len(entries),
+        "visible": len(entries),
+    }
     call.show(lambda: {"entries": _fated(entries, fates), **counts}, lambda: shape(entries))
 
 
@@ -117,13 +140,18 @@ def page_json(page: Page) -> dict[str, Any]:
     if not isinstance(page, UnreadPage):
         return {"entries": _objects(page), **counts}
     more = {"left": dict(zip(PRIORITIES, page.left, strict=True)), "tokens": page.tokens}
-    return {"entries": _objects(page), "pointers": [entry.id for entry in page.pointers], **counts, **more}
+    return {
+        "entries": _objects(page),
+        "pointers": [entry.id for entry in page.pointers],
+        **counts,
+        **more,
+    }
 
 
 def paged(page: Page) -> str:
     """The listing, and below it what makes an empty one believable."""
     if isinstance(page, UnreadPage):
-        from synapse import news
+        from synapse.view import news
 
         return news.render(page).rstrip("\n")
     more = "; --limit 0 shows all" if len(page) < page.visible else ""
@@ -132,7 +160,7 @@ def paged(page: Page) -> str:
 
 
 def markdown(entries: Page | Sequence[Entry]) -> str:
-    from synapse import codec
+    from synapse.formats import codec
 
     return clean("\n".join(codec.render(entry) for entry in entries)).rstrip("\n")
 
@@ -161,7 +189,7 @@ def _fated(entries: Sequence[Entry], fates: Sequence[Fate | None]) -> list[dict[
 
 
 def _objects(entries: Page | Sequence[Entry]) -> list[dict[str, Any]]:
-    from synapse import codec
+    from synapse.formats import codec
 
     return [codec.entry_json(entry) for entry in entries]
 
@@ -179,36 +207,56 @@ def search_options(parser: Options) -> None:
     add("--until", metavar="WHEN", help="up to the end of that: yesterday, 2026-02")
     add("--when", metavar="WHEN", help="within that: 'last week', 'monday to yesterday'")
     add("--limit", type=positive, default=10, metavar="N", help="at most so many; else 10")
-    add("--archived", action="store_true", help="among what is archived, instead; mail is found in either case")
-    add("--mode", choices=("words", "meaning", "both"), help="how; else both where an embedder is set, else words")
+    add(
+        "--archived",
+        action="store_true",
+        help="among what is archived, instead; mail is found in either case",
+    )
+    add(
+        "--mode",
+        choices=("words", "meaning", "both"),
+        help="how; else both where an embedder is set, else words",
+    )
 
 
 def search(call: Call) -> None:
     args = call.args
     names = ("limit", "namespace", "author", "tag", "since", "until", "when", "archived", "mode")
     asked = {name: getattr(args, name) for name in names}
-    hits = call.reader().search(" ".join(args.query), kind=many(args.kind), priority=many(args.priority), **asked)
+    hits = call.reader().search(
+        " ".join(args.query), kind=many(args.kind), priority=many(args.priority), **asked
+    )
     call.show(lambda: hits_json(hits), lambda: found(hits))
     if hits.note:
         call.note(hits.note)
     if not hits:
         words = " ".join(args.query)
         kinds = {"kind": many(args.kind), "priority": many(args.priority)}
-        _note_below(call, lambda glob: call.reader().search(words, **{**asked, **kinds, "namespace": glob}))
+        _note_below(
+            call, lambda glob: call.reader().search(words, **{**asked, **kinds, "namespace": glob})
+        )
 
 
 def hits_json(hits: Hits) -> dict[str, Any]:
-    from synapse import codec
+    from synapse.formats import codec
 
     rows = [
-        {**codec.entry_json(hit.entry), "score": hit.score, "excerpt": hit.excerpt, "marks": hit.marks} for hit in hits
+        {
+            **codec.entry_json(hit.entry),
+            "score": hit.score,
+            "excerpt": hit.excerpt,
+            "marks": hit.marks,
+        }
+        for hit in hits
     ]
     return {"entries": rows, "partial": hits.partial, "ranked": hits.ranked, "note": hits.note}
 
 
 def found(hits: Hits) -> str:
     parts = [f"{clean(header(hit.entry))}\n{_lines(hit)}" for hit in hits]
-    partial = f"; more match, these are the best of the newest {hits.ranked}" if hits.partial else ""
+    partial = (
+        f"; more match, these are the best of the newest {hits.ranked}" if hits.partial else ""
+    )
     return "\n\n".join([*parts, f"-- {len(parts)} found{partial}"])
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from synapse.cli.call import Call
 from synapse.cli.options import Options, Usage
 from synapse.cli.show import listing
-from synapse.typed import TYPE_CHECKING, Any
+from synapse.system.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from synapse.seat import Seat
@@ -74,14 +74,16 @@ def restore(call: Call) -> None:
 def ack_options(parser: Options) -> None:
     _ids(parser)
     parser.add_argument("--body", metavar="TEXT", help="what to say to it; for messages")
-    parser.add_argument("--react", metavar="SIGN", help="react to messages with this, and acknowledge nothing")
+    parser.add_argument(
+        "--react", metavar="SIGN", help="react to messages with this, and acknowledge nothing"
+    )
     parser.add_argument("--remove", action="store_true", help="take that reaction back")
     parser.add_argument("--once", metavar="KEY", help="a retry under the same key writes nothing")
 
 
 def ack(call: Call) -> None:
     """One verb for what was delivered, be it mail or not, and for mail that nobody has delivered yet."""
-    from synapse.kinds import MESSAGE, kind_of
+    from synapse.model.kinds import MESSAGE, kind_of
 
     args, me = call.args, call.actor()
     messages = [id for id in args.ids if kind_of(id) == MESSAGE]
@@ -95,7 +97,7 @@ def ack(call: Call) -> None:
 
 
 def _ack_mail(call: Call, me: Seat, messages: Sequence[str]) -> None:
-    from synapse.mail import Mail
+    from synapse.mail.mailbox import Mail
 
     args, mail = call.args, Mail(me)
     for id in messages:
@@ -103,7 +105,11 @@ def _ack_mail(call: Call, me: Seat, messages: Sequence[str]) -> None:
             mail.react(id, args.react, remove=args.remove)
         else:
             mail.ack(id, args.body, once=args.once and f"{args.once}:{id}")
-        _done(call, "acknowledged" if not args.react else "took back" if args.remove else "reacted to", [id])
+        _done(
+            call,
+            "acknowledged" if not args.react else "took back" if args.remove else "reacted to",
+            [id],
+        )
 
 
 def _ids(parser: Options, nargs: str = "+") -> None:
@@ -126,7 +132,7 @@ def _done(call: Call, what: str, ids: Sequence[str]) -> None:
 
 
 def _waiting(call: Call) -> None:
-    from synapse import codec
+    from synapse.formats import codec
 
     staged = call.reader().staged()
     call.show(

@@ -8,9 +8,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence, Set
 
-from synapse.entry import Entry
-from synapse.kinds import ENTRY
-from synapse.typed import Any
+from synapse.model.entry import Entry
+from synapse.model.kinds import ENTRY
+from synapse.system.typed import Any
 
 INDENT = "    "
 LINES = 12
@@ -23,7 +23,11 @@ _HIDDEN = (
     *range(0x2028, 0x202F), *range(0x2060, 0x2070), 0xFEFF, *range(0xFFF9, 0xFFFC), *range(0xE0000, 0xE0080),
 )  # fmt: skip
 _SPELLED = {
-    code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    code: f"\\x{code:02x}"
+    if code < 0x100
+    else f"\\u{code:04x}"
+    if code < 0x10000
+    else f"\\U{code:08x}"
     for code in _HIDDEN
 }
 
@@ -92,7 +96,9 @@ def block(entry: Entry, *, whole: bool = False, width: int | None = None) -> str
         shown.append(f"... {rest} more line{'s' * (rest > 1)}: synapse read {entry.id}")
     more = details(entry)
     extra = [f"[{clean(more)}]"] if more else []
-    return "\n".join([clean(header(entry)), *(INDENT + line if line else "" for line in [*extra, *shown])])
+    return "\n".join(
+        [clean(header(entry)), *(INDENT + line if line else "" for line in [*extra, *shown])]
+    )
 
 
 def listing(entries: Iterable[Entry], *, whole: bool = False) -> str:
@@ -104,7 +110,9 @@ def line(entry: Entry, width: int = 0) -> str:
     """An entry on one line: its header's beginning and how its body starts."""
     found = marks(entry)
     words = [entry.id, entry.priority, entry.namespace, f"{entry.author}:"]
-    return short(" ".join([*words, *([f"({', '.join(found)})"] if found else []), first(entry.body)]), width)
+    return short(
+        " ".join([*words, *([f"({', '.join(found)})"] if found else []), first(entry.body)]), width
+    )
 
 
 def first(body: str) -> str:
@@ -123,7 +131,11 @@ def columns() -> int | None:
     import os
 
     try:
-        return max(os.get_terminal_size(sys.stdout.fileno()).columns, 40) if sys.stdout.isatty() else None
+        return (
+            max(os.get_terminal_size(sys.stdout.fileno()).columns, 40)
+            if sys.stdout.isatty()
+            else None
+        )
     except (OSError, ValueError, AttributeError):
         return None
 
@@ -148,7 +160,9 @@ def _fit(lines: Sequence[str], width: int | None) -> list[str]:
     fitted: list[str] = []
     for text in lines:
         long = len(text) > inside
-        fitted += wrap(text, inside, break_long_words=False, break_on_hyphens=False) if long else [text]
+        fitted += (
+            wrap(text, inside, break_long_words=False, break_on_hyphens=False) if long else [text]
+        )
     return fitted
 
 

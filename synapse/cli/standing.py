@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from synapse import clock
 from synapse.cli.call import Call
 from synapse.cli.options import Options
-from synapse.typed import TYPE_CHECKING, Any
+from synapse.model import clock
+from synapse.system.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from synapse.consolidate import Account
@@ -63,16 +63,27 @@ def _all(found: Iterable[Account], how: str) -> str:
     from synapse.cli.table import table
 
     rows = [
-        (each.agent, str(each.declared), str(each.standing), str(len(each.reviews)), f"{each.move:+}") for each in found
+        (
+            each.agent,
+            str(each.declared),
+            str(each.standing),
+            str(len(each.reviews)),
+            f"{each.move:+}",
+        )
+        for each in found
     ]
     return "\n".join([_SAYS[how], table(_HEADS, rows)]) if rows else "no agent is registered"
 
 
 def _one(account: Account, how: str) -> str:
-    lines = [f"{account.agent}: declared {account.declared}, stands at {account.standing}; {_SAYS[how]}"]
+    lines = [
+        f"{account.agent}: declared {account.declared}, stands at {account.standing}; {_SAYS[how]}"
+    ]
     for each in account.reviews:
         turned = "" if each.stands else ", taken back"
-        lines.append(f"review {each.seq}, {clock.day(each.since)} to {clock.day(each.until)}: {each.move:+}{turned}")
+        lines.append(
+            f"review {each.seq}, {clock.day(each.since)} to {clock.day(each.until)}: {each.move:+}{turned}"
+        )
         lines += map(_line, each.steps)
     lines.append(f"since {clock.day(account.since)}: {account.move:+}")
     lines += map(_line, account.steps)

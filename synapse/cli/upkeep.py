@@ -7,21 +7,25 @@ import os
 from synapse.cli.call import Call
 from synapse.cli.options import Options
 from synapse.cli.show import clean, fields
-from synapse.discovery import FOLDER
 from synapse.errors import NotFound, StoreCorrupt
-from synapse.typed import TYPE_CHECKING, Any
+from synapse.system.discovery import FOLDER
+from synapse.system.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from synapse.page import Problem, Report
+    from synapse.model.results import Problem, Report
 
 DAMAGED = StoreCorrupt.exit_code
 
 
 def verify_options(parser: Options) -> None:
     add = parser.add_argument
-    add("--head", metavar="HEAD", help="what an earlier verify ended with: proves that no end was cut off")
+    add(
+        "--head",
+        metavar="HEAD",
+        help="what an earlier verify ended with: proves that no end was cut off",
+    )
 
 
 def verify(call: Call) -> int:
@@ -52,7 +56,9 @@ def rebuild(call: Call) -> int:
 
 
 def doctor_options(parser: Options) -> None:
-    parser.add_argument("--conformance", metavar="DIR", help="instead check a directory that anything wrote")
+    parser.add_argument(
+        "--conformance", metavar="DIR", help="instead check a directory that anything wrote"
+    )
 
 
 def doctor(call: Call) -> int:

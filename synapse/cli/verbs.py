@@ -386,7 +386,12 @@ ALIASES = {
 
 def overview() -> str:
     """What `synapse --help` says."""
-    lines = ["usage: synapse [--root DIR] [--json] VERB ...", "", "Shared memory for teams of agents.", ""]
+    lines = [
+        "usage: synapse [--root DIR] [--json] VERB ...",
+        "",
+        "Shared memory for teams of agents.",
+        "",
+    ]
     return "\n".join([*lines, *listed(GROUPS, _TABLE), *_FOOT])
 
 

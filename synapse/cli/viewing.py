@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 
-from synapse import codec
 from synapse.cli.call import Call
 from synapse.cli.options import Options, Usage
 from synapse.cli.parse import number
 from synapse.cli.show import fields, line
-from synapse.namespace import is_component
-from synapse.typed import TYPE_CHECKING, Any
-from synapse.workspace import OPERATOR
+from synapse.formats import codec
+from synapse.model.agents import OPERATOR
+from synapse.model.namespace import is_component
+from synapse.system.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from synapse.entry import Entry
-    from synapse.view import View
+    from synapse.model.entry import Entry
+    from synapse.view.view import View
 
 
 def view_options(parser: Options) -> None:

@@ -5,12 +5,23 @@ that `claim` gives; `undo` takes it back. All of it is appended records: no entr
 """
 
 from synapse.consolidate.acts import Act
-from synapse.consolidate.carry import Done, apply
-from synapse.consolidate.night import Claim, Measured, Night, claim, finish, lapsed, measured, night, reach, run
+from synapse.consolidate.apply import Done, apply
+from synapse.consolidate.nightly import (
+    Claim,
+    Measured,
+    Night,
+    claim,
+    finish,
+    lapsed,
+    measured,
+    night,
+    reach,
+    run,
+)
 from synapse.consolidate.plan import PHASES, Plan, State, plan
 from synapse.consolidate.proposal import Proposal, Verdict, candidates, judge
+from synapse.consolidate.reviews import Account, accounts
 from synapse.consolidate.staging import stage, waiting, withdraw
-from synapse.consolidate.standing import Account, accounts
 from synapse.consolidate.state import gather
 from synapse.consolidate.undo import Undone, undo
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from synapse.entry import Draft
-from synapse.typed import NamedTuple
+from synapse.model.entry import Draft
+from synapse.system.typed import NamedTuple
 
 AT_ONCE = 100  # entries that are filed away in one step: for so long others may have to wait
 
@@ -31,13 +31,22 @@ class Act(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def filing(phase: str, reason: str, found: Sequence[tuple[str, str]], notes: tuple[str, ...] = ()) -> Iterator[Act]:
+def filing(
+    phase: str, reason: str, found: Sequence[tuple[str, str]], notes: tuple[str, ...] = ()
+) -> Iterator[Act]:
     """Acts of a bearable size that file these away, each with its heir: each act is one line of the log."""
     for start in range(0, len(found), AT_ONCE):
         part = found[start : start + AT_ONCE]
         heirs = tuple(heir for _, heir in part)
         ids = tuple(id for id, _ in part)
-        yield Act(phase, "archive", ids, reason, heirs if any(heirs) else (), notes=notes[start : start + AT_ONCE])
+        yield Act(
+            phase,
+            "archive",
+            ids,
+            reason,
+            heirs if any(heirs) else (),
+            notes=notes[start : start + AT_ONCE],
+        )
 
 
 def without(act: Act, gone: Sequence[bool]) -> Act:

@@ -9,8 +9,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from synapse.consolidate.wording import CONTEXT, OPERATOR, SLOT, SMALL, Word, Words, clauses, meant, sentences
-from synapse.typed import NamedTuple
+from synapse.consolidate.words import (
+    CONTEXT,
+    OPERATOR,
+    SLOT,
+    SMALL,
+    Word,
+    Words,
+    clauses,
+    meant,
+    sentences,
+)
+from synapse.system.typed import NamedTuple
 
 KEPT = 2 / 3  # the share of a clause's words that stand in what says it in other words
 EFFORT = 1_000_000  # words compared while looking for how a text was put together
@@ -44,7 +54,13 @@ def unfaithful(text: str, others: Sequence[str]) -> str | None:
     """What is wrong with a text that is to stand for all the others; None where nothing is."""
     said = sentences(text)
     sources = [
-        Source(number, place, words, tuple(word.key for word in words), tuple(word.loose for word in words))
+        Source(
+            number,
+            place,
+            words,
+            tuple(word.key for word in words),
+            tuple(word.loose for word in words),
+        )
         for number, other in enumerate(others)
         for place, words in enumerate(sentences(other))
     ]
@@ -74,7 +90,11 @@ def _strange(said: Sequence[Words], sources: Sequence[Source]) -> str | None:
 
 def _missing(words: Sequence[Word], others: Sequence[Word]) -> list[str]:
     there = {(word.kind == OPERATOR, mark) for word in others for mark in (_mark(word), word.stem)}
-    marked = ((word, (word.kind == OPERATOR, _mark(word))) for word in words if word.kind in (SLOT, OPERATOR))
+    marked = (
+        (word, (word.kind == OPERATOR, _mark(word)))
+        for word in words
+        if word.kind in (SLOT, OPERATOR)
+    )
     return list(dict.fromkeys(word.key for word, mark in marked if mark not in there))
 
 
@@ -97,10 +117,15 @@ class _Search:
         self.keys = tuple(word.key for word in stream)
         self.loose = tuple(word.loose for word in stream)
         self.sources = sources
-        self.ends = (*(place for place, word in enumerate(stream) if word.pause and place), len(stream))
+        self.ends = (
+            *(place for place, word in enumerate(stream) if word.pause and place),
+            len(stream),
+        )
         self.furthest, self.effort = 0, EFFORT
 
-    def parse(self, start: int, last: Run | None, done: tuple[tuple[int, int], ...]) -> list[Run] | None:
+    def parse(
+        self, start: int, last: Run | None, done: tuple[tuple[int, int], ...]
+    ) -> list[Run] | None:
         """How the stream from here on is put together, after these places of the texts; None where it is not."""
         self.furthest, self.effort = max(self.furthest, start), self.effort - 1
         if start == len(self.stream):
@@ -111,7 +136,9 @@ class _Search:
             if self.effort <= 0:
                 return None
             if source.place >= reached.get(source.text, 0) and not (last and not _pays(last, run)):
-                rest = self.parse(run.end, run, tuple(sorted((reached | {source.text: source.place}).items())))
+                rest = self.parse(
+                    run.end, run, tuple(sorted((reached | {source.text: source.place}).items()))
+                )
                 if rest is not None:
                     return [run, *rest]
         return None
@@ -137,7 +164,12 @@ class _Search:
     def _whole(self, start: int, source: Source, last: Run | None) -> Iterator[Run]:
         """The sentence, or what of it stands before a pause."""
         size = len(source.words)
-        if last and last.owed and self.loose[start : start + size] == source.loose and start + size in self.ends:
+        if (
+            last
+            and last.owed
+            and self.loose[start : start + size] == source.loose
+            and start + size in self.ends
+        ):
             yield Run(source, start + size, source.words)
         same = self._common(self.keys[start : start + size], source.keys)
         for there in reversed(self.ends):
@@ -154,7 +186,10 @@ class _Search:
         """`A and` of `A and B are down`, where the source says `A is down`."""
         same = self._common(self.loose[start : start + len(source.loose)], source.loose)
         for there in self.ends[:-1]:
-            if 0 < there - start <= min(same, len(source.loose) - 1) and not self.stream[there].stop:
+            if (
+                0 < there - start <= min(same, len(source.loose) - 1)
+                and not self.stream[there].stop
+            ):
                 yield Run(source, there, source.words, source.loose[there - start :])
 
     def _ending(self, start: int, source: Source, last: Run) -> Iterator[Run]:
@@ -188,7 +223,10 @@ def _hangs(source: Source) -> bool:
 def _follows(source: Source, last: Run | None) -> bool:
     if last is None:
         return source.place == 0
-    return source.place > 0 and (last.source.text, last.source.place) == (source.text, source.place - 1)
+    return source.place > 0 and (last.source.text, last.source.place) == (
+        source.text,
+        source.place - 1,
+    )
 
 
 # -- all of it -------------------------------------------------------------------------------------
@@ -200,7 +238,11 @@ def _lost(runs: Sequence[Run], sources: Sequence[Source]) -> str | None:
     stretches = [each for words in said for each in _stretches(words)]
     whole = [clause for words in said for clause in clauses(words)]
     for source in sources:
-        lost = [each for each in clauses(source.words) if meant(each) and not _is_said(each, whole, stretches)]
+        lost = [
+            each
+            for each in clauses(source.words)
+            if meant(each) and not _is_said(each, whole, stretches)
+        ]
         if lost and not _is_said(source.words, whole, stretches):
             return f"does not say: “{' '.join(word.key for word in lost[0])}”"
     return None

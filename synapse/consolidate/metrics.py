@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from synapse.clock import day
-from synapse.entry import SECOND
 from synapse.index.unfiled import Weight
-from synapse.typed import TYPE_CHECKING, Any, NamedTuple
+from synapse.model.clock import day
+from synapse.model.entry import SECOND
+from synapse.system.typed import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from synapse.consolidate.carry import Done
-    from synapse.records import Record
+    from synapse.consolidate.apply import Done
+    from synapse.model.records import Record
 
-MANY, DEEP = 10, 3  # namespaces at the top level, and levels below one another, before it is hard to follow
+MANY, DEEP = (
+    10,
+    3,
+)  # namespaces at the top level, and levels below one another, before it is hard to follow
 IDLE_DAYS = 3
 WEEK = 7
 GROWTH = 2  # times as much written as filed away, for a week
@@ -32,7 +35,9 @@ class Measure(NamedTuple):
     filed: int
     merged: int
     disputed: int
-    namespaces: tuple[tuple[str, int, int, int], ...]  # name, entries and bytes after the night, bytes before
+    namespaces: tuple[
+        tuple[str, int, int, int], ...
+    ]  # name, entries and bytes after the night, bytes before
 
     @property
     def compression(self) -> float:
@@ -42,7 +47,11 @@ class Measure(NamedTuple):
 
 
 def measured(
-    before: Sequence[Weight], after: Sequence[Weight], done: Iterable[Done], written: int, disputed: int
+    before: Sequence[Weight],
+    after: Sequence[Weight],
+    done: Iterable[Done],
+    written: int,
+    disputed: int,
 ) -> dict[str, object]:
     """The fields of a night's record."""
     left = {weight.namespace: weight for weight in after}
@@ -58,7 +67,8 @@ def measured(
         "merged": sum(len(each.act.ids) for each in acts if each.act.kind == "merge"),
         "disputed": disputed,
         "namespaces": [
-            [name, left.get(name, none).entries, left.get(name, none).bytes, was.get(name, 0)] for name in names
+            [name, left.get(name, none).entries, left.get(name, none).bytes, was.get(name, 0)]
+            for name in names
         ],
     }
 
@@ -71,7 +81,12 @@ def measures(nights: Iterable[Record]) -> list[Measure]:
 
 def _measure(record: Record, fields: Any) -> Measure:
     values = {name: fields[name] for name in Measure._fields if name in fields}
-    return Measure(**(values | {"at": record.at, "namespaces": tuple(tuple(row) for row in fields["namespaces"])}))
+    return Measure(
+        **(
+            values
+            | {"at": record.at, "namespaces": tuple(tuple(row) for row in fields["namespaces"])}
+        )
+    )
 
 
 def shape(namespaces: Iterable[str]) -> Iterator[str]:
@@ -102,14 +117,19 @@ def plot(values: Sequence[int], width: int, height: int = 6) -> list[str]:
     lines = []
     for row in range(height - 1, -1, -1):
         label = f"{most:>8,}" if row == height - 1 else f"{0:>8}" if row == 0 else " " * 8
-        lines.append(f"{label} |" + "".join(" ▁▂▃▄▅▆▇█"[min(max(each - row * 8, 0), 8)] for each in eighths).rstrip())
+        lines.append(
+            f"{label} |"
+            + "".join(" ▁▂▃▄▅▆▇█"[min(max(each - row * 8, 0), 8)] for each in eighths).rstrip()
+        )
     return lines
 
 
 def per_namespace(measure: Measure) -> list[tuple[str, ...]]:
     """The namespaces of a night as rows of a table, the fullest first."""
     rows = sorted(measure.namespaces, key=lambda row: (-row[2], row[0]))
-    return [(name, f"{entries:,}", f"{size:,}", _share(was, size)) for name, entries, size, was in rows]
+    return [
+        (name, f"{entries:,}", f"{size:,}", _share(was, size)) for name, entries, size, was in rows
+    ]
 
 
 def _share(was: int, size: int) -> str:

@@ -9,22 +9,22 @@ from collections import Counter
 from itertools import groupby
 
 from synapse.authority import admit
-from synapse.block import escaped
-from synapse.clock import day
-from synapse.entry import SECOND, Draft
 from synapse.errors import StoreError
+from synapse.history.sentences import Act, days, ids_of, is_told
 from synapse.index import unfiled
 from synapse.index.query import Filter
 from synapse.log.files import FilesLog
-from synapse.records import Guard, Pending, filings
-from synapse.telling import Act, days, ids_of, is_told
-from synapse.typed import TYPE_CHECKING
-from synapse.workspace import CONSOLIDATOR, OPERATOR, Agent
+from synapse.model.agents import CONSOLIDATOR, OPERATOR, Agent
+from synapse.model.clock import day
+from synapse.model.entry import SECOND, Draft
+from synapse.model.records import Guard, Pending, filings
+from synapse.system.typed import TYPE_CHECKING
+from synapse.view.block import escaped
 
 if TYPE_CHECKING:
     from synapse.core import Memory
-    from synapse.entry import Entry
-    from synapse.records import Record
+    from synapse.model.entry import Entry
+    from synapse.model.records import Record
     from synapse.store import Store
 
 CHANGELOG = "system/changelog"
@@ -48,13 +48,21 @@ def tell(store: Store, night: str, floor: int, now: int, guard: Guard) -> None:
     for act in unfiled.written_by(query, CONSOLIDATOR, floor):
         if act.fields.get("night") == night:
             counts[act.fields.get("reason", "")] += sum(id not in told for id, _ in filings(act))
-    lines = [f"- {count:,} filed away: {reason}" for reason, count in sorted(counts.items()) if reason and count]
+    lines = [
+        f"- {count:,} filed away: {reason}"
+        for reason, count in sorted(counts.items())
+        if reason and count
+    ]
     if not lines:
         return
     body = "\n".join([f"Night of {night}: {sum(counts.values()):,} entries filed away.", *lines])
-    draft = Draft(f"{body}\n\n`synapse undo {night}` takes it back.", CHANGELOG, CONSOLIDATOR, "important")
+    draft = Draft(
+        f"{body}\n\n`synapse undo {night}` takes it back.", CHANGELOG, CONSOLIDATOR, "important"
+    )
     entry = admit(draft, Agent(CONSOLIDATOR, authority=0, write=("*",)), store.settings)
-    pending = Pending("entry", CONSOLIDATOR, {"phase": "changelog", "night": night}, entry._replace(authority=0))
+    pending = Pending(
+        "entry", CONSOLIDATOR, {"phase": "changelog", "night": night}, entry._replace(authority=0)
+    )
     store.log.append(pending, once=f"changelog:{night}", unless=guard)
     store.index.catch_up()
 
@@ -63,8 +71,12 @@ def write_days(store: Store, floor: int, now: int) -> None:
     """A page for each day since the last night. Only what everybody may read is on it in words."""
     assert isinstance(store.log, FilesLog)
     since = max(store.log.at(floor).at if floor else 0, now - DAYS * _DAY) // _DAY * _DAY
-    acts = (_act(store, record, entry, now) for record, entry in unfiled.told(store.index.query, since))
-    for date, found in groupby((act for act in acts if is_told(act.record)), key=lambda act: day(act.record.at)):
+    acts = (
+        _act(store, record, entry, now) for record, entry in unfiled.told(store.index.query, since)
+    )
+    for date, found in groupby(
+        (act for act in acts if is_told(act.record)), key=lambda act: day(act.record.at)
+    ):
         _place(store, f"changelog/{date}.md", f"# {date}\n\n{days(found, _item)}\n")
 
 

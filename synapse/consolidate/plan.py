@@ -9,16 +9,16 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain, groupby
 
 from synapse.authority import MERGED, SEALED, is_merged, visible
-from synapse.clock import seconds
 from synapse.consolidate.acts import Act, Made, filing, without
-from synapse.consolidate.head import fitting, portions, room_beside
-from synapse.consolidate.likeness import gist, similarity
-from synapse.consolidate.room import Room, enforce, remarks
-from synapse.digest import sha256
-from synapse.entry import NEVER, RANK, SECOND, TRUST, Draft, Entry
+from synapse.consolidate.heading import fitting, portions, room_beside
+from synapse.consolidate.limits import Room, enforce, remarks
+from synapse.consolidate.similarity import gist, similarity
 from synapse.index.unfiled import Lapsed, Outdone
-from synapse.typed import NamedTuple
-from synapse.workspace import CONSOLIDATOR, OPERATOR, Agent, Settings, authority_in
+from synapse.model.agents import CONSOLIDATOR, OPERATOR, Agent, Settings, authority_in
+from synapse.model.clock import seconds
+from synapse.model.entry import NEVER, RANK, SECOND, TRUST, Draft, Entry
+from synapse.system.digest import sha256
+from synapse.system.typed import NamedTuple
 
 PHASES = ("scan", "merge", "archive", "enforce", "changelog", "metrics")
 THRESHOLD = 0.85
@@ -34,11 +34,15 @@ class State(NamedTuple):
 
     cursor: int = 0
     live: Sequence[Sequence[Entry]] = ()  # those that may say the same, together
-    half: Sequence[tuple[str, str]] = ()  # sources of merged entries that are not filed away, each with its heir
+    half: Sequence[
+        tuple[str, str]
+    ] = ()  # sources of merged entries that are not filed away, each with its heir
     outdone: Sequence[Outdone] = ()
     lapsed: Sequence[Lapsed] = ()
     idle: Sequence[str] = ()  # messages of threads in which nobody writes any more
-    blockers: Sequence[tuple[Entry, Entry]] = ()  # those that ran out, each with the one that it was first
+    blockers: Sequence[
+        tuple[Entry, Entry]
+    ] = ()  # those that ran out, each with the one that it was first
     spared: Collection[tuple[str, str]] = ()
     agents: Sequence[Agent] = ()
     room: Room = Room()
@@ -89,7 +93,13 @@ def _merge(state: State, now: int) -> Iterator[Act]:
         if all((entry.id, "merge") not in state.spared for entry in group):
             for alike in portions(group):
                 if len(alike) > 1:
-                    yield Act("merge", "merge", tuple(entry.id for entry in alike), ALIKE, made=merged(alike, now))
+                    yield Act(
+                        "merge",
+                        "merge",
+                        tuple(entry.id for entry in alike),
+                        ALIKE,
+                        made=merged(alike, now),
+                    )
 
 
 def unended(acts: Collection[Act]) -> bool:
@@ -103,12 +113,18 @@ def unended(acts: Collection[Act]) -> bool:
 
 def near_duplicates(entries: Iterable[Entry]) -> list[list[Entry]]:
     """The groups of entries that may become one, each oldest first, in the order of the log."""
-    groups: dict[str, list[Entry]] = {}  # by a digest: the words of a hundred thousand entries are much to hold
+    groups: dict[
+        str, list[Entry]
+    ] = {}  # by a digest: the words of a hundred thousand entries are much to hold
     for entry in entries:
         if may_merge(entry):
             key = sha256(repr((place(entry), gist(entry.body).words)).encode())
             groups.setdefault(key, []).append(entry)
-    found = (_close(sorted(group, key=lambda entry: entry.seq)) for group in groups.values() if len(group) > 1)
+    found = (
+        _close(sorted(group, key=lambda entry: entry.seq))
+        for group in groups.values()
+        if len(group) > 1
+    )
     return sorted((alike for alike in found if len(alike) > 1), key=lambda alike: alike[0].seq)
 
 
@@ -117,7 +133,12 @@ def may_merge(entry: Entry) -> bool:
     stays itself: a merge would wake again, widen, settle a dispute, or lower what others rely on."""
     if entry.author == CONSOLIDATOR and not is_merged(entry):
         return False
-    plain = entry.topic is None and entry.scope not in SEALED and not entry.replaces and not entry.disputed
+    plain = (
+        entry.topic is None
+        and entry.scope not in SEALED
+        and not entry.replaces
+        and not entry.disputed
+    )
     return plain and entry.priority != "critical" and entry.trust != "unverified"
 
 
@@ -145,7 +166,14 @@ def merged(alike: Sequence[Entry], now: int) -> Made:
 
 def place(entry: Entry) -> tuple[object, ...]:
     """What besides its words has to be the same."""
-    return entry.namespace, entry.scope, entry.addressees, entry.priority, entry.evidence, entry.when
+    return (
+        entry.namespace,
+        entry.scope,
+        entry.addressees,
+        entry.priority,
+        entry.evidence,
+        entry.when,
+    )
 
 
 def _close(group: list[Entry]) -> list[Entry]:
@@ -169,10 +197,16 @@ def _archive(state: State, settings: Settings) -> Iterator[Act]:
             yield Act("archive", "escalate", (entry.id,), reason, made=escalation(entry, rung))
     past = [(each.id, "") for each in state.lapsed if each.id not in open_blockers]
     yield from filing("archive", "past its time", past)
-    yield from filing("archive", f"nobody wrote in its thread for {IDLE // DAY} days", [(id, "") for id in state.idle])
+    yield from filing(
+        "archive",
+        f"nobody wrote in its thread for {IDLE // DAY} days",
+        [(id, "") for id in state.idle],
+    )
 
 
-def next_above(entry: Entry, first: Entry, agents: Sequence[Agent], settings: Settings) -> tuple[str, ...] | None:
+def next_above(
+    entry: Entry, first: Entry, agents: Sequence[Agent], settings: Settings
+) -> tuple[str, ...] | None:
     """Whom an unresolved blocker goes to: the agents of the next higher authority that may see what it was first,
     else the operator; None where it was the operator's already."""
     below = entry.authority
@@ -180,16 +214,24 @@ def next_above(entry: Entry, first: Entry, agents: Sequence[Agent], settings: Se
         if entry.addressees == (f"agent:{OPERATOR}",):
             return None
         told = [agent for agent in agents if f"agent:{agent.id}" in entry.addressees]
-        below = max((authority_in(agent, entry.namespace, settings.flat) for agent in told), default=100)
+        below = max(
+            (authority_in(agent, entry.namespace, settings.flat) for agent in told), default=100
+        )
     ranks = {agent.id: authority_in(agent, entry.namespace, settings.flat) for agent in agents}
     above = [agent.id for agent in agents if ranks[agent.id] > below and visible(first, agent)]
     lowest = min((ranks[id] for id in above), default=0)
-    return tuple(f"agent:{id}" for id in sorted(above) if ranks[id] == lowest) or (f"agent:{OPERATOR}",)
+    return tuple(f"agent:{id}" for id in sorted(above) if ranks[id] == lowest) or (
+        f"agent:{OPERATOR}",
+    )
 
 
 def escalation(entry: Entry, rung: tuple[str, ...]) -> Made:
     """The blocker, passed on. It reaches nobody who might not have seen the blocker itself, but the operator."""
-    body = entry.body if len(entry.body) <= _QUOTE else f"{entry.body[:_QUOTE]} ... (`synapse read {entry.id}`)"
+    body = (
+        entry.body
+        if len(entry.body) <= _QUOTE
+        else f"{entry.body[:_QUOTE]} ... (`synapse read {entry.id}`)"
+    )
     room = room_beside(entry._replace(addressees=())) // 3
     head = f"Nobody resolved this before its time was up. {entry.author} wrote it on {seconds(entry.at)} ({entry.id}):"
     draft = Draft(

@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from synapse.consolidate.acts import Made
 from synapse.consolidate.fidelity import unfaithful
 from synapse.consolidate.plan import may_merge, merged, place
-from synapse.digest import sha256
-from synapse.entry import Entry
-from synapse.typed import NamedTuple
+from synapse.model.entry import Entry
+from synapse.system.digest import sha256
+from synapse.system.typed import NamedTuple
 
 KINDS = ("merge", "summary")
 SUMMARY, PROPOSED = "summary", "proposed"
@@ -44,25 +44,34 @@ class Verdict(NamedTuple):
 
 
 def judge(
-    proposal: Proposal, entries: Mapping[str, Entry], now: int, spared: Collection[tuple[str, str]] = ()
+    proposal: Proposal,
+    entries: Mapping[str, Entry],
+    now: int,
+    spared: Collection[tuple[str, str]] = (),
 ) -> Verdict:
     """Whether the text may stand for its sources. `entries` are those that were offered, by id; `spared` what was
     brought back from a merge before."""
     reason = _unfit(proposal, entries, now, spared)
-    sources = sorted((entries[id] for id in proposal.sources if id in entries), key=lambda entry: entry.seq)
+    sources = sorted(
+        (entries[id] for id in proposal.sources if id in entries), key=lambda entry: entry.seq
+    )
     reason = reason or _unlike(sources) or _unsaid(proposal, sources)
     if reason:
         return Verdict(proposal, None, reason)
     return Verdict(proposal, _made(proposal, sources, now), f"a {proposal.kind} of {len(sources)}")
 
 
-def candidates(entries: Iterable[Entry], now: int, spared: Collection[tuple[str, str]] = ()) -> list[list[Entry]]:
+def candidates(
+    entries: Iterable[Entry], now: int, spared: Collection[tuple[str, str]] = ()
+) -> list[list[Entry]]:
     """The entries that may go into one another, oldest first, in groups of those that may."""
     groups: dict[tuple[object, ...], list[Entry]] = {}
     for entry in entries:
         if _alone(entry, now, spared) is None:
             groups.setdefault(place(entry), []).append(entry)
-    found = (sorted(group, key=lambda entry: entry.seq) for group in groups.values() if len(group) > 1)
+    found = (
+        sorted(group, key=lambda entry: entry.seq) for group in groups.values() if len(group) > 1
+    )
     return sorted(found, key=lambda group: group[0].seq)
 
 
@@ -95,7 +104,12 @@ def _unlike(sources: Sequence[Entry]) -> str | None:
     """Where two of them are said in different places, to different people, or with different weight."""
     first, *others = map(place, sources)
     names = ("namespace", "scope", "addressees", "priority", "evidence", "when")
-    differ = (name for other in others for name, one, two in zip(names, first, other, strict=True) if one != two)
+    differ = (
+        name
+        for other in others
+        for name, one, two in zip(names, first, other, strict=True)
+        if one != two
+    )
     return next((f"its sources differ in {name}" for name in differ), None)
 
 
@@ -111,5 +125,7 @@ def _made(proposal: Proposal, sources: Sequence[Entry], now: int) -> Made:
     """The entry: it counts for no more than the least of its sources, and waits for somebody above them."""
     found = merged(sources, now)
     tags = (SUMMARY,) if proposal.kind == "summary" else ()
-    draft = found.draft._replace(body=proposal.text, tags=(*found.draft.tags, PROPOSED, *tags), timestamp=None)
+    draft = found.draft._replace(
+        body=proposal.text, tags=(*found.draft.tags, PROPOSED, *tags), timestamp=None
+    )
     return found._replace(draft=draft._replace(tags=tuple(dict.fromkeys(draft.tags))))

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from synapse.entry import SECOND
-from synapse.typed import NamedTuple
-from synapse.workspace import LEAST, MOST
+from synapse.model.agents import LEAST, MOST
+from synapse.model.entry import SECOND
+from synapse.system.typed import NamedTuple
 
 DAY = 86_400 * SECOND
 PERIOD = 30 * DAY
@@ -40,7 +40,9 @@ class Step(NamedTuple):
     why: str
 
 
-def steps(deeds: Iterable[Deed], since: int, until: int, counted: Collection[tuple[str, str]] = ()) -> list[Step]:
+def steps(
+    deeds: Iterable[Deed], since: int, until: int, counted: Collection[tuple[str, str]] = ()
+) -> list[Step]:
     """What each deed of a period moves. `counted` are the entries, with `gain` or `loss`, that moved it before.
 
     A period has one gain for each whole day. An entry that lived takes that of its own day; a critical one that others
@@ -62,7 +64,9 @@ def moved(standing: int, found: Iterable[Step]) -> int:
     return min(max(after, min(standing, LEAST)), max(standing, MOST)) - standing
 
 
-def _judged(deeds: Sequence[Deed], since: int, days: int, counted: set[tuple[str, str]]) -> Iterator[Step]:
+def _judged(
+    deeds: Sequence[Deed], since: int, days: int, counted: set[tuple[str, str]]
+) -> Iterator[Step]:
     """What one agent's deeds move. What is worth most is weighed last: it takes the days that are left."""
     taken: set[int] = set()
     losses: set[tuple[str, int]] = set()
@@ -71,7 +75,9 @@ def _judged(deeds: Sequence[Deed], since: int, days: int, counted: set[tuple[str
         day = min((deed.at - since - 1) // DAY, days - 1)
         sort = "loss" if deed.kind == SUPERSEDED else "gain"
         why = _void(deed)
-        if not why and ((deed.entry, sort) in counted or (deed.kind == LIVED and deed.entry in acted)):
+        if not why and (
+            (deed.entry, sort) in counted or (deed.kind == LIVED and deed.entry in acted)
+        ):
             why = "counts once"
         if why:
             yield Step(deed, 0, why)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from synapse import heirs
+from synapse import successors
 from synapse.authority import is_merged
 from synapse.consolidate.acts import Made
-from synapse.consolidate.carry import written
+from synapse.consolidate.apply import written
 from synapse.consolidate.proposal import Verdict
 from synapse.core import operators_alone
-from synapse.entry import Entry
 from synapse.errors import Conflict, QueueFull
-from synapse.records import Guard, Pending, all_of, entry_of
-from synapse.typed import TYPE_CHECKING
-from synapse.workspace import CONSOLIDATOR
+from synapse.model.agents import CONSOLIDATOR
+from synapse.model.entry import Entry
+from synapse.model.records import Guard, Pending, all_of, entry_of
+from synapse.system.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from synapse.core import Memory
@@ -37,7 +37,9 @@ def stage(mem: Memory, verdict: Verdict, night: str, guard: Guard | None = None)
         if error.details.get("key") != "staging":
             raise
         limit = store.settings.staging_limit
-        raise QueueFull(f"{limit} entries wait for review; approve or reject some first", limit=limit) from error
+        raise QueueFull(
+            f"{limit} entries wait for review; approve or reject some first", limit=limit
+        ) from error
     store.index.catch_up()
     return entry_of(record)
 
@@ -48,7 +50,7 @@ def withdraw(mem: Memory, guard: Guard | None = None) -> list[tuple[str, str]]:
     store, gone = mem.store, list[tuple[str, str]]()
     store.expire_staged()
     for entry in filter(is_merged, store.index.query.staged()):
-        if reason := heirs.outdated(store, entry):
+        if reason := successors.outdated(store, entry):
             store.act("reject", CONSOLIDATOR, guard, entry=entry.id, reason=reason)
             gone.append((entry.id, reason))
     store.index.catch_up()
@@ -57,7 +59,9 @@ def withdraw(mem: Memory, guard: Guard | None = None) -> list[tuple[str, str]]:
 
 def waiting(store: Store) -> frozenset[str]:
     """The entries that a proposal waits for already."""
-    return frozenset(id for entry in store.index.query.staged() if is_merged(entry) for id in entry.derived_from)
+    return frozenset(
+        id for entry in store.index.query.staged() if is_merged(entry) for id in entry.derived_from
+    )
 
 
 def _entry(store: Store, made: Made) -> Entry:

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from synapse import namespace as ns
 from synapse.authority import is_merged
-from synapse.consolidate.likeness import gist
+from synapse.consolidate.limits import ALL, OWN, PLACE, Room, Warned, over
 from synapse.consolidate.plan import IDLE, State, is_escalation
-from synapse.consolidate.room import ALL, OWN, PLACE, Room, Warned, over
-from synapse.entry import Entry
+from synapse.consolidate.similarity import gist
 from synapse.index import mailbox, unfiled
 from synapse.index.query import Filter
-from synapse.typed import TYPE_CHECKING
-from synapse.workspace import CONSOLIDATOR, OPERATOR
+from synapse.model import namespace as ns
+from synapse.model.agents import CONSOLIDATOR, OPERATOR
+from synapse.model.entry import Entry
+from synapse.system.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from synapse.index.query import Query
     from synapse.store import Store
 
 BLOCKERS = "blockers/*"
-AT_ONCE = 5_000  # entries that are compared at one time: a night may find any number that say the same
+AT_ONCE = (
+    5_000  # entries that are compared at one time: a night may find any number that say the same
+)
 
 
 def gather(store: Store, now: int, floor: int = 0) -> State:
@@ -56,11 +58,17 @@ def outworn(store: Store, now: int, floor: int = 0) -> Iterator[State]:
         yield State(cursor=cursor, live=live, spared=spared)
 
 
-def _whole(query: Query, groups: Iterable[list[int]], busy: Collection[str], now: int) -> Iterator[list[list[Entry]]]:
+def _whole(
+    query: Query, groups: Iterable[list[int]], busy: Collection[str], now: int
+) -> Iterator[list[list[Entry]]]:
     """The groups at these places with their texts, some at a time; without those that are spoken for."""
     for some in _some(groups):
         places = [seq for group in some for seq in group]
-        found = {entry.seq: entry for entry in unfiled.entries(query, places, now) if entry.id not in busy}
+        found = {
+            entry.seq: entry
+            for entry in unfiled.entries(query, places, now)
+            if entry.id not in busy
+        }
         yield [[found[seq] for seq in group if seq in found] for group in some]
 
 
@@ -88,7 +96,11 @@ def measure(store: Store, now: int, floor: int = 0) -> Room:
     was written after `floor`."""
     store.fresh()
     query, settings = store.index.query, store.settings
-    weights = [weight for weight in unfiled.weights(query, now) if weight.shown and weight.namespace not in OWN]
+    weights = [
+        weight
+        for weight in unfiled.weights(query, now)
+        if weight.shown and weight.namespace not in OWN
+    ]
     shown = tuple((weight.namespace, weight.shown) for weight in weights)
     full = [name for name, _, _ in over(shown, settings)]
     return Room(
@@ -111,7 +123,9 @@ def _warnings(store: Store, now: int) -> Iterator[Warned]:
             yield Warned(entry.id, entry.tags[1], entry.at)
 
 
-def _blockers(store: Store, past: Iterable[unfiled.Lapsed], now: int) -> Iterator[tuple[Entry, Entry]]:
+def _blockers(
+    store: Store, past: Iterable[unfiled.Lapsed], now: int
+) -> Iterator[tuple[Entry, Entry]]:
     """Critical blockers whose time ran out before anybody resolved or replaced them."""
     for each in past:
         if each.rank == 0 and ns.matches(BLOCKERS, each.namespace):

@@ -11,9 +11,9 @@ from synapse.authority import may_close
 from synapse.core import operators_alone
 from synapse.errors import Conflict, NotFound
 from synapse.index import deeds, unfiled
-from synapse.records import Pending, Record, filings
-from synapse.typed import TYPE_CHECKING, Any, NamedTuple
-from synapse.workspace import CONSOLIDATOR, OPERATOR
+from synapse.model.agents import CONSOLIDATOR, OPERATOR
+from synapse.model.records import Pending, Record, filings
+from synapse.system.typed import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from synapse.core import Memory
@@ -55,7 +55,9 @@ class Undone(NamedTuple):
     held: tuple[str, ...] = ()
 
 
-def undo(mem: Memory, what: str, *, once: str | None = None, by: str = OPERATOR, plan: bool = False) -> Undone:
+def undo(
+    mem: Memory, what: str, *, once: str | None = None, by: str = OPERATOR, plan: bool = False
+) -> Undone:
     """Take back an act (its number), a night (its date) or, with `last`, the newest act; return what that did.
 
     The operator takes back anybody's act, an agent its own. `last` is the newest ruling, of anybody for the operator.
@@ -98,7 +100,9 @@ def _effects(store: Store, what: str, acts: Sequence[Record], by: str) -> dict[s
     away = [id for id, goes in moved.items() if goes and there[id] == "live"]
     back = [id for id, goes in moved.items() if not goes and there[id] == "archived"]
     holds = {seq: not stood for record in reversed(acts) for seq, stood in _holds_of(record)}
-    lifted = {seq: unfiled.held_by(store.index.query, seq, lifted=stands) for seq, stands in holds.items()}
+    lifted = {
+        seq: unfiled.held_by(store.index.query, seq, lifted=stands) for seq, stands in holds.items()
+    }
     freed = [id for seq, stands in holds.items() if not stands for id in lifted[seq]]
     held = [id for seq, stands in holds.items() if stands for id in lifted[seq]]
     stand = {record.seq: stands for record, stands in deeds.reviews(store.index.query)}
@@ -127,7 +131,9 @@ def _named(store: Store, what: str, by: str) -> list[Record]:
     if what == "last":
         record = unfiled.last_ruling(query, by)
         if record is None:
-            raise NotFound("there is nothing to undo yet; `synapse audit` lists what was done", id=what)
+            raise NotFound(
+                "there is nothing to undo yet; `synapse audit` lists what was done", id=what
+            )
         return _possible(_together(store, record, night=True), what, by)
     if what.isdigit():
         record = unfiled.act(query, int(what))
@@ -166,7 +172,11 @@ def _possible(acts: list[Record], what: str, by: str) -> list[Record]:
 
 def _of_night(store: Store, night: str) -> list[Record]:
     """Return the acts of a night, or of all runs of a day."""
-    acts = [record for record in unfiled.written_by(store.index.query, CONSOLIDATOR, 0) if _took_effect(record)]
+    acts = [
+        record
+        for record in unfiled.written_by(store.index.query, CONSOLIDATOR, 0)
+        if _took_effect(record)
+    ]
     names = ((record, record.fields.get("night", "")) for record in acts)
     return [record for record, name in names if name == night or name.startswith(f"{night}T")]
 

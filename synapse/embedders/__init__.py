@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 
 from synapse.errors import EmbedderError
-from synapse.ports import Embedder
-from synapse.workspace import Semantic
+from synapse.model.agents import Semantic
+from synapse.model.protocols import Embedder
 
 __all__ = ["embedder_of"]
 
@@ -23,7 +23,9 @@ def embedder_of(chosen: Semantic, root: str | None = None) -> Embedder:
     if chosen.embedder == "openai":
         from synapse.embedders import openai
 
-        return openai.OpenAI(chosen.url or openai.URL, chosen.model or openai.MODEL, _key(chosen.key))
+        return openai.OpenAI(
+            chosen.url or openai.URL, chosen.model or openai.MODEL, _key(chosen.key)
+        )
     if chosen.embedder == "local":
         from synapse.embedders import local
 

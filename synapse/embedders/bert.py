@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from synapse.typed import NamedTuple
+from synapse.system.typed import NamedTuple
 
 Floats = NDArray[np.float32]
 Weights = Mapping[str, Floats]

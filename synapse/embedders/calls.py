@@ -10,7 +10,7 @@ from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from urllib.parse import SplitResult, urlsplit
 
 from synapse.errors import EmbedderError, InvalidEntry, Refused
-from synapse.typed import Any
+from synapse.system.typed import Any
 
 PATIENCE = 60.0  # a server may have to load the model first
 LONGEST = 256 << 20  # of an answer, in bytes
@@ -39,7 +39,9 @@ class Caller:
                     break  # another thread took it
             return self._exchange(self._connection(), path, text)
         except (OSError, HTTPException) as error:
-            raise EmbedderError(f"{self.url} cannot be reached: {_named(error)}", url=self.url) from error
+            raise EmbedderError(
+                f"{self.url} cannot be reached: {_named(error)}", url=self.url
+            ) from error
 
     def close(self) -> None:
         """Close what is open; a later call opens anew."""
@@ -56,7 +58,9 @@ class Caller:
             answer = connection.getresponse()
             raw = answer.read(LONGEST + 1)
             if len(raw) > LONGEST:
-                raise EmbedderError(f"{self.url} answered more than {LONGEST >> 20} MiB", url=self.url)
+                raise EmbedderError(
+                    f"{self.url} answered more than {LONGEST >> 20} MiB", url=self.url
+                )
         except BaseException:
             connection.close()
             raise
@@ -69,9 +73,13 @@ class Caller:
         try:
             found = json.loads(raw)
         except ValueError as error:
-            raise EmbedderError(f"{self.url} did not answer in JSON: {_start(raw)}", url=self.url) from error
+            raise EmbedderError(
+                f"{self.url} did not answer in JSON: {_start(raw)}", url=self.url
+            ) from error
         if not isinstance(found, dict):
-            raise EmbedderError(f"{self.url} did not answer with an object: {_start(raw)}", url=self.url)
+            raise EmbedderError(
+                f"{self.url} did not answer with an object: {_start(raw)}", url=self.url
+            )
         return found
 
     def _problem(self, status: int, raw: bytes) -> EmbedderError:
@@ -88,14 +96,19 @@ def checked_url(url: str) -> SplitResult:
     except ValueError:
         sound = False
     if not sound or place.query or place.fragment or place.username:
-        raise InvalidEntry(f"semantic: url {url!r} is not valid: write http://HOST:PORT or https://HOST/PATH", url=url)
+        raise InvalidEntry(
+            f"semantic: url {url!r} is not valid: write http://HOST:PORT or https://HOST/PATH",
+            url=url,
+        )
     return place
 
 
 def vectors_of(found: object, count: int, url: str) -> list[list[float]]:
     """The vectors of an answer, one for each text, all of one dimension; EmbedderError where they are not that."""
     rows = found if isinstance(found, list) else []
-    right = len(rows) == count and all(isinstance(row, list) and row and _numbers(row) for row in rows)
+    right = len(rows) == count and all(
+        isinstance(row, list) and row and _numbers(row) for row in rows
+    )
     if not right or len({len(row) for row in rows}) > 1:
         raise EmbedderError(f"{url} did not answer with {count} vectors of one dimension", url=url)
     return rows

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 
 from synapse.errors import EmbedderError
-from synapse.typed import TYPE_CHECKING, Any
+from synapse.system.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -45,7 +45,9 @@ class Local:
         ids = [found.ids for found in tokenizer.encode_batch([text or " " for text in texts])]
         rows: list[Sequence[float]] = [()] * len(texts)
         for batch in batches([len(each) for each in ids]):
-            for place, vector in zip(batch, encoder.encode([ids[place] for place in batch]), strict=True):
+            for place, vector in zip(
+                batch, encoder.encode([ids[place] for place in batch]), strict=True
+            ):
                 rows[place] = vector.tolist()
         return rows
 
@@ -95,7 +97,9 @@ def _loaded(folder: str) -> tuple[Tokenizer, Encoder]:
         tokenizer.enable_truncation(longest)
         return tokenizer, Encoder(_plain(load_file(weights)), shape)
     except KeyError as error:
-        raise EmbedderError(f"{folder} holds no weights of BERT's kind: {error} is missing", folder=folder) from error
+        raise EmbedderError(
+            f"{folder} holds no weights of BERT's kind: {error} is missing", folder=folder
+        ) from error
     except Exception as error:  # tokenizers raises nothing narrower
         raise EmbedderError(f"{folder} cannot be used: {error}", folder=folder) from error
 
@@ -104,19 +108,29 @@ def _shape(folder: str, config: dict[str, Any]) -> Shape:
     from synapse.embedders.bert import Shape
 
     kind, act = config.get("model_type"), config.get("hidden_act")
-    if kind != "bert" or act != "gelu" or config.get("position_embedding_type", "absolute") != "absolute":
-        raise EmbedderError(f"{folder} is of kind {kind} with {act}: only BERT's with gelu is known", folder=folder)
+    if (
+        kind != "bert"
+        or act != "gelu"
+        or config.get("position_embedding_type", "absolute") != "absolute"
+    ):
+        raise EmbedderError(
+            f"{folder} is of kind {kind} with {act}: only BERT's with gelu is known", folder=folder
+        )
     pooling = _config(folder, "1_Pooling", "config.json", optional=True)
     asked = [name.removeprefix("pooling_mode_") for name, value in pooling.items() if value is True]
     kinds = {"mean_tokens": "mean", "cls_token": "cls"}
     pools = [kinds.get(name, name) for name in asked if name != "include_prompt"] or ["mean"]
     if pools not in (["mean"], ["cls"]):
-        raise EmbedderError(f"{folder} pools by {' and '.join(pools)}: only mean and cls are known", folder=folder)
+        raise EmbedderError(
+            f"{folder} pools by {' and '.join(pools)}: only mean and cls are known", folder=folder
+        )
     try:
         layers, heads = int(config["num_hidden_layers"]), int(config["num_attention_heads"])
         return Shape(layers, heads, float(config.get("layer_norm_eps", 1e-12)), pools[0])
     except (KeyError, TypeError, ValueError) as error:
-        raise EmbedderError(f"{folder}: config.json is not complete: {error}", folder=folder) from error
+        raise EmbedderError(
+            f"{folder}: config.json is not complete: {error}", folder=folder
+        ) from error
 
 
 def _longest(folder: str, config: dict[str, Any]) -> int:
@@ -150,7 +164,9 @@ def _path(folder: str, name: str) -> str:
 
 
 def _missing(folder: str, path: str) -> EmbedderError:
-    return EmbedderError(f"{folder} is not the folder of a sentence encoder: there is no {path}", folder=folder)
+    return EmbedderError(
+        f"{folder} is not the folder of a sentence encoder: there is no {path}", folder=folder
+    )
 
 
 def _checksum(path: str) -> int:
@@ -167,4 +183,7 @@ def _checksum(path: str) -> int:
 
 def _plain(weights: dict[str, Any]) -> dict[str, Any]:
     """The weights under BERT's own names, as numbers that a processor is fast with."""
-    return {name.removeprefix("bert."): found.astype("float32", copy=False) for name, found in weights.items()}
+    return {
+        name.removeprefix("bert."): found.astype("float32", copy=False)
+        for name, found in weights.items()
+    }

@@ -23,7 +23,9 @@ class Ollama:
 
     def embed(self, texts: Sequence[str], *, query: bool = False) -> Sequence[Sequence[float]]:
         before = self.prefixes[query]
-        found = self.caller.post("/api/embed", {"model": self.model, "input": [before + text for text in texts]})
+        found = self.caller.post(
+            "/api/embed", {"model": self.model, "input": [before + text for text in texts]}
+        )
         return vectors_of(found.get("embeddings"), len(texts), self.caller.url)
 
     def close(self) -> None:

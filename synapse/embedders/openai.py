@@ -27,7 +27,9 @@ class OpenAI:
             found = [placed[number] for number in range(len(texts))]
         except (TypeError, KeyError):
             url = self.caller.url
-            raise EmbedderError(f"{url} did not answer with a vector for each text", url=url) from None
+            raise EmbedderError(
+                f"{url} did not answer with a vector for each text", url=url
+            ) from None
         return vectors_of(found, len(texts), self.caller.url)
 
     def close(self) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from synapse.dates import DAY, MONTHS, WEEKDAYS, day_of
 from synapse.index.terms import form, root
+from synapse.model.dates import DAY, MONTHS, WEEKDAYS, day_of
 
 _PIECE = re.compile(r"[^\W_]+")
 _MONTHS_RU = (
@@ -53,7 +53,9 @@ class Days:
         day = at // DAY
         if day not in self.known:
             found = _called(day, self.today)
-            self.known[day] = sum(1 << place for place, word in enumerate(self.words) if word in found)
+            self.known[day] = sum(
+                1 << place for place, word in enumerate(self.words) if word in found
+            )
         return self.known[day]
 
 

@@ -16,7 +16,9 @@ from synapse.index.db import INDEX, Database
 
 _TRIES = 6
 _QUIET = 50_000_000  # ns; the clock of a file system ticks in milliseconds: a younger change may not be the last one
-_WAL = slice(18, 20)  # the bytes of the header that say that the file has a log of changes beside it
+_WAL = slice(
+    18, 20
+)  # the bytes of the header that say that the file has a log of changes beside it
 
 
 def in_memory(path: str, kind: tuple[str, str, str] = INDEX) -> Database:
@@ -85,7 +87,9 @@ def _whole(path: str) -> bytes | None:
 
 
 def _empty() -> sqlite3.Connection:
-    return sqlite3.connect(":memory:", isolation_level=None, cached_statements=256, check_same_thread=False)
+    return sqlite3.connect(
+        ":memory:", isolation_level=None, cached_statements=256, check_same_thread=False
+    )
 
 
 def _state(path: str) -> tuple[int, int, int] | None:

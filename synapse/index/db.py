@@ -30,7 +30,9 @@ def load_sql(name: str) -> dict[str, str]:
             found[kind][label.strip()] = body.strip()
     statements = found["name"]
     for label, fragment in found["fragment"].items():
-        statements = {name: text.replace("{" + label + "}", fragment) for name, text in statements.items()}
+        statements = {
+            name: text.replace("{" + label + "}", fragment) for name, text in statements.items()
+        }
     return statements
 
 
@@ -76,7 +78,11 @@ class Database:
     def _filled(self, name: str, lists: dict[str, Iterable[int]]) -> str:
         """The statement with its lists in it. What tuples fill is kept: an agent's reach is asked for all day. An empty
         list becomes a number that nothing has: without any, SQLite knows no way through an index it is told to use."""
-        key = (name, *lists.values()) if all(isinstance(numbers, tuple) for numbers in lists.values()) else None
+        key = (
+            (name, *lists.values())
+            if all(isinstance(numbers, tuple) for numbers in lists.values())
+            else None
+        )
         text = self.filled.get(key) if key else None
         if text is None:
             text = self.sql[name]
@@ -110,7 +116,9 @@ class Database:
         run = self.connection.execute
         known = [self.meta(key) for key in ("seen", "seq")] if self._version() else []
         seen = max((int(number) for number in known if number), default=0)
-        names = run("select name from sqlite_master where type = 'table' and name not like 'sqlite_%'").fetchall()
+        names = run(
+            "select name from sqlite_master where type = 'table' and name not like 'sqlite_%'"
+        ).fetchall()
         for (name,) in names:
             if not name.startswith("words_"):
                 run(f'drop table if exists "{name}"')
@@ -137,7 +145,11 @@ class Database:
     def _connect(self, copy: sqlite3.Connection | None = None) -> sqlite3.Connection:
         try:
             connection = copy or sqlite3.connect(
-                self.path, isolation_level=None, timeout=10, cached_statements=256, check_same_thread=False
+                self.path,
+                isolation_level=None,
+                timeout=10,
+                cached_statements=256,
+                check_same_thread=False,
             )
             if self.path != ":memory:":
                 connection.execute("pragma journal_mode = wal")
@@ -148,7 +160,9 @@ class Database:
             connection.execute("pragma cache_size = -16000")
             return connection
         except sqlite3.Error as error:
-            raise StoreError(f"the index {self.path} could not be opened: {error}; delete it, it is derived") from error
+            raise StoreError(
+                f"the index {self.path} could not be opened: {error}; delete it, it is derived"
+            ) from error
 
     def _ensure(self) -> None:
         """Tables of this version. Several processes may find an empty file at once: one makes them."""
@@ -160,7 +174,9 @@ class Database:
                 self.wipe()
             self.connection.execute("commit")
         except sqlite3.DatabaseError as error:
-            raise StoreError(f"the index {self.path} is damaged: {error}; delete it, it is derived") from error
+            raise StoreError(
+                f"the index {self.path} is damaged: {error}; delete it, it is derived"
+            ) from error
 
     def _version(self) -> str | None:
         try:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
-from synapse.entry import NEVER
 from synapse.index.query import Query
-from synapse.records import Record
-from synapse.typed import Any, NamedTuple
-from synapse.workspace import CONSOLIDATOR
+from synapse.model.agents import CONSOLIDATOR
+from synapse.model.entry import NEVER
+from synapse.model.records import Record
+from synapse.system.typed import Any, NamedTuple
 
 
 class Fact(NamedTuple):
@@ -42,7 +42,9 @@ def acted_on(query: Query, since: int, until: int) -> Iterator[Fact]:
     """Critical entries that somebody resolved, acknowledged in so many words, or built upon; each with the first."""
     values = {"since": since, "until": until, "night": CONSOLIDATOR}
     found: dict[str, Fact] = {}
-    for fact in sorted((*_acts(query, values), *_citations(query, values)), key=lambda fact: fact.records[-1]):
+    for fact in sorted(
+        (*_acts(query, values), *_citations(query, values)), key=lambda fact: fact.records[-1]
+    ):
         if fact.by != fact.author:
             found.setdefault(fact.entry, fact)
     yield from found.values()
@@ -75,7 +77,9 @@ def shifts(query: Query) -> Mapping[str, int]:
 
 
 def _acts(query: Query, values: Mapping[str, Any]) -> Iterator[Fact]:
-    for seq, id, author, act, at, by, kind, fields, head in query.db.run("critical_acts", values).fetchall():
+    for seq, id, author, act, at, by, kind, fields, head in query.db.run(
+        "critical_acts", values
+    ).fetchall():
         given = json.loads(fields)
         acked = given.get("state") == "acked" and given.get("how") == "said so"
         if (kind == "resolve" or acked) and _believed(json.loads(head)):
@@ -85,7 +89,9 @@ def _acts(query: Query, values: Mapping[str, Any]) -> Iterator[Fact]:
 def _citations(query: Query, values: Mapping[str, Any]) -> Iterator[Fact]:
     for heir, at, by, head in query.db.run("citing", values).fetchall():
         given = json.loads(head)
-        cited = {*given.get("related", ()), *given.get("derived_from", ())} - {*given.get("replaces", ())}
+        cited = {*given.get("related", ()), *given.get("derived_from", ())} - {
+            *given.get("replaces", ())
+        }
         for id in cited if _believed(given) else ():
             row = query.db.run("critical", {"id": id}).fetchone()
             if row and row[0] < heir and _believed(json.loads(row[2])):

@@ -6,18 +6,22 @@ import json
 from collections.abc import Sequence
 
 from synapse.authority import SEALED
-from synapse.entry import NEVER
 from synapse.index.query import Filter, Query
 from synapse.index.search import Search
-from synapse.typed import Any
-from synapse.workspace import Agent
+from synapse.model.agents import Agent
+from synapse.model.entry import NEVER
+from synapse.system.typed import Any
 
 
 def texts(query: Query, floor: int, cursor: int, limit: int) -> tuple[dict[int, str], int]:
     """The texts of the next entries after a place, by seq, and how far that goes. What is sealed has none."""
     values = {"floor": floor, "cursor": cursor, "never": NEVER, "limit": limit}
     rows = query.db.run("embeddable", values).fetchall()
-    found = {seq: text for seq, head, body in rows if (text := text_of(json.loads(head), body)) is not None}
+    found = {
+        seq: text
+        for seq, head, body in rows
+        if (text := text_of(json.loads(head), body)) is not None
+    }
     return found, rows[-1][0] if len(rows) == limit else cursor
 
 

@@ -4,7 +4,7 @@ which ids begin alike."""
 from __future__ import annotations
 
 from synapse.index.query import Query
-from synapse.typed import NamedTuple
+from synapse.system.typed import NamedTuple
 
 
 class Link(NamedTuple):

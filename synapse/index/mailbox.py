@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 
-from synapse.entry import NEVER, Entry
 from synapse.index.query import Query, Reach
-from synapse.message import Mark
-from synapse.typed import NamedTuple
-from synapse.workspace import Agent
+from synapse.model.agents import Agent
+from synapse.model.entry import NEVER, Entry
+from synapse.model.message import Mark
+from synapse.system.typed import NamedTuple
 
 
 class Row(NamedTuple):
@@ -34,7 +34,9 @@ def waiting(query: Query, agent: Agent, now: int) -> int:
     """How many messages of others this agent has not read."""
     reach = query.reach(agent)
     values = {"me": reach.me, "now": now, "never": NEVER}
-    count, lapsed = query.db.run("poll", values, nids=reach.nids, audiences=reach.audiences).fetchone()
+    count, lapsed = query.db.run(
+        "poll", values, nids=reach.nids, audiences=reach.audiences
+    ).fetchone()
     return int(count - lapsed)
 
 
@@ -49,22 +51,39 @@ def unread(query: Query, agent: Agent, now: int, cursor: int) -> list[tuple[int,
 
 
 def history(
-    query: Query, agent: Agent | None, thread: str, now: int, cursor: int, limit: int, before: int | None = None
+    query: Query,
+    agent: Agent | None,
+    thread: str,
+    now: int,
+    cursor: int,
+    limit: int,
+    before: int | None = None,
 ) -> list[Entry]:
     """The newest messages of a thread that this reader may see, or those before a place, the oldest first. Filed away
     or not; those that were replaced are left out."""
     reach = query.reach(agent)
-    values = {"me": reach.me, "now": now, "cursor": cursor, "thread": thread, "limit": limit, "before": before or NEVER}
+    values = {
+        "me": reach.me,
+        "now": now,
+        "cursor": cursor,
+        "thread": thread,
+        "limit": limit,
+        "before": before or NEVER,
+    }
     rows = query.db.run("history", values, nids=reach.nids, audiences=reach.audiences).fetchall()
     return query.load(rows[::-1], now, reach)
 
 
-def threads(query: Query, agent: Agent | None, status: str | None, tag: str | None, limit: int) -> list[Row]:
+def threads(
+    query: Query, agent: Agent | None, status: str | None, tag: str | None, limit: int
+) -> list[Row]:
     """The threads that this reader may see something of, the liveliest first."""
     reach = query.reach(agent)
     values = {"me": reach.me, "limit": limit, "tag": tag, "status": status}
     name = "threads_active" if status == "active" else "threads_any"
-    tids = tuple(tid for (tid,) in query.db.run(name, values, nids=reach.nids, audiences=reach.audiences))
+    tids = tuple(
+        tid for (tid,) in query.db.run(name, values, nids=reach.nids, audiences=reach.audiences)
+    )
     return sorted(_rows(query, reach, tids), key=lambda row: -row.last)
 
 
@@ -75,7 +94,9 @@ def thread(query: Query, agent: Agent | None, id: str) -> Row | None:
 
 
 def _rows(query: Query, reach: Reach, tids: Sequence[int]) -> list[Row]:
-    found = query.db.run("thread_rows", {"me": reach.me}, tids=tids, nids=reach.nids, audiences=reach.audiences)
+    found = query.db.run(
+        "thread_rows", {"me": reach.me}, tids=tids, nids=reach.nids, audiences=reach.audiences
+    )
     return [
         Row(id, bool(closed), subject, tuple(json.loads(tags or "[]")), *numbers)
         for id, closed, subject, tags, *numbers in found

@@ -9,9 +9,11 @@ from synapse.errors import EmbedderError
 try:
     import numpy as np
 except ImportError as error:
-    raise EmbedderError("semantic search needs numpy, which is not installed: pip install numpy") from error
+    raise EmbedderError(
+        "semantic search needs numpy, which is not installed: pip install numpy"
+    ) from error
 
-from synapse.typed import TYPE_CHECKING, Any
+from synapse.system.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sqlite3 import Cursor
@@ -44,8 +46,14 @@ class Rows:
         """Grow by halves, so that many small additions do not copy it all each time."""
         if count > len(self.seqs):
             grown = max(count, len(self.seqs) * 3 // 2)
-            matrix, seqs = np.empty((grown, self.matrix.shape[1]), np.float32), np.empty(grown, np.int64)
-            matrix[: self.count], seqs[: self.count] = self.matrix[: self.count], self.seqs[: self.count]
+            matrix, seqs = (
+                np.empty((grown, self.matrix.shape[1]), np.float32),
+                np.empty(grown, np.int64),
+            )
+            matrix[: self.count], seqs[: self.count] = (
+                self.matrix[: self.count],
+                self.seqs[: self.count],
+            )
             self.matrix, self.seqs = matrix, seqs
 
     def nearest(self, vector: Sequence[float], count: int) -> list[tuple[float, int]]:

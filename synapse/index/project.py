@@ -9,11 +9,11 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 
 from synapse.authority import Effect, judge
-from synapse.entry import NEVER, RANK, Entry
 from synapse.index.db import Database
-from synapse.kinds import MESSAGE, NUMBER
-from synapse.records import Record, entry_of, filings, touched_by
-from synapse.typed import Any
+from synapse.model.entry import NEVER, RANK, Entry
+from synapse.model.kinds import MESSAGE, NUMBER
+from synapse.model.records import Record, entry_of, filings, touched_by
+from synapse.system.typed import Any
 
 BATCH = 2_000
 _dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -98,7 +98,18 @@ class Projector:
         everybody = entry.addressees == ("all",)
         audience = 0 if everybody else self._number("audience", " ".join(entry.addressees))
         seq, prio = entry.seq, RANK[entry.priority]
-        self._put("put_entry", seq, rec, entry.at, nid, aid, prio, audience, entry.expires, NUMBER[entry.kind])
+        self._put(
+            "put_entry",
+            seq,
+            rec,
+            entry.at,
+            nid,
+            aid,
+            prio,
+            audience,
+            entry.expires,
+            NUMBER[entry.kind],
+        )
         if entry.kind == MESSAGE:
             tid = self._number("thread", entry.more["thread"])
             self._put("put_message", seq, tid, entry.more.get("parent"))
@@ -124,11 +135,16 @@ class Projector:
         at = {"never": NEVER, "at": new.at, "seq": new.seq}
         rivals: set[int] = set()
         if new.topic:
-            rivals.update(seq for (seq,) in self.db.run("rivals_by_topic", at | {"nid": nid, "topic": new.topic}))
+            rivals.update(
+                seq
+                for (seq,) in self.db.run("rivals_by_topic", at | {"nid": nid, "topic": new.topic})
+            )
         for old in olds:
             rivals.update(seq for (seq,) in self.db.run("rivals_by_heirs", at | {"old": old}))
         standing = [self.entry(seq) for seq in olds if self._hidden(seq) < NEVER]
-        disputed = {seq for seq in (*rivals, *olds) if self.db.run("in_dispute", {"seq": seq}).fetchone()}
+        disputed = {
+            seq for seq in (*rivals, *olds) if self.db.run("in_dispute", {"seq": seq}).fetchone()
+        }
         for effect in judge(new, standing, [self.entry(seq) for seq in sorted(rivals)], disputed):
             self._apply(effect)
 
@@ -167,7 +183,9 @@ class Projector:
         fields = record.fields
         self._put("put_act", record.seq, record.at, record.kind, record.by, _dumps(fields))
         moved = touched_by(record) if record.kind == "undo" else fields.get("ids", ())
-        moved = () if record.kind == "receipt" else moved  # `receipts` has them, for a fourth of the room
+        moved = (
+            () if record.kind == "receipt" else moved
+        )  # `receipts` has them, for a fourth of the room
         for id in (*moved, *((fields["entry"],) if "entry" in fields else ())):
             self._put("put_ref", id, record.seq)
         if record.kind == "agent":
@@ -223,8 +241,14 @@ class Projector:
         if row is not None:
             tags = dict.fromkeys((*json.loads(row[0] or "[]"), *fields.get("add", ())))
             kept = _dumps([tag for tag in tags if tag not in fields.get("remove", ())])
-            values = {"id": fields["thread"], "closed": fields.get("closed"), "subject": fields.get("subject")}
-            self.db.run("put_thread_act", values | {"tags": kept if fields["how"] == "tag" else None})
+            values = {
+                "id": fields["thread"],
+                "closed": fields.get("closed"),
+                "subject": fields.get("subject"),
+            }
+            self.db.run(
+                "put_thread_act", values | {"tags": kept if fields["how"] == "tag" else None}
+            )
 
     def _shown(self, record: Record) -> None:
         """Note what an agent was shown: the entries that the record names; all up to its cursor where it names none.
@@ -258,8 +282,15 @@ class Projector:
         """What a later record says of a run is laid over what the earlier ones said."""
         row = self.db.run("run", {"id": record.fields["run"]}).fetchone()
         fields = {**(json.loads(row[0]) if row else {}), **record.fields}
-        if "intent" in record.fields:  # who begins the same work is decided on what was begun under this key
-            self._put("put_keyed", record.fields["intent"], record.seq, _dumps({"run": record.fields["run"]}))
+        if (
+            "intent" in record.fields
+        ):  # who begins the same work is decided on what was begun under this key
+            self._put(
+                "put_keyed",
+                record.fields["intent"],
+                record.seq,
+                _dumps({"run": record.fields["run"]}),
+            )
         values = {name: fields.get(name) for name in _RUN} | {"seq": record.seq, "at": record.at}
         values |= {"agent": fields.get("agent", record.by), "epoch": fields.get("epoch", 0)}
         values["ended_at"] = record.at if fields.get("state") == "ended" else None
@@ -271,7 +302,12 @@ class Projector:
             self.flush()
             self.db.run("drop_agent", (fields["id"],))
         else:
-            self._put("put_agent", fields["id"], record.seq, _dumps(fields | {"sha": record.fields.get("sha")}))
+            self._put(
+                "put_agent",
+                fields["id"],
+                record.seq,
+                _dumps(fields | {"sha": record.fields.get("sha")}),
+            )
 
     def _ruling(self, record: Record) -> None:
         row = self.db.run("id_of", {"id": record.fields["entry"]}).fetchone()
@@ -297,7 +333,11 @@ class Projector:
         self._place(self._staged(rec, record.seq, record.at), rec)
 
     def _vouch(self, entry: Entry, rec: int, record: Record) -> None:
-        stamps = {name: record.fields[name] for name in ("authority", "trust", "priority") if name in record.fields}
+        stamps = {
+            name: record.fields[name]
+            for name in ("authority", "trust", "priority")
+            if name in record.fields
+        }
         self._restamp(rec, stamps)
         seq, entry = entry.seq, self.entry(entry.seq)
         self.db.run("revise", (RANK[entry.priority], seq))
@@ -322,7 +362,9 @@ class Projector:
 
     def _lift(self, hider: int, stands: bool) -> None:
         """What a record hid is shown again, and judged as if it came now; or it is hidden once more."""
-        rows = self.db.run("held_by", {"seq": hider, "lifted": int(stands), "never": NEVER}).fetchall()
+        rows = self.db.run(
+            "held_by", {"seq": hider, "lifted": int(stands), "never": NEVER}
+        ).fetchall()
         self.db.run("lift", {"seq": hider, "lifted": int(not stands)})
         self.db.run("weigh_below", {"seq": hider, "never": NEVER})
         for seq, _, for_good in rows:
@@ -332,7 +374,9 @@ class Projector:
             elif not stands and self._hidden(seq) < NEVER:
                 entry = self.entry(seq)
                 if entry.topic or entry.replaces:
-                    self._judge(entry, self._number("namespace", entry.namespace), self._olds(entry))
+                    self._judge(
+                        entry, self._number("namespace", entry.namespace), self._olds(entry)
+                    )
 
     # -- rows --------------------------------------------------------------------------------------
 
@@ -345,7 +389,9 @@ class Projector:
         if key not in self.numbers:
             column, table, named = _NAMES[kind]
             self.db.run(f"put_{kind}", (name,))
-            row = self.db.connection.execute(f"select {column} from {table} where {named} = ?", (name,)).fetchone()
+            row = self.db.connection.execute(
+                f"select {column} from {table} where {named} = ?", (name,)
+            ).fetchone()
             self.numbers[key] = row[0]
         return self.numbers[key]
 

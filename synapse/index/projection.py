@@ -8,20 +8,20 @@ import sqlite3
 from _thread import RLock
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from synapse import kinds
-from synapse.entry import Entry
 from synapse.errors import StoreCorrupt
 from synapse.index.db import Database
 from synapse.index.project import BATCH, Projector
 from synapse.index.query import Filter, Query
-from synapse.lock import Lock
-from synapse.page import Hits
-from synapse.records import Lost, Record
-from synapse.typed import TYPE_CHECKING, NamedTuple, T
-from synapse.workspace import Agent
+from synapse.model import kinds
+from synapse.model.agents import Agent
+from synapse.model.entry import Entry
+from synapse.model.records import Lost, Record
+from synapse.model.results import Hits
+from synapse.system.lock import Lock
+from synapse.system.typed import TYPE_CHECKING, NamedTuple, T
 
 if TYPE_CHECKING:
-    from synapse.ports import Log
+    from synapse.model.protocols import Log
 
 FORKS = 16  # times that the log was another one, of which it is kept where the two part
 FOLDERS = 500  # of which the names are kept in memory
@@ -57,7 +57,11 @@ class Index:
         self.lock = None if path == ":memory:" else Lock(f"{path}.lock", patience=30.0)
         self.mutex = RLock()
         self.query = Query(self.db)
-        self.place, self.doubts, self.mark = (-1, -1), 0, UNKNOWN  # where it stands, and a mark of that for others
+        self.place, self.doubts, self.mark = (
+            (-1, -1),
+            0,
+            UNKNOWN,
+        )  # where it stands, and a mark of that for others
         self.turn = -1
         self.notes: list[str] = []
         self.told = False
@@ -92,7 +96,11 @@ class Index:
     def _behind(self, mark: tuple[int, int]) -> bool:
         """Return whether there is more in the log, or another log than the one that was taken in."""
         reached = self._reached()
-        return reached.mark < mark or not self.log.holds(reached.proof) or self.log.mark() < reached.mark
+        return (
+            reached.mark < mark
+            or not self.log.holds(reached.proof)
+            or self.log.mark() < reached.mark
+        )
 
     def _refresh(self) -> None:
         """Learn the names first, so that no page reaches further than they do: other processes go on meanwhile."""
@@ -121,7 +129,9 @@ class Index:
         if seen > self.cursor():
             self._part(reached.turn + 1, self.cursor())
             self.log.restart(self.cursor(), forget=True)
-            self.notes.append(f"given up: records {self.cursor() + 1} to {seen}, which had been seen, are not there")
+            self.notes.append(
+                f"given up: records {self.cursor() + 1} to {seen}, which had been seen, are not there"
+            )
         return True
 
     def cursor(self) -> int:
@@ -204,11 +214,15 @@ class Index:
             self.log.explain(Lost(cursor, reached.seen, 0, 0, reached.boot))
             reached = reached._replace(seen=cursor)
         seen, mark = max(reached.seen, cursor), mark if done else reached.mark
-        self._note_reached(Reached(mark, reached.turn, seen, self.log.boot(), proof or reached.proof))
+        self._note_reached(
+            Reached(mark, reached.turn, seen, self.log.boot(), proof or reached.proof)
+        )
         self.taken += 1
         return done
 
-    def _anew(self, reached: Reached, voids: Sequence[tuple[object, ...]] = (), watch: Watch = _unwatched) -> bool:
+    def _anew(
+        self, reached: Reached, voids: Sequence[tuple[object, ...]] = (), watch: Watch = _unwatched
+    ) -> bool:
         """Begin again; also where a record was taken back after it had its effect: now it is known not to count."""
         mark, forks = self.log.mark(), self.db.meta("forks") or ""
         self.db.wipe()
@@ -232,7 +246,9 @@ class Index:
         self._anew(reached._replace(seen=0))
         self._part(reached.turn + 1, common)
         self.log.restart(common)
-        self.notes.append(f"the journal is another one than was indexed ({why}): the index was made anew")
+        self.notes.append(
+            f"the journal is another one than was indexed ({why}): the index was made anew"
+        )
         return True
 
     def _part(self, turn: int, common: int) -> None:
@@ -263,7 +279,13 @@ class Index:
     def _taken(self, projector: Projector, records: list[Record]) -> Record | None:
         try:
             return projector.take(records)
-        except (LookupError, TypeError, ValueError, AttributeError, sqlite3.IntegrityError) as error:
+        except (
+            LookupError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            sqlite3.IntegrityError,
+        ) as error:
             where = f"records {records[0].seq} to {records[-1].seq}"
             message = f"the log cannot be understood in {where}: run `synapse verify` ({type(error).__name__}: {error})"
             raise StoreCorrupt(message) from error
@@ -291,7 +313,11 @@ class Index:
 
     def keyed(self, key: str) -> Sequence[Record]:
         item = key.removeprefix("item:")
-        rows = self.db.run("keyed", {"key": key}) if item == key else self.db.run("touched", {"id": item})
+        rows = (
+            self.db.run("keyed", {"key": key})
+            if item == key
+            else self.db.run("touched", {"id": item})
+        )
         return [Record(seq, 0, "", "", None, json.loads(fields), key=key) for seq, fields in rows]
 
     def holder(self, id: str) -> int | None:
@@ -379,7 +405,10 @@ class Index:
         from hashlib import sha256
 
         run, total = self.db.connection.execute, sha256()
-        names = [name for (name,) in run("select name from sqlite_master where type = 'table' order by name")]
+        names = [
+            name
+            for (name,) in run("select name from sqlite_master where type = 'table' order by name")
+        ]
         for name in names:
             if name.partition("_")[0] not in _FOR_SPEED and not name.startswith("sqlite_"):
                 columns = len(run(f'select * from "{name}" limit 0').description)
@@ -404,7 +433,11 @@ class Index:
 
 def _voids(records: Iterable[Record]) -> list[tuple[object, ...]]:
     """The seqs of the records that were taken back."""
-    return [(record.fields["seq"],) for record in records if record.kind == "void" and "seq" in record.fields]
+    return [
+        (record.fields["seq"],)
+        for record in records
+        if record.kind == "void" and "seq" in record.fields
+    ]
 
 
 def in_memory(log: Log, records: Iterable[Record]) -> Index:

@@ -9,16 +9,16 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 
-from synapse import namespace as ns
-from synapse.entry import NEVER, RANK, Entry
 from synapse.index.db import Database
 from synapse.index.declarations import Declared
 from synapse.index.declarations import agent_from as agent_from
 from synapse.index.project import entry_from, read_entry
-from synapse.page import Fate
-from synapse.records import Record
-from synapse.typed import Any, NamedTuple
-from synapse.workspace import MAIL, Agent
+from synapse.model import namespace as ns
+from synapse.model.agents import MAIL, Agent
+from synapse.model.entry import NEVER, RANK, Entry
+from synapse.model.records import Record
+from synapse.model.results import Fate
+from synapse.system.typed import Any, NamedTuple
 
 CACHED = 4_096
 _SPARSE = 0.02
@@ -65,7 +65,9 @@ class Query:
         self.covered: dict[tuple[str, ...], tuple[int, ...]] = {}
         self.declared = Declared(())
         self.authors: dict[str, frozenset[int]] = {}
-        self.common: dict[tuple[int, str], int] = {}  # by size of the store, how many entries hold a common word
+        self.common: dict[
+            tuple[int, str], int
+        ] = {}  # by size of the store, how many entries hold a common word
         self.version: object = None
 
     def refresh(self, version: object) -> None:
@@ -84,7 +86,10 @@ class Query:
         """The newest entries that the agent may see and the filter lets through, newest first."""
         reach, prios = self.reach(agent), _prios(wanted.priorities)
         values = {"floor": self.floor(wanted.since), "cursor": cursor, "now": now, "me": reach.me}
-        values |= {"limit": -1 if wanted.limit is None else wanted.limit, "unless": -1 if wanted.mail else _MESSAGE}
+        values |= {
+            "limit": -1 if wanted.limit is None else wanted.limit,
+            "unless": -1 if wanted.mail else _MESSAGE,
+        }
         if wanted.author or wanted.tag or wanted.archived or wanted.limit is None:
             rows = self._filtered(reach, wanted, prios, values)
         elif wanted.namespaces:
@@ -93,7 +98,9 @@ class Query:
             rows = self._wide(reach, prios, values)
         return self.load(rows, now, reach)
 
-    def _wide(self, reach: Reach, prios: tuple[int, ...], values: dict[str, Any]) -> list[tuple[int, int, int]]:
+    def _wide(
+        self, reach: Reach, prios: tuple[int, ...], values: dict[str, Any]
+    ) -> list[tuple[int, int, int]]:
         """All that an agent hears of: newest first through the order of the log, or, where it hears of little,
         through its own few lanes."""
         total, mine, mail = self._weights(reach, prios)
@@ -101,7 +108,9 @@ class Query:
             post = self.names.get(MAIL) if values["unless"] == _MESSAGE else None
             rows = self._lanes(reach, [nid for nid in reach.nids if nid != post], prios, values)
             rows |= set(self.db.run("lane_own", values, prios=prios))
-            rows |= set(self.db.run("lane_addressed", values, prios=prios, audiences=reach.audiences))
+            rows |= set(
+                self.db.run("lane_addressed", values, prios=prios, audiences=reach.audiences)
+            )
             return _newest(rows, values["limit"])
         lists = {"nids": reach.nids, "audiences": reach.audiences}
         if prios == (0,):
@@ -109,7 +118,9 @@ class Query:
         if prios == (0, 1):
             return self.db.run("page_weighty", values, **lists).fetchall()
         paged = mail > total * _TALKATIVE and values["unless"] == _MESSAGE
-        return self.db.run("page_paged" if paged else "page_all", values, prios=prios, **lists).fetchall()
+        return self.db.run(
+            "page_paged" if paged else "page_all", values, prios=prios, **lists
+        ).fetchall()
 
     def _narrow(
         self,
@@ -155,7 +166,9 @@ class Query:
             return matched, heard + own - own_heard
         values = {"floor": self.floor(wanted.since), "cursor": cursor, "now": now, "me": reach.me}
         lists = {"nids": reach.nids, "audiences": reach.audiences}
-        if plain and not wanted.priorities and not wanted.namespaces:  # all there is: best read in one go
+        if (
+            plain and not wanted.priorities and not wanted.namespaces
+        ):  # all there is: best read in one go
             counts = self.db.run("count_since", values, **lists)
         else:
             lists |= {"within": self._within(wanted.namespaces), "prios": _prios(wanted.priorities)}
@@ -240,10 +253,15 @@ class Query:
         ends = {"first": min(rows)[0], "last": max(rows)[0]}
         disputed = {seq for (seq,) in self.db.run("disputed_between", ends)}
         if disputed:
-            return [self._with_peers(entry, now, reach) if entry.seq in disputed else entry for entry in found]
+            return [
+                self._with_peers(entry, now, reach) if entry.seq in disputed else entry
+                for entry in found
+            ]
         return found
 
-    def _read(self, rows: Sequence[tuple[int, int, int]], entries: dict[tuple[int, int], Entry]) -> None:
+    def _read(
+        self, rows: Sequence[tuple[int, int, int]], entries: dict[tuple[int, int], Entry]
+    ) -> None:
         revs = {seq: rev for seq, _, rev in rows}
         seqs = list(revs)
         for start in range(0, len(seqs), 500):
@@ -252,7 +270,9 @@ class Query:
 
     def _with_peers(self, entry: Entry, now: int, reach: Reach) -> Entry:
         values = {"seq": entry.seq, "now": now, "me": reach.me}
-        peers = tuple(id for (id,) in self.db.run("peers", values, nids=reach.nids, audiences=reach.audiences))
+        peers = tuple(
+            id for (id,) in self.db.run("peers", values, nids=reach.nids, audiences=reach.audiences)
+        )
         return entry._replace(disputed=peers)
 
     def entry(self, id: str, now: int, agent: Agent | None = None) -> Entry | None:
@@ -264,7 +284,9 @@ class Query:
         rec, seq = row
         if seq is None:
             return self.staged_entry(rec, self.db.run("act_at", {"seq": rec}).fetchone()[0])
-        return self._with_peers(entry_from(self.db.run("row", {"seq": seq}).fetchone()), now, self.reach(agent))
+        return self._with_peers(
+            entry_from(self.db.run("row", {"seq": seq}).fetchone()), now, self.reach(agent)
+        )
 
     def all(self, cursor: int, now: int) -> list[Entry]:
         """Every entry that took effect, oldest first: live, hidden or archived."""
@@ -288,7 +310,8 @@ class Query:
         rows = self.db.run("keyed_entries", {"key": key, "now": now}).fetchall()
         entries = self.load([row[:3] for row in rows], now, self.reach(agent))
         return [
-            (entry, bool(live), json.loads(fields)) for entry, (*_, live, fields) in zip(entries, rows, strict=True)
+            (entry, bool(live), json.loads(fields))
+            for entry, (*_, live, fields) in zip(entries, rows, strict=True)
         ]
 
     def conditional(self, floor: int) -> list[int]:
@@ -343,13 +366,18 @@ class Query:
         """Return the place up to which everything was shown to the agent, and the entries between two others that were
         shown to it by name, by what the log said up to a cursor."""
         values = {"me": self.reach(agent).me, "first": first, "last": last, "cursor": cursor}
-        return self.shown(agent.id), frozenset(seq for (seq,) in self.db.run("seen_between", values))
+        return self.shown(agent.id), frozenset(
+            seq for (seq,) in self.db.run("seen_between", values)
+        )
 
     def acts(self, by: str | None, ref: str | None, at: int, limit: int | None) -> list[Record]:
         """Who did what, newest first: entries and every act on them."""
         values = {"by": by, "ref": ref, "at": at, "limit": -1 if limit is None else limit}
         rows = self.db.run("acts", values)
-        return [Record(seq, at, kind, by, id, json.loads(fields)) for seq, at, kind, by, id, fields in rows]
+        return [
+            Record(seq, at, kind, by, id, json.loads(fields))
+            for seq, at, kind, by, id, fields in rows
+        ]
 
     # -- runs --------------------------------------------------------------------------------------
 
@@ -368,21 +396,44 @@ class Query:
         parent: str | None = None,
     ) -> list[dict[str, Any]]:
         """The runs of which all of this is so, newest first."""
-        values = {"state": state, "root": root, "agent": agent, "project": project, "parent": parent}
-        return [_run_from(row) for row in self._asked("runs", ("parent", "root", "state"), values, limit)]
+        values = {
+            "state": state,
+            "root": root,
+            "agent": agent,
+            "project": project,
+            "parent": parent,
+        }
+        return [
+            _run_from(row)
+            for row in self._asked("runs", ("parent", "root", "state"), values, limit)
+        ]
 
     def children(self, id: str) -> list[dict[str, Any]]:
         """The runs that this one spawned, newest first."""
         return self.runs(parent=id)
 
     def deliveries(
-        self, agent: str | None = None, run: str | None = None, entry: str | None = None, limit: int | None = None
+        self,
+        agent: str | None = None,
+        run: str | None = None,
+        entry: str | None = None,
+        limit: int | None = None,
     ) -> list[dict[str, Any]]:
         """How far entries came on their way to agents, newest first: one for each state that each reached."""
-        rows = self._asked("deliveries", ("entry", "run", "agent"), {"agent": agent, "run": run, "entry": entry}, limit)
-        return [dict(zip(("entry", "agent", "run", "epoch", "state", "at"), row, strict=True)) for row in rows]
+        rows = self._asked(
+            "deliveries",
+            ("entry", "run", "agent"),
+            {"agent": agent, "run": run, "entry": entry},
+            limit,
+        )
+        return [
+            dict(zip(("entry", "agent", "run", "epoch", "state", "at"), row, strict=True))
+            for row in rows
+        ]
 
-    def _asked(self, name: str, narrow: Iterable[str], values: Mapping[str, Any], limit: int | None) -> Iterable[Any]:
+    def _asked(
+        self, name: str, narrow: Iterable[str], values: Mapping[str, Any], limit: int | None
+    ) -> Iterable[Any]:
         """Through the index of the narrowest of what is asked for."""
         by = next((f"{name}_by_{column}" for column in narrow if values[column] is not None), name)
         return self.db.run(by, {**values, "limit": -1 if limit is None else limit})
@@ -397,7 +448,11 @@ class Query:
 
     def _reach(self, agent: Agent | None) -> Reach:
         if agent is None:
-            return Reach(tuple(self.names.values()), tuple(num for num, _ in self.db.run("audiences")), _OPERATOR)
+            return Reach(
+                tuple(self.names.values()),
+                tuple(num for num, _ in self.db.run("audiences")),
+                _OPERATOR,
+            )
         nids = tuple(nid for name, nid in self.names.items() if ns.matches_any(agent.reads, name))
         names, lists = agent.names, self.db.run("audiences")
         audiences = tuple(num for num, listed in lists if not names.isdisjoint(listed.split(" ")))
@@ -424,7 +479,11 @@ class Query:
             nids, wanted, mail = set(reach.nids), set(prios), self.names.get(MAIL)
             rows = [(nid, n) for nid, prio, n in self.db.run("lane_counts") if prio in wanted]
             mine = sum(n for nid, n in rows if nid in nids and nid != mail)
-            known = sum(n for nid, n in rows if nid != mail), mine, sum(n for nid, n in rows if nid == mail)
+            known = (
+                sum(n for nid, n in rows if nid != mail),
+                mine,
+                sum(n for nid, n in rows if nid == mail),
+            )
             self.weights[reach, prios] = known
         return known
 

@@ -17,7 +17,9 @@ ABOUT = 0.5  # what its author's name and its day add
 K = 1.2  # how soon saying a word again in the neighbourhood stops to count
 LONG = 64  # words; a text twice as long says any word more cheaply
 _WEIGHTS = (1.0, ABOUT, *BEFORE, *AFTER)
-REACH = 2 * len(BEFORE)  # neighbours that are asked for: those that count, and those that count for them
+REACH = 2 * len(
+    BEFORE
+)  # neighbours that are asked for: those that count, and those that count for them
 
 
 def rarity(count: int, of: int) -> float:
@@ -43,12 +45,16 @@ class Threads:
         return before, self.before.get(before, 0), after, self.after.get(after, 0)
 
 
-def seeds(masks: Mapping[int, int], prios: Mapping[int, int], rarities: Sequence[float], limit: int) -> list[int]:
+def seeds(
+    masks: Mapping[int, int], prios: Mapping[int, int], rarities: Sequence[float], limit: int
+) -> list[int]:
     """The entries whose own words are the rarest, of equals the weightiest, then the newest."""
     groups: dict[int, list[int]] = {}
     for seq, mask in masks.items():
         groups.setdefault(mask, []).append(seq)
-    worth = {mask: sum(each for bit, each in enumerate(rarities) if mask >> bit & 1) for mask in groups}
+    worth = {
+        mask: sum(each for bit, each in enumerate(rarities) if mask >> bit & 1) for mask in groups
+    }
     found: list[int] = []
     for mask in sorted(groups, key=worth.__getitem__, reverse=True):
         equals = groups[mask]
@@ -72,7 +78,15 @@ class Scores:
         """The score of an entry beside these, that is about these words beside its text, and so many words long."""
         mask = self.masks.get
         one, two, three, four = near
-        key = (mask(seq, 0), about, mask(one, 0), mask(two, 0), mask(three, 0), mask(four, 0), length)
+        key = (
+            mask(seq, 0),
+            about,
+            mask(one, 0),
+            mask(two, 0),
+            mask(three, 0),
+            mask(four, 0),
+            length,
+        )
         found = self.known.get(key)
         if found is None:
             found = self.known[key] = self._score(key[:-1], length)

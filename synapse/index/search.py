@@ -11,21 +11,23 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
-from synapse import kinds
-from synapse import namespace as ns
 from synapse.errors import StoreError
 from synapse.index import terms
 from synapse.index.about import Days, by_piece, named
 from synapse.index.db import Database
 from synapse.index.query import Filter, Query, Reach, _prios
 from synapse.index.ranking import LONG, REACH, Scores, Threads, rarity, seeds
-from synapse.page import Hit, Hits
-from synapse.typed import Any, NamedTuple
-from synapse.workspace import Agent
+from synapse.model import kinds
+from synapse.model import namespace as ns
+from synapse.model.agents import Agent
+from synapse.model.results import Hit, Hits
+from synapse.system.typed import Any, NamedTuple
 
 RANKED = 200  # of the entries with a word that is looked for alone, so many of the newest
 LOOKED_UP = 1_000  # of those with any word of a question, so many for all its words together
-COUNTED = 10_000  # how far a word is counted; beyond, it is taken to be as common as among the newest
+COUNTED = (
+    10_000  # how far a word is counted; beyond, it is taken to be as common as among the newest
+)
 SETTLED = 40  # of those of one rank, so many are put in order by authority
 SEEDS = 64  # of the entries found, those that are scored, with their neighbours in the thread
 COMMON = 1_000  # a word in so many entries is common, and is not counted again
@@ -108,8 +110,14 @@ class Search:
         }
         values |= {"tag": wanted.tag, "anywhere": int(not wanted.namespaces)}
         values |= {"floor": query.floor(wanted.since), "ceiling": query.ceiling(wanted.until)}
-        lists = {"nids": self.reach.nids, "audiences": self.reach.audiences, "prios": _prios(wanted.priorities)}
-        within = (nid for name, nid in query.names.items() if ns.matches_any(wanted.namespaces, name))
+        lists = {
+            "nids": self.reach.nids,
+            "audiences": self.reach.audiences,
+            "prios": _prios(wanted.priorities),
+        }
+        within = (
+            nid for name, nid in query.names.items() if ns.matches_any(wanted.namespaces, name)
+        )
         lists["within"] = tuple(within) if wanted.namespaces else ()
         lists["kinds"] = tuple(kinds.NUMBER[kind] for kind in wanted.kinds or kinds.KINDS)
         return values, lists
@@ -119,7 +127,9 @@ class Search:
         found = terms.sought(text)
         if len(found) == 1:  # there is nothing to compare it with
             return [Word(found[0], 1)]
-        return sorted((Word(word, self._count(word)) for word in found), key=lambda word: word.entries)
+        return sorted(
+            (Word(word, self._count(word)) for word in found), key=lambda word: word.entries
+        )
 
     @cached_property
     def size(self) -> int:
@@ -170,15 +180,21 @@ class Search:
 
     def _saying(self, name: str, word: Word, limit: int) -> list[tuple[int, int]]:
         """The newest entries with a word, and their priorities."""
-        return self._asked(name, {**self.values, "word": f'"{word.text}"', "limit": limit}, self.lists)
+        return self._asked(
+            name, {**self.values, "word": f'"{word.text}"', "limit": limit}, self.lists
+        )
 
-    def _asked(self, name: str, values: dict[str, Any], lists: dict[str, Any] | None = None) -> list[Any]:
+    def _asked(
+        self, name: str, values: dict[str, Any], lists: dict[str, Any] | None = None
+    ) -> list[Any]:
         return _run(self.db, name, values, lists or {})
 
     def by(self, aids: Iterable[int], limit: int) -> list[int]:
         """The newest entries of these authors."""
         lists = {**self.lists, "aids": tuple(aids)}
-        return [seq for (seq,) in self.db.run("search_author", {**self.values, "limit": limit}, **lists)]
+        return [
+            seq for (seq,) in self.db.run("search_author", {**self.values, "limit": limit}, **lists)
+        ]
 
     def rows(self, seqs: Iterable[int]) -> list[Row]:
         """Of these entries those that the reader may see, and that the filter lets through."""
@@ -193,7 +209,9 @@ class Search:
         return threads
 
 
-def search(query: Query, agent: Agent | None, text: str, wanted: Filter, now: int, limit: int) -> Hits:
+def search(
+    query: Query, agent: Agent | None, text: str, wanted: Filter, now: int, limit: int
+) -> Hits:
     """The entries that answer best, of equals the weightiest, then the newest."""
     asked = Search(query, agent, wanted, now)
     words = asked.words(text)
@@ -214,7 +232,9 @@ def _ranked(asked: Search, found: Found, limit: int) -> list[Ranked]:
     authors, days = named(words, _authors(asked.query)), Days(words, asked.now)
     chosen = seeds(found.wanted, found.prios, rarities, limit)
     context = seeds(found.masks, {}, rarities, limit) if asked.narrow else chosen
-    threads = asked.around(context if len(words) > 1 else ())  # who looks for one word wants that word itself
+    threads = asked.around(
+        context if len(words) > 1 else ()
+    )  # who looks for one word wants that word itself
     near = {other for seq in context for other in threads.near(seq) if other}
     if authors and len(chosen) < limit:
         near.update(asked.by(authors, limit))
@@ -231,7 +251,9 @@ def _contenders(ranked: Sequence[Ranked], limit: int) -> Sequence[Ranked]:
     """Those that can be among the best once authority is known: beside the first, who has the rank of the last of
     them. Reading an entry is most of the work, so none is read in vain."""
     end = min(limit, len(ranked))
-    while end < min(max(2 * limit, SETTLED), len(ranked)) and ranked[end][:2] == ranked[limit - 1][:2]:
+    while (
+        end < min(max(2 * limit, SETTLED), len(ranked)) and ranked[end][:2] == ranked[limit - 1][:2]
+    ):
         end += 1
     return ranked[:end]
 
@@ -248,7 +270,9 @@ def _settled(asked: Search, ranked: Sequence[Ranked]) -> list[tuple[float, Any]]
     entries = asked.query.load(rows, asked.now, asked.reach)
     found = [(negated, prio, -entry.authority, -entry.seq, entry)
              for (negated, prio, _, _), entry in zip(ranked, entries, strict=True)]  # fmt: skip
-    return [(-negated, entry) for negated, _, _, _, entry in sorted(found, key=lambda each: each[:4])]
+    return [
+        (-negated, entry) for negated, _, _, _, entry in sorted(found, key=lambda each: each[:4])
+    ]
 
 
 def together(
@@ -278,7 +302,9 @@ def _run(db: Database, name: str, values: dict[str, Any], lists: dict[str, Any])
         raise
 
 
-def excerpt(body: str, words: frozenset[str], width: int = EXCERPT) -> tuple[str, tuple[tuple[int, int], ...]]:
+def excerpt(
+    body: str, words: frozenset[str], width: int = EXCERPT
+) -> tuple[str, tuple[tuple[int, int], ...]]:
     """The part of the body where most of the words stand, on one line, and where in it they do."""
     flat = " ".join(body.split())
     found = terms.places(flat, words)

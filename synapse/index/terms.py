@@ -15,7 +15,9 @@ MAX_WORDS = 48  # distinct words of it that are looked for
 
 _WORD = re.compile(r"[^\W_]+")
 _CYRILLIC = re.compile("[а-яё]+")
-_SCRIPT = re.compile("([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff])")  # written without spaces
+_SCRIPT = re.compile(
+    "([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff])"
+)  # written without spaces
 
 # What says nothing of what a text is about: the lists in common use, and the pieces that apostrophes leave.
 _ENGLISH = """
@@ -70,7 +72,11 @@ def forms(text: str) -> frozenset[str]:
 def places(text: str, words: frozenset[str]) -> list[tuple[int, int]]:
     """Where words of a text stand that are forms of these, as nearly as endings tell."""
     forms, pattern = _forms(words)
-    return [found.span() for found in pattern.finditer(text) if root(found[0].lower().replace("ё", "е")) in forms]
+    return [
+        found.span()
+        for found in pattern.finditer(text)
+        if root(found[0].lower().replace("ё", "е")) in forms
+    ]
 
 
 @lru_cache(64)
@@ -92,7 +98,9 @@ def root(word: str) -> str:
     if not word.isascii():
         return russian(word)
     for endings in (("ies", "ied", "ing", "ed", "es", "ly", "s"), ("y", "e", "i")):
-        ending = next((each for each in endings if word.endswith(each) and len(word) - len(each) >= 3), "")
+        ending = next(
+            (each for each in endings if word.endswith(each) and len(word) - len(each) >= 3), ""
+        )
         word = word.removesuffix(ending)
         if ending and word[-1] == word[-2] and len(word) > 3 and word[-1] not in "ls":
             word = word[:-1]
@@ -105,7 +113,9 @@ _VOWELS = "аеиоуыэюя"
 _REST = re.compile(f"^(.*?[{_VOWELS}])(.*)$")
 _GERUND = re.compile("((ив|ивши|ившись|ыв|ывши|ывшись)|((?<=[ая])(в|вши|вшись)))$")
 _REFLEXIVE = re.compile("(ся|сь)$")
-_ADJECTIVE = re.compile("(ее|ие|ые|ое|ими|ыми|ей|ий|ый|ой|ем|им|ым|ом|его|ого|ему|ому|их|ых|ую|юю|ая|яя|ою|ею)$")
+_ADJECTIVE = re.compile(
+    "(ее|ие|ые|ое|ими|ыми|ей|ий|ый|ой|ем|им|ым|ом|его|ого|ему|ому|их|ых|ую|юю|ая|яя|ою|ею)$"
+)
 _PARTICIPLE = re.compile("((ивш|ывш|ующ)|((?<=[ая])(ем|нн|вш|ющ|щ)))$")
 _VERB = re.compile(
     "((ила|ыла|ена|ейте|уйте|ите|или|ыли|ей|уй|ил|ыл|им|ым|ен|ило|ыло|ено|ят|ует|уют|ит|ыт|ены|ить|ыть|ишь|ую|ю)"

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from synapse import namespace as ns
-from synapse.clock import day
-from synapse.entry import NEVER, SECOND, Entry
 from synapse.index.project import read_entry
 from synapse.index.query import Query
-from synapse.records import Record, filings
-from synapse.typed import NamedTuple
-from synapse.workspace import OPERATOR
+from synapse.model import namespace as ns
+from synapse.model.agents import OPERATOR
+from synapse.model.clock import day
+from synapse.model.entry import NEVER, SECOND, Entry
+from synapse.model.records import Record, filings
+from synapse.system.typed import NamedTuple
 
 _DAY = 86_400 * SECOND
 _AT_ONCE = 500
@@ -81,7 +81,9 @@ def comparable(
     but this author wrote after a place in the log; and of all of this author's own there, and what it wrote since.
     No more is kept of an entry than its place, or two numbers: most are like no other."""
     first, alike, its = dict[int, int](), dict[int, list[int]](), list[int]()
-    for seq, nid, prio, audience, mine, body in query.db.run("comparable", {"now": now, "floor": floor, "own": own}):
+    for seq, nid, prio, audience, mine, body in query.db.run(
+        "comparable", {"now": now, "floor": floor, "own": own}
+    ):
         key = hash((nid, prio, audience, gist(body)))
         before = first.setdefault(key, seq)
         if before != seq:
@@ -182,7 +184,11 @@ def busy(query: Query, floor: int, besides: tuple[str, ...]) -> tuple[Busy, ...]
     row = query.db.run("received", {"seq": floor}).fetchone()
     since = row[0] // _DAY * _DAY if row and row[0] else 0
     rows = query.db.run("busy", {"at": since, "day": _DAY})
-    return tuple(Busy(author, day(date * _DAY), count) for author, date, count in rows if author not in besides)
+    return tuple(
+        Busy(author, day(date * _DAY), count)
+        for author, date, count in rows
+        if author not in besides
+    )
 
 
 def written_by(query: Query, author: str, floor: int) -> list[Record]:
@@ -193,7 +199,9 @@ def written_by(query: Query, author: str, floor: int) -> list[Record]:
 
 def told(query: Query, since: int) -> Iterator[tuple[Record, Entry | None]]:
     """All that was done since this microsecond, oldest first; with the entry where one took effect at once."""
-    for seq, at, kind, by, id, fields, body in query.db.run("told", {"floor": query.ceiling(since), "at": since}):
+    for seq, at, kind, by, id, fields, body in query.db.run(
+        "told", {"floor": query.ceiling(since), "at": since}
+    ):
         entry = None if body is None else read_entry(id, fields, body, seq, at)
         yield Record(seq, at, kind, by, id, json.loads(fields)), entry
 

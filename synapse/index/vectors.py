@@ -16,8 +16,8 @@ from struct import pack
 
 from synapse.errors import EmbedderError
 from synapse.index.db import Database
-from synapse.lock import Lock
-from synapse.typed import TYPE_CHECKING, NamedTuple, T
+from synapse.system.lock import Lock
+from synapse.system.typed import TYPE_CHECKING, NamedTuple, T
 
 if TYPE_CHECKING:
     from synapse.index.nearest import Rows
@@ -140,7 +140,13 @@ class Vectors:
         if model is None:
             return  # nothing has been embedded yet, so there is nothing to note
         found: list[tuple[object, ...]] = [
-            (model.num, row.seq, row.part, row.digest, None if row.vector is None else halves(row.vector))
+            (
+                model.num,
+                row.seq,
+                row.part,
+                row.digest,
+                None if row.vector is None else halves(row.vector),
+            )
             for row in rows
         ]
         self.db.many("put_vector", found)

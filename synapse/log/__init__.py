@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from synapse.errors import NotFound, StoreError
 from synapse.log.files import FilesLog
-from synapse.typed import TYPE_CHECKING
+from synapse.system.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from synapse.log.memory import MemoryLog
@@ -49,7 +49,7 @@ def open_log(address: str, clock: Callable[[], int]) -> FilesLog | MemoryLog:
 
 
 def _advice(root: str) -> str:
-    from synapse.discovery import advice
+    from synapse.system.discovery import advice
 
     return advice(root)
 

@@ -11,14 +11,14 @@ import stat
 from collections.abc import Callable, Generator, Iterator
 from itertools import islice
 
-from synapse import kinds
-from synapse import namespace as ns
 from synapse.authority import MAX_BODY
-from synapse.digest import sha256
-from synapse.entry import Draft, Entry
 from synapse.errors import InvalidEntry, SynapseError
-from synapse.records import canonical_body
-from synapse.typed import NamedTuple
+from synapse.model import kinds
+from synapse.model import namespace as ns
+from synapse.model.entry import Draft, Entry
+from synapse.model.records import canonical_body
+from synapse.system.digest import sha256
+from synapse.system.typed import NamedTuple
 
 SETTLED = 0.2
 FRESH = 2.0
@@ -69,9 +69,13 @@ class Scanner:
         self.owner = os.stat(root).st_uid
         self.plans: dict[str, int] = {}  # each plain plan.md, when it was last read
         self.seen = self._load()
-        self.turns = dict.fromkeys(filter(_is_thread, self.seen))  # of the threads, the next one first
+        self.turns = dict.fromkeys(
+            filter(_is_thread, self.seen)
+        )  # of the threads, the next one first
         self.places = dict.fromkeys(folder for folder in self.seen if not _is_thread(folder))
-        self.lively = dict.fromkeys(sorted(self.turns, key=self.seen.__getitem__)[-LIVELY:])  # the last one last
+        self.lively = dict.fromkeys(
+            sorted(self.turns, key=self.seen.__getitem__)[-LIVELY:]
+        )  # the last one last
         self.begun = False
         self.saved, self.unsaved = 0.0, False
 
@@ -105,7 +109,9 @@ class Scanner:
         """Every plain plan.md that was edited since it was last read: that changes no folder."""
         for path, before in [*self.plans.items()]:
             changed = self._edited(path)
-            if changed != before and (yield from self._files(os.path.dirname(path), ["plan.md"], None, now)):
+            if changed != before and (
+                yield from self._files(os.path.dirname(path), ["plan.md"], None, now)
+            ):
                 self.plans[path] = changed
                 self.unsaved = True
 
@@ -167,7 +173,11 @@ class Scanner:
         """
         full = os.path.join(self.root, folder)
         try:
-            names = os.listdir(full) if os.path.realpath(full) == os.path.join(self.real, folder) else []
+            names = (
+                os.listdir(full)
+                if os.path.realpath(full) == os.path.join(self.real, folder)
+                else []
+            )
         except OSError:
             return [], []  # somebody's own; the rest is looked at all the same
         if known and any(name.endswith(".md") for name in names):
@@ -176,7 +186,9 @@ class Scanner:
         names = [name for name in names if f"{folder}/{name}" not in self.seen]
         below = {name for name in names if _is_folder(os.path.join(full, name))}
         files = (name for name in names if name.endswith(".md") and not name.startswith("."))
-        return [f"{folder}/{name}" for name in below], sorted(name for name in files if name not in below)
+        return [f"{folder}/{name}" for name in below], sorted(
+            name for name in files if name not in below
+        )
 
     def _files(
         self, folder: str, names: list[str], inbox: str | None, now: float
@@ -205,29 +217,43 @@ class Scanner:
             if now - status.st_ctime < SETTLED and now >= status.st_ctime - FRESH:
                 return None
             if status.st_nlink > 1:
-                return Rejected(path, f"it has {status.st_nlink} names (hard links); an entry has one")
+                return Rejected(
+                    path, f"it has {status.st_nlink} names (hard links); an entry has one"
+                )
             if status.st_size == 0 and kinds.is_plan(path):
                 return None  # somebody begins to write it
             if status.st_size > _LIMIT:
-                return Rejected(path, f"it has {status.st_size} bytes; an entry has at most {_LIMIT}")
+                return Rejected(
+                    path, f"it has {status.st_size} bytes; an entry has at most {_LIMIT}"
+                )
             raw = _read_unchanged(full, status)
         except OSError:
             return None  # gone, or not readable now: looked at again
         if raw is None:
             return None
-        return self._parse(path, inbox, raw, Channel(inbox, status.st_uid, status.st_uid == self.owner))
+        return self._parse(
+            path, inbox, raw, Channel(inbox, status.st_uid, status.st_uid == self.owner)
+        )
 
     def _parse(self, path: str, inbox: str | None, raw: bytes, channel: Channel) -> Drop | Rejected:
-        from synapse import codec
+        from synapse.formats import codec
 
         folder = os.path.dirname(path)
         of, place, thread = kinds.of_folder(folder) if not inbox else ((), None, None)
-        if kinds.is_plan(path) and not inbox and (plain := _plain_plan(path, raw, place)) is not None:
+        if (
+            kinds.is_plan(path)
+            and not inbox
+            and (plain := _plain_plan(path, raw, place)) is not None
+        ):
             self.plans.setdefault(path, 0)
             return Drop(path, channel, plain, raw.decode(), -1, plain=True)
         try:
-            if place is not None and not (ns.is_namespace(place) if thread is None else kinds.is_thread(thread)):
-                raise InvalidEntry(f"its folder is not a {'namespace' if thread is None else 'thread'}: {folder!r}")
+            if place is not None and not (
+                ns.is_namespace(place) if thread is None else kinds.is_thread(thread)
+            ):
+                raise InvalidEntry(
+                    f"its folder is not a {'namespace' if thread is None else 'thread'}: {folder!r}"
+                )
             parsed = codec.parse(raw, path=path, namespace=place)
             text = raw.decode()
             draft = threaded(parsed.draft, thread, text)
@@ -237,7 +263,11 @@ class Scanner:
             return Rejected(path, str(error).removeprefix(f"{path}: "))
         if kinds.is_plan(path) and draft.topic is None:
             draft = draft._replace(topic="plan")
-        start = parsed.start if canonical_body(text[parsed.start :]) == canonical_body(draft.body) else -1
+        start = (
+            parsed.start
+            if canonical_body(text[parsed.start :]) == canonical_body(draft.body)
+            else -1
+        )
         return Drop(path, channel, draft, text, start)
 
     def _inboxes(self) -> Iterator[str]:
@@ -271,7 +301,9 @@ class Scanner:
             with open(os.path.join(self.root, _SEEN)) as file:
                 lines = (line.rstrip("\n").rpartition(" ") for line in file)
                 places = {place: int(changed) for place, _, changed in lines}
-                self.plans = {path: changed for path, changed in places.items() if kinds.is_plan(path)}
+                self.plans = {
+                    path: changed for path, changed in places.items() if kinds.is_plan(path)
+                }
                 return {folder: changed for folder, changed in places.items() if _is_place(folder)}
         except (OSError, ValueError):
             return {}
@@ -280,7 +312,9 @@ class Scanner:
         path = os.path.join(self.root, _SEEN)
         try:
             with open(f"{path}.{os.getpid()}", "w") as file:
-                pairs = [(folder, changed) for folder, changed in self.seen.items() if _is_place(folder)]
+                pairs = [
+                    (folder, changed) for folder, changed in self.seen.items() if _is_place(folder)
+                ]
                 pairs += self.plans.items()
                 file.writelines(f"{folder} {changed}\n" for folder, changed in pairs)
             os.rename(f"{path}.{os.getpid()}", path)
@@ -294,7 +328,13 @@ def _plain_plan(path: str, raw: bytes, place: str | None) -> Draft | None:
         body = canonical_body(raw.decode().removeprefix("\ufeff"))
     except UnicodeDecodeError:
         return None
-    if not place or not ns.is_namespace(place) or not body or body.startswith("---") or "\0" in body:
+    if (
+        not place
+        or not ns.is_namespace(place)
+        or not body
+        or body.startswith("---")
+        or "\0" in body
+    ):
         return None
     return Draft(body, place, "", "important", topic="plan")
 
@@ -310,7 +350,9 @@ def threaded(draft: Draft, thread: str | None, text: str) -> Draft:
     if not (named or thread) and "parent" in draft.more:
         raise InvalidEntry("thread is missing: an answer names the thread that it is in")
     found = thread or named or kinds.new_thread(bytes.fromhex(sha256(text.encode())))
-    return draft._replace(namespace=draft.namespace or kinds.MAIL, more=kinds.More({**draft.more, "thread": found}))
+    return draft._replace(
+        namespace=draft.namespace or kinds.MAIL, more=kinds.More({**draft.more, "thread": found})
+    )
 
 
 def _is_place(folder: str) -> bool:
@@ -347,5 +389,9 @@ def _read_unchanged(path: str, status: os.stat_result) -> bytes | None:
 
 
 def _kind(mode: int) -> str:
-    kinds = ((stat.S_ISLNK, "symbolic link"), (stat.S_ISFIFO, "named pipe"), (stat.S_ISSOCK, "socket"))
+    kinds = (
+        (stat.S_ISLNK, "symbolic link"),
+        (stat.S_ISFIFO, "named pipe"),
+        (stat.S_ISSOCK, "socket"),
+    )
     return next((name for test, name in kinds if test(mode)), "device")

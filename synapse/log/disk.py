@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 from synapse.errors import StoreError
-from synapse.typed import T
+from synapse.system.typed import T
 
 
 def sync(fd: int) -> None:
@@ -56,7 +56,9 @@ def last_line(fd: int, end: int, whole: Callable[[bytes], bool]) -> tuple[int, b
     return 0, b""
 
 
-def line_from(fd: int, offset: int, end: int, number: Callable[[bytes], int]) -> tuple[int, int] | None:
+def line_from(
+    fd: int, offset: int, end: int, number: Callable[[bytes], int]
+) -> tuple[int, int] | None:
     """Offset and number of the first whole line that starts at or after the offset, before the end, and has one."""
     step = 4096
     while True:

@@ -11,9 +11,6 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
-from synapse import bell, clock, kinds
-from synapse.digest import sha256
-from synapse.entry import is_id, mint, minted
 from synapse.errors import Conflict, InvalidEntry, NotFound, QueueFull, StoreError, SynapseError
 from synapse.log import settle
 from synapse.log.adopt import Admit, Drop, Rejected, Scanner
@@ -22,14 +19,18 @@ from synapse.log.journal import Journal
 from synapse.log.line import Line, act_line, agent_pending, entry_line, prepare
 from synapse.log.mirror import Mirror
 from synapse.log.taken import Taken, claim
-from synapse.records import Guard, Lost, Pending, Record, demand, unchanged
-from synapse.typed import TYPE_CHECKING
-from synapse.workspace import PROTOCOL, Agent, Settings
+from synapse.model import clock, kinds
+from synapse.model.agents import PROTOCOL, Agent, Settings
+from synapse.model.entry import is_id, mint, minted
+from synapse.model.records import Guard, Lost, Pending, Record, demand, unchanged
+from synapse.system import signal
+from synapse.system.digest import sha256
+from synapse.system.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from synapse.keys import Stray
+    from synapse.formats.keys import Stray
     from synapse.log.merge import Merged
-    from synapse.ports import State
+    from synapse.model.protocols import State
 
 
 class FilesLog:
@@ -54,7 +55,9 @@ class FilesLog:
 
     # -- the log -----------------------------------------------------------------------------------
 
-    def append(self, pending: Pending, *, once: str | None = None, unless: Guard | None = None) -> Record:
+    def append(
+        self, pending: Pending, *, once: str | None = None, unless: Guard | None = None
+    ) -> Record:
         def make(tail: Tail, at: int) -> Line | Record:
             if once is not None and (first := self._derived().first(pending.by, once)) is not None:
                 return self.at(first)
@@ -69,7 +72,9 @@ class FilesLog:
             self._follow((record,))
         return record
 
-    def append_all(self, batch: Mapping[str, Pending], *, unless: Guard | None = None) -> list[Record]:
+    def append_all(
+        self, batch: Mapping[str, Pending], *, unless: Guard | None = None
+    ) -> list[Record]:
         state: list[State] = []  # of before the first of them
 
         def make(once: str, pending: Pending, tail: Tail, at: int) -> Line | Record:
@@ -83,7 +88,9 @@ class FilesLog:
 
         for pending in batch.values():
             prepare(pending)
-        made = self.journal.append([partial(make, once, pending) for once, pending in batch.items()])
+        made = self.journal.append(
+            [partial(make, once, pending) for once, pending in batch.items()]
+        )
         written = [record for record, new in made if new]
         self.taken.wrote(written)
         self._follow(written)
@@ -152,11 +159,19 @@ class FilesLog:
         self.scanner.restart()
         settle.restart(self.root, floor)
 
-    def archive(self, ids: Collection[str], by: str, reason: str, unless: Guard | None = None) -> Record:
-        return self.append(Pending("archive", by, {"ids": list(ids), "reason": reason}), unless=unless)
+    def archive(
+        self, ids: Collection[str], by: str, reason: str, unless: Guard | None = None
+    ) -> Record:
+        return self.append(
+            Pending("archive", by, {"ids": list(ids), "reason": reason}), unless=unless
+        )
 
-    def restore(self, ids: Collection[str], by: str, reason: str, unless: Guard | None = None) -> Record:
-        return self.append(Pending("restore", by, {"ids": list(ids), "reason": reason}), unless=unless)
+    def restore(
+        self, ids: Collection[str], by: str, reason: str, unless: Guard | None = None
+    ) -> Record:
+        return self.append(
+            Pending("restore", by, {"ids": list(ids), "reason": reason}), unless=unless
+        )
 
     def close(self) -> None:
         self.journal.close()
@@ -179,15 +194,21 @@ class FilesLog:
             return []
         except OSError as error:  # which is not the same: nobody is removed because a disk fails
             raise StoreError(f"agents/ cannot be read: {error}") from error
-        return [f"agents/{name}" for name in names if name.endswith(".yaml") and not name.startswith(".")]
+        return [
+            f"agents/{name}"
+            for name in names
+            if name.endswith(".yaml") and not name.startswith(".")
+        ]
 
     def declaration(self, path: str) -> Agent:
-        from synapse import declared
+        from synapse.formats import declared
 
         try:
             text = self.declared_raw(path).decode()
         except UnicodeDecodeError as error:
-            raise InvalidEntry(f"{path}: not UTF-8: byte {error.start} cannot be read", path=path) from None
+            raise InvalidEntry(
+                f"{path}: not UTF-8: byte {error.start} cannot be read", path=path
+            ) from None
         return declared.parse_agent(text, path=path)
 
     def declared_raw(self, path: str) -> bytes:
@@ -202,8 +223,8 @@ class FilesLog:
     def read_settings(self, last: Settings | None) -> tuple[Settings, tuple[Stray, ...]]:
         """Return the settings as far as they can be read, and what is wrong with them: where one cannot be, that of the
         last good ones holds, else its default."""
-        from synapse import declared
-        from synapse.keys import Stray
+        from synapse.formats import declared
+        from synapse.formats.keys import Stray
 
         last = last or Settings()
         try:
@@ -232,7 +253,7 @@ class FilesLog:
 
     def register(self, agent: Agent, by: str, was: Agent | None = None) -> Record:
         """Write the agent's file, then the record: a crash between the two is noticed as an edit by hand."""
-        from synapse import declared
+        from synapse.formats import declared
 
         if self.readonly:
             self.journal.lock.run(lambda: None)  # which refuses it
@@ -323,7 +344,9 @@ class FilesLog:
         body = {"start": found.start} if found.start >= 0 else {"body": entry.body}
         fields = body | ({"alias": found.draft.id} if found.draft.id else {})
         key = "staging" if entry.staged else None
-        pending = Pending("entry", entry.author, fields, entry, found.text, found.path if stays else None, key)
+        pending = Pending(
+            "entry", entry.author, fields, entry, found.text, found.path if stays else None, key
+        )
         self.append(pending, once=f"adopt:{found.path}:{settle.digest(found.text)}")
         if not stays:
             self.mirror.remove(found.path)
@@ -345,7 +368,9 @@ class FilesLog:
         fields, seen = {"copy": digest}, unchanged(key, last.seq if last else 0)
         once = f"adopt:{found.path}:{settle.digest(found.text)}" if entry.staged else None
         try:
-            pending = Pending("entry", entry.author, fields, entry, key="staging" if entry.staged else key)
+            pending = Pending(
+                "entry", entry.author, fields, entry, key="staging" if entry.staged else key
+            )
             self.append(pending, once=once, unless=None if entry.staged else seen)
         except Conflict:
             return 0  # another process took this version in
@@ -362,11 +387,13 @@ class FilesLog:
         """A workspace of a newer protocol is refused before anything in it is touched."""
         try:
             with open(os.path.join(self.root, "synapse.yaml"), encoding="utf-8") as file:
-                lines = [line for line in file.read(1 << 16).split("\n") if line.startswith("protocol:")]
+                lines = [
+                    line for line in file.read(1 << 16).split("\n") if line.startswith("protocol:")
+                ]
         except (OSError, ValueError):
             return
         if lines and lines[0].partition(":")[2].strip() != str(PROTOCOL):
-            from synapse import declared
+            from synapse.formats import declared
 
             declared.read_protocol("".join(f"{line}\n" for line in lines[:1]), "synapse.yaml")
 
@@ -402,7 +429,9 @@ class FilesLog:
         n = tail.n if tail.day == day else 0
         if pending.entry.kind != kinds.ENTRY:
             dropped = pending.text is not None
-            return claim(pending.entry.kind, wanted, tail.chain, dropped, partial(self._held, tail)), n
+            return claim(
+                pending.entry.kind, wanted, tail.chain, dropped, partial(self._held, tail)
+            ), n
         wanted = "" if kinds.kind_of(wanted) != kinds.ENTRY else wanted
         if wanted and is_id(wanted) and self._derived().holder(wanted) is None:
             own = minted(wanted)
@@ -429,7 +458,9 @@ class FilesLog:
         if self.journal.view is not None:
             told = self._unite()
             if self.state is not None:
-                self.state.hear(f"the journal held two histories: {told.records} records of the other were appended")
+                self.state.hear(
+                    f"the journal held two histories: {told.records} records of the other were appended"
+                )
 
     @property
     def forked(self) -> bool:
@@ -459,7 +490,7 @@ class FilesLog:
     def _follow(self, records: Sequence[Record]) -> None:
         """After the commit: the bell, for listeners read the journal, then the files that people see. Neither can
         undo the commit."""
-        bell.ring(self.bells)
+        signal.ring(self.bells)
         try:
             settle.follow(self.mirror, records, self.find)
         except (OSError, StoreError, NotFound):

@@ -27,7 +27,14 @@ ATTRIBUTES = """\
 * -text
 journal/*.jsonl merge=union
 """
-_PLAIN = ("git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "--no-optional-locks")
+_PLAIN = (
+    "git",
+    "-c",
+    "core.fsmonitor=false",
+    "-c",
+    "core.hooksPath=/dev/null",
+    "--no-optional-locks",
+)
 _TIMEOUT = 10.0
 
 
@@ -56,7 +63,8 @@ def is_committed(root: str) -> bool:
         sizes = {name: os.path.getsize(os.path.join(folder, name)) for name in names}
         present = {name for name in names if sizes[name] or name in committed}
         return present == set(committed) and all(
-            _blob(os.path.join(folder, name), len(digest)) == digest for name, digest in committed.items()
+            _blob(os.path.join(folder, name), len(digest)) == digest
+            for name, digest in committed.items()
         )
     except OSError:
         return False
@@ -65,7 +73,10 @@ def is_committed(root: str) -> bool:
 def _blobs(listed: bytes) -> list[tuple[str, str]]:
     """Return names and digests of the segments in a listing of `ls-tree`."""
     rows = [row.partition(b"\t") for row in listed.split(b"\0") if row]
-    pairs = [(os.path.basename(os.fsdecode(path)), head.split(b" ")[2].decode()) for head, _, path in rows]
+    pairs = [
+        (os.path.basename(os.fsdecode(path)), head.split(b" ")[2].decode())
+        for head, _, path in rows
+    ]
     return [(name, digest) for name, digest in pairs if name.endswith(".jsonl")]
 
 
@@ -84,7 +95,12 @@ def _run(root: str, *words: str) -> bytes | None:
     environ = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
         done = subprocess.run(
-            [*_PLAIN, *words], cwd=root, env=environ, capture_output=True, timeout=_TIMEOUT, check=False
+            [*_PLAIN, *words],
+            cwd=root,
+            env=environ,
+            capture_output=True,
+            timeout=_TIMEOUT,
+            check=False,
         )
     except (OSError, subprocess.SubprocessError):
         return None

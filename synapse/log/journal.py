@@ -14,9 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
-from synapse.digest import sha256
 from synapse.errors import StoreBusy, StoreCorrupt, StoreError
-from synapse.lock import Barred, lock_in
 from synapse.log.chain import (
     GENESIS,
     Tail,
@@ -41,12 +39,16 @@ from synapse.log.disk import (
     write_all,
 )
 from synapse.log.line import Line
-from synapse.records import Record
+from synapse.model.records import Record
+from synapse.system.digest import sha256
+from synapse.system.lock import Barred, lock_in
 
 SEGMENT_BYTES = 64 << 20
 _READERS = 16
 _NEAR = 200  # records that are passed over in less time than it takes to look for a place
-_TORN = b"~\n"  # ends a torn line; without the sign, one that lacks its end alone would read as whole
+_TORN = (
+    b"~\n"  # ends a torn line; without the sign, one that lacks its end alone would read as whole
+)
 
 
 Make = Callable[[Tail, int], Line | Record]
@@ -55,7 +57,9 @@ Make = Callable[[Tail, int], Line | Record]
 class Journal:
     """The segments of one directory. Writers take the lock; readers need none."""
 
-    def __init__(self, directory: str, clock: Callable[[], int], segment_bytes: int = SEGMENT_BYTES) -> None:
+    def __init__(
+        self, directory: str, clock: Callable[[], int], segment_bytes: int = SEGMENT_BYTES
+    ) -> None:
         self.directory = directory
         self.clock = clock
         self.segment_bytes = segment_bytes
@@ -80,7 +84,9 @@ class Journal:
         self.place = (0, 0)
         self.view: list[bytes] | None = None  # our side's lines, where the files hold two histories
         self.retired: list[int] = []  # of replaced files: somebody may still be reading there
-        self.check: Callable[[], object] = lambda: None  # under the lock, before anything follows an unknown line
+        self.check: Callable[[], object] = lambda: (
+            None
+        )  # under the lock, before anything follows an unknown line
         self.checked = -1
 
     # -- writing -----------------------------------------------------------------------------------
@@ -104,7 +110,9 @@ class Journal:
         except BaseException as error:
             self._void(made)
             if isinstance(error, OSError):
-                raise StoreError(f"the journal could not be written, nothing was stored: {error}") from error
+                raise StoreError(
+                    f"the journal could not be written, nothing was stored: {error}"
+                ) from error
             raise
         return [(record, fd >= 0) for record, fd in made]
 
@@ -139,7 +147,9 @@ class Journal:
             write_all(fd, raw)
         except OSError as error:
             os.ftruncate(fd, tail.end)
-            raise StoreError(f"the journal could not be written, nothing was stored: {error}") from error
+            raise StoreError(
+                f"the journal could not be written, nothing was stored: {error}"
+            ) from error
         self.tail = following
         return record, fd
 
@@ -163,7 +173,9 @@ class Journal:
                 self._forget()
                 continue
             if self.tail is None or self.tail.end != size or size == 0:
-                self.tail = self._find_tail(fd, size, [start for start in self._list() if start <= self.segment])
+                self.tail = self._find_tail(
+                    fd, size, [start for start in self._list() if start <= self.segment]
+                )
             # A segment is named by its first record, so the one that follows this tail has exactly one name.
             if self.tail.seq + 1 != self.segment and os.path.exists(self._path(self.tail.seq + 1)):
                 self.segment, self.tail = self._list()[-1], None
@@ -196,7 +208,9 @@ class Journal:
         self.tail, self.segment = None, (self._list() or [1])[-1]
         if not self.lock.stands():
             self.lock = lock_in(self.directory)
-            raise StoreBusy("the journal's folder was replaced meanwhile; nothing was written, try again")
+            raise StoreBusy(
+                "the journal's folder was replaced meanwhile; nothing was written, try again"
+            )
 
     def _doubt(self) -> None:
         self.replaced += 1
@@ -332,7 +346,9 @@ class Journal:
 
     def _proof(self, segment: int, start: int, raw: bytes) -> str:
         """Where the line is, its chain, and how many segments there are up to it: a missing one may come back."""
-        return f"{segment} {start if segment else seq_of(raw)} {chain_of(raw)} {self._before(segment)}"
+        return (
+            f"{segment} {start if segment else seq_of(raw)} {chain_of(raw)} {self._before(segment)}"
+        )
 
     def _before(self, segment: int) -> int:
         return sum(start <= segment for start in self.starts)
@@ -398,7 +414,9 @@ class Journal:
             return
         try:
             while True:
-                following = self._after(segment)  # asked first: only a segment with a successor is complete
+                following = self._after(
+                    segment
+                )  # asked first: only a segment with a successor is complete
                 for raw in whole_lines(self._fd(segment), offset):
                     offset += len(raw)
                     yield raw, (segment, offset)
@@ -448,7 +466,11 @@ class Journal:
         self.starts = starts = self._list() or self.starts
         segment = max((start for start in starts if start <= cursor + 1), default=starts[0])
         fd = self._fd(segment)
-        low, high, back = 0, os.fstat(fd).st_size, 1 << 14  # from the end on: most are near it, and lines may be long
+        low, high, back = (
+            0,
+            os.fstat(fd).st_size,
+            1 << 14,
+        )  # from the end on: most are near it, and lines may be long
         while high - low > 4096:
             middle = (low + high) // 2 if low or back >= high else high - back
             found = line_from(fd, middle, high, seq_of)
@@ -464,7 +486,9 @@ class Journal:
 
     def _list(self) -> list[int]:
         names = os.listdir(self.directory)
-        return sorted(int(name[:-6]) for name in names if name.endswith(".jsonl") and name[:-6].isdigit())
+        return sorted(
+            int(name[:-6]) for name in names if name.endswith(".jsonl") and name[:-6].isdigit()
+        )
 
     def _path(self, start: int) -> str:
         return os.path.join(self.directory, f"{start:012d}.jsonl")

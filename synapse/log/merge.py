@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from synapse import clock, codec, kinds
-from synapse.digest import sha256
-from synapse.entry import is_id, mint, minted
 from synapse.errors import StoreCorrupt
+from synapse.formats import codec
 from synapse.log.chain import GENESIS, Tail, chain_of, decode, encode, link, split, tail_of
 from synapse.log.line import Line
-from synapse.records import Record, entry_of
-from synapse.typed import Any, NamedTuple
+from synapse.model import clock, kinds
+from synapse.model.entry import is_id, mint, minted
+from synapse.model.records import Record, entry_of
+from synapse.system.digest import sha256
+from synapse.system.typed import Any, NamedTuple
 
 _SKIPPED = frozenset(("seal", "void", "merged"))  # they speak of the places of their own history
 _TEXTS = frozenset(("body", "note", "reason", "task", "asked", "origin", "agent", "was"))
@@ -75,9 +76,13 @@ def _placed(ours: Sequence[bytes], left: dict[str, bytes]) -> Iterator[tuple[str
         by_seq.setdefault(_seq(raw), []).append(chain_of(raw))
     after: dict[str, list[bytes]] = {}
     for raw in left.values():
-        before = next((chain for chain in by_seq.get(_seq(raw) - 1, ()) if _follows(raw, chain)), None)
+        before = next(
+            (chain for chain in by_seq.get(_seq(raw) - 1, ()) if _follows(raw, chain)), None
+        )
         if before is None:
-            raise StoreCorrupt(f"record {_seq(raw)} follows from no line that is there: run `synapse verify`")
+            raise StoreCorrupt(
+                f"record {_seq(raw)} follows from no line that is there: run `synapse verify`"
+            )
         after.setdefault(before, []).append(raw)
     starts = [chain for chain in (GENESIS, *map(chain_of, ours)) if chain in after]
     waiting = [(chain, raw) for chain in reversed(starts) for raw in reversed(after[chain])]
@@ -96,7 +101,9 @@ def merge(found: Sides) -> Merged:
 class _Way:
     """One of the other histories as far as it was gone: what its ids and places are in ours."""
 
-    def __init__(self, floor: int, ids: dict[str, str] | None = None, seqs: dict[int, int] | None = None) -> None:
+    def __init__(
+        self, floor: int, ids: dict[str, str] | None = None, seqs: dict[int, int] | None = None
+    ) -> None:
         self.floor = floor  # up to here it is ours
         self.ids = dict(ids or {})
         self.seqs = dict(seqs or {})
@@ -139,7 +146,11 @@ class _Merge:
         if self.records:
             for line in self._declared():
                 self._put(line, self.tail.at + 1)
-            fields = {"records": self.records, "head": chain_of(self.found.others[-1][1]), "ids": self.ids}
+            fields = {
+                "records": self.records,
+                "head": chain_of(self.found.others[-1][1]),
+                "ids": self.ids,
+            }
             self._put(Line("merged", "log", fields), self.tail.at + 1)
         return Merged(self.lines, self.records, self.ids, self.moved)
 
@@ -230,7 +241,9 @@ class _Merge:
         if fields.get("alias") in self.taken:
             del fields["alias"]
         path = None if record.path in self.paths else record.path
-        changed = id != record.id or any(fields.get(name) != record.fields.get(name) for name in record.fields)
+        changed = id != record.id or any(
+            fields.get(name) != record.fields.get(name) for name in record.fields
+        )
         if record.kind == "entry" and (id != record.id or path != record.path):
             self.moved.append(record)
         text = record.text
@@ -258,7 +271,9 @@ class _Merge:
 
     def _random(self, kind: str, seed: str) -> str:
         turn = 0
-        while (id := kinds.new_id(kind, bytes.fromhex(sha256(f"{seed} {turn}".encode())[:12]))) in self.taken:
+        while (
+            id := kinds.new_id(kind, bytes.fromhex(sha256(f"{seed} {turn}".encode())[:12]))
+        ) in self.taken:
             turn += 1
         return id
 
@@ -284,7 +299,9 @@ def _mapped(value: Any, way: _Way, name: str = "") -> Any:
 
 def _rendered(record: Record, id: str, fields: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """The text of an entry under its new id, with what it refers to by their ids in ours."""
-    entry = entry_of(record._replace(id=id, fields={**fields, "start": record.fields.get("start", 0)}))
+    entry = entry_of(
+        record._replace(id=id, fields={**fields, "start": record.fields.get("start", 0)})
+    )
     text = codec.render(entry)
     return text, fields | {"start": len(text) - len(entry.body) - 1}
 
@@ -307,7 +324,9 @@ def _identity(raw: bytes, record: Record) -> str:
 
 def _said(record: Record) -> str:
     """What a record says, without where and when."""
-    return record.sha or repr(sorted((name, value) for name, value in record.fields.items() if name != "origin"))
+    return record.sha or repr(
+        sorted((name, value) for name, value in record.fields.items() if name != "origin")
+    )
 
 
 def _agent(record: Record) -> str | None:

@@ -10,12 +10,12 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Mapping
 
-from synapse import kinds
-from synapse.digest import sha256
 from synapse.errors import StoreError
 from synapse.log.disk import write_all
-from synapse.records import Record
-from synapse.typed import NamedTuple
+from synapse.model import kinds
+from synapse.model.records import Record
+from synapse.system.digest import sha256
+from synapse.system.typed import NamedTuple
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _TMPFILE = getattr(os, "O_TMPFILE", 0)
@@ -40,7 +40,9 @@ class Mirror:
         self.root = root
         self.alone = alone  # runs what reads a page and then writes it, when nobody else does
         self.open: dict[str, int] = {}
-        self.filed: dict[str, tuple[int, int, set[str]]] = {}  # what a page held when it was last added to
+        self.filed: dict[
+            str, tuple[int, int, set[str]]
+        ] = {}  # what a page held when it was last added to
         self.written = -1  # the list of files that were put there, to add to
         self.known: tuple[int, set[bytes]] = (0, set())  # as far as it was read
 
@@ -98,7 +100,9 @@ class Mirror:
         folder, name = os.path.split(path)
         try:
             directory = self._directory(folder, create=False)
-            fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
+            fd = os.open(
+                name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory
+            )
         except OSError:
             return None
         try:
@@ -122,7 +126,10 @@ class Mirror:
     def prune(self, folder: str) -> None:
         """Remove a folder that nothing is in any more; who still holds it open makes it anew."""
         try:
-            os.rmdir(os.path.basename(folder), dir_fd=self._directory(os.path.dirname(folder), create=False))
+            os.rmdir(
+                os.path.basename(folder),
+                dir_fd=self._directory(os.path.dirname(folder), create=False),
+            )
         except OSError:
             return  # something is in it, or it is gone
         if folder in self.open:
@@ -141,7 +148,9 @@ class Mirror:
 
     def file_away(self, page: str, texts: Mapping[str, bytes]) -> None:
         """Add entries to an archive page, each once; only `repair` writes one anew."""
-        blocks = {id: block(id, text) for id, text in texts.items()}  # not under the lock: others wait for it
+        blocks = {
+            id: block(id, text) for id, text in texts.items()
+        }  # not under the lock: others wait for it
         self.alone(lambda: self._add(page, blocks))
 
     def _add(self, page: str, blocks: Mapping[str, bytes]) -> None:
@@ -179,7 +188,9 @@ class Mirror:
                 if isinstance(error, FileNotFoundError | FileExistsError):
                     raise
         draft = f".{name}.{os.getpid()}.{os.urandom(3).hex()}"
-        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode, dir_fd=directory)
+        fd = os.open(
+            draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode, dir_fd=directory
+        )
         try:
             with os.fdopen(fd, "wb") as file:
                 file.write(text)
@@ -213,7 +224,9 @@ class Mirror:
                 try:
                     below = os.open(part, _DIRECTORY, dir_fd=fd)
                 except NotADirectoryError as error:
-                    raise StoreError(f"{folder}: {part!r} is not a directory of this workspace") from error
+                    raise StoreError(
+                        f"{folder}: {part!r} is not a directory of this workspace"
+                    ) from error
                 os.close(fd)
                 fd = below
         except BaseException:

@@ -9,14 +9,14 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import partial
 
-from synapse.digest import sha256
 from synapse.errors import InvalidQuery
 from synapse.log.chain import GENESIS, decode, link, split
 from synapse.log.journal import Journal
 from synapse.log.mirror import Mirror, block, pages, path_of
 from synapse.log.settle import live_path, page_path
-from synapse.page import Problem, Report
-from synapse.records import Record, filings
+from synapse.model.records import Record, filings
+from synapse.model.results import Problem, Report
+from synapse.system.digest import sha256
 
 _PLACE = ("namespace", "staged", "kind", "more")  # what says where an entry's file stands
 _HEAD = re.compile("[0-9]+:[0-9a-f]{64}")
@@ -40,7 +40,9 @@ class Proof:
     def run(self, head: str | None = None) -> Report:
         """Everything that is wrong, the first bad record first. `head` is what an earlier report ended with."""
         if head and not _HEAD.fullmatch(head):
-            raise InvalidQuery(f"head {head!r} is none: it is the number and the hash that `verify` ends with, N:HASH")
+            raise InvalidQuery(
+                f"head {head!r} is none: it is the number and the hash that `verify` ends with, N:HASH"
+            )
         heads = {head} - {f"0:{GENESIS}"} if head else set()
         for number, raw in enumerate(self._lines(), 1):
             self._line(number, raw)
@@ -81,7 +83,9 @@ class Proof:
             return
         for start in self.journal._list():
             if start != self.seq + 1:
-                self._found("journal", f"segment {start:012d}.jsonl does not follow record {self.seq}")
+                self._found(
+                    "journal", f"segment {start:012d}.jsonl does not follow record {self.seq}"
+                )
             with open(self.journal._path(start), "rb") as file:
                 yield from file
 
@@ -95,17 +99,30 @@ class Proof:
             self._sealed(record)
         what = self._wrong(record, raw, chain, head, text)
         if what:
-            self._found(f"record {record.seq} ({record.id or record.kind})", f"{what} (line {number} of the journal)")
+            self._found(
+                f"record {record.seq} ({record.id or record.kind})",
+                f"{what} (line {number} of the journal)",
+            )
         else:
             self._state(record)
         self.seq, self.chain, self.at = record.seq, chain, record.at
 
-    def _wrong(self, record: Record, raw: bytes, chain: str, head: bytes, text: bytes) -> str | None:
+    def _wrong(
+        self, record: Record, raw: bytes, chain: str, head: bytes, text: bytes
+    ) -> str | None:
         if record.seq != self.seq + 1:
             return f"stands after record {self.seq}: lines are missing, doubled or out of order"
         if link(self.chain, head) != chain:
             return "does not follow from the line before it: it, or its chain, was changed"
-        if raw != b'{"chain":"' + chain.encode() + b'",' + head + (b',"text":' + text if text else b"") + b"}\n":
+        if (
+            raw
+            != b'{"chain":"'
+            + chain.encode()
+            + b'",'
+            + head
+            + (b',"text":' + text if text else b"")
+            + b"}\n"
+        ):
             return "is not written as a line is: its bytes were changed"
         if record.sha is not None and record.text is not None:
             if sha256(record.text.encode()) != record.sha or _dumps(record.text).encode() != text:
@@ -117,7 +134,11 @@ class Proof:
     def _sealed(self, record: Record) -> None:
         torn = b"".join(self.torn)
         sha = sha256(torn)
-        if record.kind != "seal" or record.fields.get("bytes") != len(torn) or record.fields.get("sha") != sha:
+        if (
+            record.kind != "seal"
+            or record.fields.get("bytes") != len(torn)
+            or record.fields.get("sha") != sha
+        ):
             self._found(
                 f"the line before record {record.seq}",
                 "cannot be read, and no seal names it: its bytes were changed",
@@ -138,7 +159,9 @@ class Proof:
             for id in fields.get("lost", ()):
                 self._becomes(id, "gone")
         elif record.kind == "void":
-            self.places = {id: place for id, place in self.places.items() if place[0].seq != fields["seq"]}
+            self.places = {
+                id: place for id, place in self.places.items() if place[0].seq != fields["seq"]
+            }
 
     def _becomes(self, id: str | None, state: str) -> None:
         if id in self.places:
@@ -183,7 +206,11 @@ class Proof:
         """An archive page is blocks and nothing else."""
         expected = b"".join(block(page.id, page.text) for page in pages(raw))
         if expected != raw:
-            self._found(path, "has bytes between or after its entries that do not belong there", mendable=True)
+            self._found(
+                path,
+                "has bytes between or after its entries that do not belong there",
+                mendable=True,
+            )
 
 
 def mend(proof: Proof) -> tuple[list[str], list[str]]:
@@ -204,7 +231,9 @@ def mend(proof: Proof) -> tuple[list[str], list[str]]:
     return put, lost
 
 
-def _mend_page(mirror: Mirror, path: str, records: list[Record], put: list[str], lost: list[str]) -> None:
+def _mend_page(
+    mirror: Mirror, path: str, records: list[Record], put: list[str], lost: list[str]
+) -> None:
     """Write a page anew, with what came to it since it was proven. Whoever files entries away waits."""
     text = b"".join(block(record.id or "", (record.text or "").encode()) for record in records)
     raw = mirror.read(path, limit=1 << 40)
@@ -215,7 +244,9 @@ def _mend_page(mirror: Mirror, path: str, records: list[Record], put: list[str],
         _replace(mirror, path, text, path, put, lost)
 
 
-def _replace(mirror: Mirror, path: str, text: bytes, name: str, put: list[str], lost: list[str]) -> None:
+def _replace(
+    mirror: Mirror, path: str, text: bytes, name: str, put: list[str], lost: list[str]
+) -> None:
     try:
         if os.path.isdir(os.path.join(mirror.root, path)):
             raise IsADirectoryError(path)

@@ -8,14 +8,14 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from itertools import groupby
 
-from synapse import clock, kinds
-from synapse.digest import sha256
-from synapse.entry import SECOND
 from synapse.errors import StoreError
 from synapse.log.adopt import Rejected
 from synapse.log.journal import Journal
 from synapse.log.mirror import Mirror, path_of
-from synapse.records import Pending, Record, filings
+from synapse.model import clock, kinds
+from synapse.model.entry import SECOND
+from synapse.model.records import Pending, Record, filings
+from synapse.system.digest import sha256
 
 Find = Callable[[Collection[str]], Iterable[Record]]
 Place = Callable[[str], str]
@@ -94,7 +94,9 @@ def set_aside(mirror: Mirror, path: str, raw: bytes) -> None:
     """Put the file of an entry aside that the log once had and has no more: a checkout took its record away. It is
     nobody's drop, and stands again when its record does."""
     try:
-        mirror.move(path, f"{_ASIDE}/{digest(path)}-{sha256(raw)[:12]}-{os.path.basename(path)}", 0o600)
+        mirror.move(
+            path, f"{_ASIDE}/{digest(path)}-{sha256(raw)[:12]}-{os.path.basename(path)}", 0o600
+        )
     except OSError:
         pass  # gone meanwhile
 
@@ -109,7 +111,9 @@ def _readable(text: str) -> str:
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-def finish(root: str, journal: Journal, mirror: Mirror, find: Find, place: Place, limit: int | None = None) -> int:
+def finish(
+    root: str, journal: Journal, mirror: Mirror, find: Find, place: Place, limit: int | None = None
+) -> int:
     """Follow again every record that no one has checked yet; how many files were looked at.
 
     Writers place their files after the commit, unsynced. So a killed writer leaves a gap, closed when its record
@@ -127,7 +131,9 @@ def finish(root: str, journal: Journal, mirror: Mirror, find: Find, place: Place
 def _only_one(root: str) -> int:
     """An open lock, or -1 where another process is at it or this one may not write."""
     try:
-        fd = os.open(os.path.join(root, _PLACED + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fd = os.open(
+            os.path.join(root, _PLACED + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644
+        )
     except OSError:
         return -1
     try:
@@ -138,7 +144,9 @@ def _only_one(root: str) -> int:
         return -1
 
 
-def _finish(root: str, journal: Journal, mirror: Mirror, find: Find, place: Place, limit: int | None) -> int:
+def _finish(
+    root: str, journal: Journal, mirror: Mirror, find: Find, place: Place, limit: int | None
+) -> int:
     seq, at, before = _placed(root)
     now, here = journal.clock(), boot()
     start = at - _UNSYNCED if before != here else at

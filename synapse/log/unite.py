@@ -12,7 +12,7 @@ from synapse.log.disk import sync, sync_directory, whole_lines, write_all
 from synapse.log.journal import Journal
 from synapse.log.merge import Merged, merge, sides
 from synapse.log.mirror import Mirror, path_of
-from synapse.records import Record
+from synapse.model.records import Record
 
 
 def unite(root: str, journal: Journal, mirror: Mirror, more: Iterable[bytes] = ()) -> Merged:

@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import time
 
-from synapse.entry import SECOND
 from synapse.errors import StoreCorrupt
 from synapse.log import git
 from synapse.log.journal import Journal
 from synapse.log.settle import boot
-from synapse.records import Lost
+from synapse.model.entry import SECOND
+from synapse.model.records import Lost
 
-_UNSYNCED = 10 * SECOND  # what was received so short before the machine went down may never have been acknowledged
+_UNSYNCED = (
+    10 * SECOND
+)  # what was received so short before the machine went down may never have been acknowledged
 _LOOKS = 4  # at a journal that git may be about to replace
 
 
@@ -23,7 +25,11 @@ def explain(root: str, journal: Journal, lost: Lost) -> str:
             time.sleep(0.05)  # a checkout writes the files first, and says then what is checked out
         if git.is_committed(root):
             return "it is the one of the commit that is checked out"
-    if lost.boot not in ("-", boot()) and lost.first_at and lost.last_at - lost.first_at < _UNSYNCED:
+    if (
+        lost.boot not in ("-", boot())
+        and lost.first_at
+        and lost.last_at - lost.first_at < _UNSYNCED
+    ):
         return f"the machine went down before its last {_records(lost.seen - lost.end)} were on the disk"
     raise StoreCorrupt(_message(root, lost), seen=lost.seen, end=lost.end, path=journal.directory)
 

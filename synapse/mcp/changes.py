@@ -12,16 +12,16 @@ from collections.abc import Callable, Iterable
 from threading import Lock, Thread
 
 from synapse.authority import visible
-from synapse.bell import Bell
-from synapse.entry import Entry
 from synapse.errors import Forbidden, NotFound, StoreCorrupt, SynapseError
 from synapse.mcp.resources import ENTRY, VIEW, Target
+from synapse.model.agents import OPERATOR, Agent
+from synapse.model.entry import Entry
+from synapse.model.records import Record, touched_by
+from synapse.model.results import Event
 from synapse.notify import RECONCILE, Follower
-from synapse.page import Event
-from synapse.records import Record, touched_by
 from synapse.seat import Seat
 from synapse.store import Store
-from synapse.workspace import OPERATOR, Agent
+from synapse.system.signal import Bell
 
 # What changes a view or an entry. Marks, deliveries and runs change neither.
 KINDS = frozenset("entry approve reject vouch resolve archive restore undo agent settings".split())
@@ -170,10 +170,17 @@ def ids_of(record: Record) -> list[str]:
     if record.kind == "undo":
         return touched_by(record)
     own = [record.id] if record.id else []
-    return [*own, *fields.get("replaces", ()), *fields.get("ids", ()), *filter(None, [fields.get("entry")])]
+    return [
+        *own,
+        *fields.get("replaces", ()),
+        *fields.get("ids", ()),
+        *filter(None, [fields.get("entry")]),
+    ]
 
 
-def _concerned(subscriber: Subscriber, records: Iterable[Record], entries: dict[str, Entry]) -> set[str]:
+def _concerned(
+    subscriber: Subscriber, records: Iterable[Record], entries: dict[str, Entry]
+) -> set[str]:
     """Return the addresses that changed for this subscriber, among those that it asked for. What
     it may not see changes nothing for it."""
     found: set[str] = set()
@@ -181,10 +188,14 @@ def _concerned(subscriber: Subscriber, records: Iterable[Record], entries: dict[
     declared = [record for record in records if record.kind in ("agent", "settings")]
     for target in targets:
         if target.kind == VIEW:
-            about = any(record.kind == "settings" or _declares(record, target.name) for record in declared)
+            about = any(
+                record.kind == "settings" or _declares(record, target.name) for record in declared
+            )
             if about or _is_in_view(subscriber.seat, target.name, entries.values()):
                 found.add(target.uri)
-        elif target.kind == ENTRY and target.name in entries and _sees(subscriber.seat, target.name):
+        elif (
+            target.kind == ENTRY and target.name in entries and _sees(subscriber.seat, target.name)
+        ):
             found.add(target.uri)
     return found
 

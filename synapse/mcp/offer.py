@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from synapse import cortex_tools, tools
+from synapse import tools
+from synapse.compat import cortex_tools
 from synapse.errors import InvalidEntry
 from synapse.tools import Tool
 
@@ -64,7 +65,10 @@ _WORDS: Mapping[str, Words] = {
     ),
     BRIEFING: Words(
         "What you should know now, most urgent first, within a token budget. Ask for it at the start.",
-        {"task": "your task in your own words: what bears on it is included", "budget": "tokens, default 2000"},
+        {
+            "task": "your task in your own words: what bears on it is included",
+            "budget": "tokens, default 2000",
+        },
     ),
     "ack": Words("Confirm that critical entries or messages reached you."),
     "send": Words(
@@ -75,7 +79,9 @@ _WORDS: Mapping[str, Words] = {
             "priority": "normal by default; action: next session; urgent: wakes",
         },
     ),
-    "inbox": Words("Your unread messages; they count as read. A long one is a pointer: read its id, then ack it."),
+    "inbox": Words(
+        "Your unread messages; they count as read. A long one is a pointer: read its id, then ack it."
+    ),
     "claim": Words(
         "Reserve a piece of work before you begin it, so that nobody does it twice. Claim again to extend.",
         {"work": "what, in a few words", "minutes": "default 30", "release": "give it back"},
@@ -89,11 +95,15 @@ _AGAIN = "What you should know now, most urgent first, within a token budget. Yo
 _BLOCKER = {"project": {"type": "string"}}
 
 
-def offer(names: Sequence[str] | None = None, compat: str | None = None, given: bool = False) -> list[Tool]:
+def offer(
+    names: Sequence[str] | None = None, compat: str | None = None, given: bool = False
+) -> list[Tool]:
     """Return the tools of these names, or all: our own, or those of an older server; `given`: sessions
     have their view without asking. InvalidEntry lists the names that there are."""
     if compat not in (None, CORTEX):
-        raise InvalidEntry(f"there are no tools of {compat!r}: it is {CORTEX}, or nothing for our own")
+        raise InvalidEntry(
+            f"there are no tools of {compat!r}: it is {CORTEX}, or nothing for our own"
+        )
     every = {tool.name: tool for tool in (cortex_tools.offered() if compat else _own(given))}
     unknown = [name for name in names or () if name not in every]
     if unknown:
@@ -111,16 +121,27 @@ def _worded(tool: Tool, words: Words) -> Tool:
     """The tool with its description and those of its arguments."""
     more = _BLOCKER if tool.name == "report_blocker" else {}
     properties: dict[str, dict[str, Any]] = {
-        name: {**schema, **({"description": words.arguments[name]} if name in words.arguments else {})}
+        name: {
+            **schema,
+            **({"description": words.arguments[name]} if name in words.arguments else {}),
+        }
         for name, schema in {**tool.schema["properties"], **more}.items()
     }
-    return tool._replace(description=words.description, schema={**tool.schema, "properties": properties})
+    return tool._replace(
+        description=words.description, schema={**tool.schema, "properties": properties}
+    )
 
 
 _WHEN = (
     (BRIEFING, "Begin with `briefing`."),
-    ("memory_search", "Search (`memory_search`) before you look up or work out what somebody may have found already."),
-    ("append", "Write (`append`) results, decisions and changes that others need, when they happen."),
+    (
+        "memory_search",
+        "Search (`memory_search`) before you look up or work out what somebody may have found already.",
+    ),
+    (
+        "append",
+        "Write (`append`) results, decisions and changes that others need, when they happen.",
+    ),
     ("memory_remember", "Keep lasting facts with `memory_remember`."),
     ("claim", "`claim` work before you begin it."),
     ("report_blocker", "Report a blocker (`report_blocker`) at once."),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from synapse import block
 from synapse.errors import Forbidden, NotFound
+from synapse.model.agents import OPERATOR
 from synapse.seat import Seat
 from synapse.tools import BRIEFING
-from synapse.workspace import OPERATOR
+from synapse.view import block
 
 VIEW, ENTRY = "view", "entry"
 SCHEME = "synapse://"
@@ -31,7 +31,9 @@ def target_of(uri: str) -> Target:
     """Return what an address means; NotFound where it is none of ours."""
     kind, _, name = uri.removeprefix(SCHEME).partition("/")
     if not uri.startswith(SCHEME) or kind not in (VIEW, ENTRY) or not name or len(uri) > LONGEST:
-        raise NotFound(f"there is no resource {uri[:LONGEST]!r}: it is synapse://view/AGENT or synapse://entry/ID")
+        raise NotFound(
+            f"there is no resource {uri[:LONGEST]!r}: it is synapse://view/AGENT or synapse://entry/ID"
+        )
     return Target(kind, name)
 
 
@@ -62,7 +64,9 @@ def text_of(seat: Seat, target: Target) -> str:
 
 def _entry(seat: Seat, id: str) -> str:
     entry, fate = seat.get(id), seat.fate(id)
-    state = f"(no longer shown: {fate.reason}{' by ' + fate.by if fate.by else ''})\n" if fate else ""
+    state = (
+        f"(no longer shown: {fate.reason}{' by ' + fate.by if fate.by else ''})\n" if fate else ""
+    )
     return state + block.whole(entry, False).text
 
 

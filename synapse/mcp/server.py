@@ -18,7 +18,7 @@ import mcp_types as types
 from mcp.server import Server
 from mcp.shared.exceptions import MCPError
 
-from synapse import block, tools
+from synapse import tools
 from synapse.errors import Forbidden, InvalidEntry, InvalidQuery, NotFound, SynapseError
 from synapse.mcp.caller import Caller, Identify
 from synapse.mcp.offer import instructions
@@ -26,6 +26,7 @@ from synapse.mcp.resources import SCHEME, TEXT, Target, target_of, text_of, view
 from synapse.mcp.subscriptions import Context, Subscriptions, allowed
 from synapse.seat import Seat
 from synapse.tools import Tool
+from synapse.view import block
 
 T = TypeVar("T")
 THREADS = 4  # calls that look at the memory at once
@@ -114,10 +115,15 @@ class Handlers:
     async def list_tools(self, context: Context, params: Any) -> types.ListToolsResult:
         return types.ListToolsResult(tools=self._listed)
 
-    async def call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def call_tool(
+        self, context: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
         tool = self._tools.get(params.name)
         if tool is None:
-            raise MCPError(types.INVALID_PARAMS, f"there is no tool {params.name[:80]!r}: {', '.join(self._tools)}")
+            raise MCPError(
+                types.INVALID_PARAMS,
+                f"there is no tool {params.name[:80]!r}: {', '.join(self._tools)}",
+            )
         caller = self._caller(context)
         arguments = params.arguments or {}
         try:
@@ -130,15 +136,21 @@ class Handlers:
         return types.CallToolResult(content=content, is_error=isinstance(answer, tools.ToolProblem))
 
     def _act(self, tool: Tool, caller: Caller, arguments: object) -> str:
-        return tools.call(tool, self._identify(caller), arguments, caller.once(tool.name, arguments))
+        return tools.call(
+            tool, self._identify(caller), arguments, caller.once(tool.name, arguments)
+        )
 
     # -- resources ---------------------------------------------------------------------------------
 
     async def list_resources(self, context: Context, params: Any) -> types.ListResourcesResult:
         found = await self._answer(context, views)
-        return types.ListResourcesResult(resources=[_resource(target) for target in found], ttl_ms=0)
+        return types.ListResourcesResult(
+            resources=[_resource(target) for target in found], ttl_ms=0
+        )
 
-    async def list_templates(self, context: Context, params: Any) -> types.ListResourceTemplatesResult:
+    async def list_templates(
+        self, context: Context, params: Any
+    ) -> types.ListResourceTemplatesResult:
         return types.ListResourceTemplatesResult(resource_templates=_TEMPLATES)
 
     async def read_resource(
@@ -149,12 +161,16 @@ class Handlers:
         contents = [types.TextResourceContents(uri=uri, mime_type=TEXT, text=text)]
         return types.ReadResourceResult(contents=[*contents], ttl_ms=0, cache_scope="private")
 
-    async def subscribe(self, context: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
+    async def subscribe(
+        self, context: Context, params: types.SubscribeRequestParams
+    ) -> types.EmptyResult:
         channel, uri = self._subscriptions.channel(context), str(params.uri)
         await self._answer(context, lambda seat: channel.add(seat, target_of(uri)), uri)
         return types.EmptyResult()
 
-    async def unsubscribe(self, context: Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
+    async def unsubscribe(
+        self, context: Context, params: types.UnsubscribeRequestParams
+    ) -> types.EmptyResult:
         channel, uri = self._subscriptions.channel(context), str(params.uri)
         await self._answer(context, lambda seat: channel.drop(seat, target_of(uri)), uri)
         return types.EmptyResult()
@@ -171,14 +187,22 @@ class Handlers:
     async def list_prompts(self, context: Context, params: Any) -> types.ListPromptsResult:
         return types.ListPromptsResult(prompts=[_PROMPT])
 
-    async def get_prompt(self, context: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+    async def get_prompt(
+        self, context: Context, params: types.GetPromptRequestParams
+    ) -> types.GetPromptResult:
         if params.name != BRIEFING:
-            raise MCPError(types.INVALID_PARAMS, f"there is no prompt {params.name[:80]!r}: {BRIEFING}")
+            raise MCPError(
+                types.INVALID_PARAMS, f"there is no prompt {params.name[:80]!r}: {BRIEFING}"
+            )
         given = params.arguments or {}
         if unknown := given.keys() - {"task"}:
-            raise MCPError(types.INVALID_PARAMS, f"{BRIEFING} takes no {min(unknown)[:40]!r}, but task")
+            raise MCPError(
+                types.INVALID_PARAMS, f"{BRIEFING} takes no {min(unknown)[:40]!r}, but task"
+            )
         tool, caller = _BRIEFING_TOOL, self._caller(context)
-        text = await self._answer(context, lambda seat: tools.call(tool, seat, given, caller.once(BRIEFING, given)))
+        text = await self._answer(
+            context, lambda seat: tools.call(tool, seat, given, caller.once(BRIEFING, given))
+        )
         if isinstance(text, tools.ToolProblem):
             raise MCPError(types.INVALID_PARAMS, text)
         message = types.PromptMessage(role="user", content=types.TextContent(text=_INTRO + text))
@@ -203,7 +227,9 @@ class Handlers:
         except MCPError:
             raise
         except SynapseError as error:
-            code = types.INVALID_PARAMS if isinstance(error, _CALLERS_FAULT) else types.INTERNAL_ERROR
+            code = (
+                types.INVALID_PARAMS if isinstance(error, _CALLERS_FAULT) else types.INTERNAL_ERROR
+            )
             raise MCPError(code, block.escaped(str(error)), {"uri": uri} if uri else None) from None
         except Exception as error:
             raise MCPError(types.INTERNAL_ERROR, _bug(context.method, error)) from None
@@ -220,13 +246,22 @@ def _bug(what: str, error: Exception) -> str:
 
 
 def _listed(tool: Tool) -> types.Tool:
-    hints = types.ToolAnnotations(read_only_hint=not tool.writes, destructive_hint=False, open_world_hint=False)
-    return types.Tool(name=tool.name, description=tool.description, input_schema=dict(tool.schema), annotations=hints)
+    hints = types.ToolAnnotations(
+        read_only_hint=not tool.writes, destructive_hint=False, open_world_hint=False
+    )
+    return types.Tool(
+        name=tool.name,
+        description=tool.description,
+        input_schema=dict(tool.schema),
+        annotations=hints,
+    )
 
 
 def _resource(target: Target) -> types.Resource:
     about = f"What {target.name} should know now, from the shared memory"
-    return types.Resource(uri=target.uri, name=f"{target.kind}-{target.name}", description=about, mime_type=TEXT)
+    return types.Resource(
+        uri=target.uri, name=f"{target.kind}-{target.name}", description=about, mime_type=TEXT
+    )
 
 
 def _version() -> str:
@@ -254,5 +289,9 @@ _PROMPT = types.Prompt(
     name=BRIEFING,
     title="Briefing",
     description="What the shared memory holds for you now, and for a task where you name one",
-    arguments=[types.PromptArgument(name="task", description="your task, in your own words", required=False)],
+    arguments=[
+        types.PromptArgument(
+            name="task", description="your task, in your own words", required=False
+        )
+    ],
 )

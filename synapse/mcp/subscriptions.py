@@ -60,10 +60,15 @@ class Channel:
         demand(seat, target)
         with self._lock:
             if sum(len(each.targets) for each in self._subscribers.values()) >= MOST:
-                raise MCPError(types.INVALID_REQUEST, f"this connection has {MOST} subscriptions: end some first")
+                raise MCPError(
+                    types.INVALID_REQUEST,
+                    f"this connection has {MOST} subscriptions: end some first",
+                )
             subscriber = self._subscribers.get(_whose(seat))
             if subscriber is None:
-                subscriber = self._subscribers[_whose(seat)] = Subscriber(seat, (target,), self._tell)
+                subscriber = self._subscribers[_whose(seat)] = Subscriber(
+                    seat, (target,), self._tell
+                )
                 self._watches.of(seat.store).add(subscriber)
             subscriber.targets.add(target)
 
@@ -159,7 +164,11 @@ class Subscriptions:
         self._watches.close()
 
     async def listen(
-        self, context: Context, params: types.SubscriptionsListenRequestParams, seat: Seat, targets: list[Target]
+        self,
+        context: Context,
+        params: types.SubscriptionsListenRequestParams,
+        seat: Seat,
+        targets: list[Target],
     ) -> types.SubscriptionsListenResult:
         """Serve one stream of these targets until its client hangs up."""
         if self._streams >= MOST:
@@ -169,7 +178,9 @@ class Subscriptions:
         self._streams += 1
         try:
             await asyncio.to_thread(stream.begin)
-            return await ListenHandler(stream)(context, params.model_copy(update={"notifications": wanted}))
+            return await ListenHandler(stream)(
+                context, params.model_copy(update={"notifications": wanted})
+            )
         finally:
             stream.end()
             self._streams -= 1

@@ -55,7 +55,9 @@ def serve_http(
     listener = _listener(host, port)
     bound = listener.getsockname()[1]
     app = application(server, host, tokens, names)
-    config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=CLOSING, lifespan="on")
+    config = uvicorn.Config(
+        app, log_config=None, access_log=False, timeout_graceful_shutdown=CLOSING, lifespan="on"
+    )
     ready(f"http://{f'[{host}]' if ':' in host else host}:{bound}{PATH}")
     uvicorn.Server(config).run(sockets=[listener])
 
@@ -65,7 +67,9 @@ def application(
 ) -> Starlette:
     """Return the ASGI application: the Host and Origin of each request are checked, and its
     token where there are tokens."""
-    security = TransportSecuritySettings(allowed_hosts=_hosts(host, names), allowed_origins=_origins(host, names))
+    security = TransportSecuritySettings(
+        allowed_hosts=_hosts(host, names), allowed_origins=_origins(host, names)
+    )
     verifier = None if tokens is None else Verifier(tokens)
     app = server.streamable_http_app(
         streamable_http_path=PATH, host=host, transport_security=security, token_verifier=verifier
@@ -120,6 +124,8 @@ def _listener(host: str, port: int) -> socket.socket:
 def _log_to_stderr() -> None:
     """Standard output is the protocol's."""
     logging.basicConfig(
-        stream=sys.stderr, level=logging.WARNING, format="synapse mcp: %(asctime)s %(levelname)s %(message)s"
+        stream=sys.stderr,
+        level=logging.WARNING,
+        format="synapse mcp: %(asctime)s %(levelname)s %(message)s",
     )
     logging.Formatter.converter = time.gmtime

@@ -7,12 +7,12 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
-from synapse.entry import is_id
 from synapse.errors import Conflict, NotFound
-from synapse.ports import Log
-from synapse.records import Guard, Pending, Record, all_of, entry_of, none_live, sum_below
+from synapse.model.agents import Agent, Settings, settled
+from synapse.model.entry import is_id
+from synapse.model.protocols import Log
+from synapse.model.records import Guard, Pending, Record, all_of, entry_of, none_live, sum_below
 from synapse.testing.tools import FrozenClock, draft_entry, refused, same, together
-from synapse.workspace import Agent, Settings, settled
 
 
 class LogContract:
@@ -73,7 +73,9 @@ class LogContract:
         for view in self._views(log):
             every = list(view.since())
             for cursor in range(len(every) + 3):
-                assert [r.seq for r in view.since(cursor)] == [r.seq for r in every if r.seq > cursor]
+                assert [r.seq for r in view.since(cursor)] == [
+                    r.seq for r in every if r.seq > cursor
+                ]
             assert all(same(view.at(record.seq), record) for record in every)
 
     def test_since_goes_as_far_as_the_log_goes_now(self) -> None:
@@ -117,14 +119,20 @@ class LogContract:
     def test_what_is_not_there_is_not_found(self) -> None:
         log = self._log()
         last = log.append(draft_entry()).seq
-        for act in (lambda: log.get("syn-2026-02-01-999"), lambda: log.at(last + 1), lambda: log.at(0)):
+        for act in (
+            lambda: log.get("syn-2026-02-01-999"),
+            lambda: log.at(last + 1),
+            lambda: log.at(0),
+        ):
             refused(NotFound, act)
 
     # -- appending ---------------------------------------------------------------------------------
 
     def test_append_returns_the_record_as_stored(self) -> None:
         log = self._log()
-        pending = draft_entry("body\n\nwith lines", tags=("a", "b"), replaces=("syn-2026-01-01-001",), topic="t")
+        pending = draft_entry(
+            "body\n\nwith lines", tags=("a", "b"), replaces=("syn-2026-01-01-001",), topic="t"
+        )
         kept = log.append(pending, once="key")
         assert (kept.kind, kept.by, kept.once) == ("entry", "eng-a", "key")
         entry = entry_of(kept)
@@ -171,7 +179,10 @@ class LogContract:
 
         log = self._log()
         before = log.append(draft_entry("before"))
-        refused(ZeroDivisionError, lambda: log.append(draft_entry("no"), unless=Guard("k", "raises", raises)))
+        refused(
+            ZeroDivisionError,
+            lambda: log.append(draft_entry("no"), unless=Guard("k", "raises", raises)),
+        )
         refused(ValueError, lambda: log.append(draft_entry("no", tags=("x" * 9_000,))))
         after = log.append(draft_entry("after"))
         for view in self._views(log):
@@ -200,7 +211,9 @@ class LogContract:
             return [view.append(draft_entry(f"{n}", author=name)).id for n in range(20)]
 
         views = list(self._views(log)) * 2
-        results = together(*[lambda view=view, n=n: write(view, f"eng-{n}") for n, view in enumerate(views)])
+        results = together(
+            *[lambda view=view, n=n: write(view, f"eng-{n}") for n, view in enumerate(views)]
+        )
         ids = [id for part in results for id in part]
         assert len(set(ids)) == len(ids) == 20 * len(views)
         assert {log.get(id).by for id in ids} == {f"eng-{n}" for n in range(len(views))}
@@ -231,13 +244,21 @@ class LogContract:
     def test_once_comes_before_the_guard(self) -> None:
         log = self._log()
         first = log.append(Pending("note", "eng-a", {}, key="k"), once="key", unless=none_live("k"))
-        assert same(log.append(Pending("note", "eng-a", {}, key="k"), once="key", unless=none_live("k")), first)
-        refused(Conflict, lambda: log.append(Pending("note", "eng-a", {}, key="k"), unless=none_live("k")))
+        assert same(
+            log.append(Pending("note", "eng-a", {}, key="k"), once="key", unless=none_live("k")),
+            first,
+        )
+        refused(
+            Conflict,
+            lambda: log.append(Pending("note", "eng-a", {}, key="k"), unless=none_live("k")),
+        )
 
     def test_once_holds_in_a_race(self) -> None:
         log = self._log()
         views = list(self._views(log)) * 4
-        results = together(*[lambda view=view: view.append(draft_entry("x"), once="key") for view in views])
+        results = together(
+            *[lambda view=view: view.append(draft_entry("x"), once="key") for view in views]
+        )
         assert len({record.seq for record in results}) == 1
         assert len([record for record in log.since() if record.once == "key"]) == 1
 
@@ -254,7 +275,10 @@ class LogContract:
         assert [record.once for record in made] == ["1", "2", "3"]
         for view in self._views(log):
             assert all(same(view.at(record.seq), record) for record in made)
-            assert all(same(*pair) for pair in zip(view.append_all(batch, unless=none_live("k")), made, strict=True))
+            assert all(
+                same(*pair)
+                for pair in zip(view.append_all(batch, unless=none_live("k")), made, strict=True)
+            )
         assert log.append_all({}) == []
 
     def test_append_all_writes_nothing_where_its_guard_does_not_hold(self) -> None:
@@ -296,13 +320,18 @@ class LogContract:
         free, taken = none_live("free"), none_live("taken")
         for both in (all_of(free, taken), all_of(None, taken, free)):
             for view in self._views(log):
-                error = refused(Conflict, partial(view.append, Pending("note", "eng-a", {}), unless=both))
+                error = refused(
+                    Conflict, partial(view.append, Pending("note", "eng-a", {}), unless=both)
+                )
                 assert "taken" in str(error)
             refused(Conflict, partial(log.archive, [], "eng-a", "why", both))
             refused(Conflict, partial(log.restore, [], "eng-a", "why", both))
         assert next(iter(log.since(first.seq)), None) is None
         log.append(Pending("note", "eng-a", {"end": True}, key="taken"))
-        assert log.append(Pending("note", "eng-a", {}), unless=all_of(taken, free)).seq == first.seq + 2
+        assert (
+            log.append(Pending("note", "eng-a", {}), unless=all_of(taken, free)).seq
+            == first.seq + 2
+        )
 
     def test_a_guard_is_never_oversold(self) -> None:
         log = self._log()
@@ -321,7 +350,9 @@ class LogContract:
 
         results = together(*[lambda view=view: reserve(view) for view in views])
         assert sum(results) == 4
-        assert sum(record.fields["amount"] for record in log.since() if record.key == "budget") == 12
+        assert (
+            sum(record.fields["amount"] for record in log.since() if record.key == "budget") == 12
+        )
 
     # -- archive -----------------------------------------------------------------------------------
 
@@ -337,7 +368,9 @@ class LogContract:
         log.archive(ids[:2], "eng-b", "twice over")
         for view in self._views(log):
             assert all(same(view.get(record.id or ""), record) for record in kept)
-            assert [record.seq for record in view.since(kept[0].seq - 1)][:3] == [r.seq for r in kept]
+            assert [record.seq for record in view.since(kept[0].seq - 1)][:3] == [
+                r.seq for r in kept
+            ]
 
     def test_filing_away_what_is_not_there_is_refused_or_recorded_and_nothing_between(self) -> None:
         log = self._log()
@@ -381,7 +414,9 @@ class LogContract:
 
         def write() -> int:
             for n in range(15):
-                record = log.append(draft_entry(f"{n}"), once=f"{n % 5}", unless=sum_below("none", 1))
+                record = log.append(
+                    draft_entry(f"{n}"), once=f"{n % 5}", unless=sum_below("none", 1)
+                )
                 log.archive([record.id or ""], "eng-a", "x")
             return 30
 

@@ -7,9 +7,9 @@ from _thread import allocate_lock, start_new_thread
 from collections.abc import Callable
 from typing import Any
 
-from synapse.clock import micros
-from synapse.entry import Entry, parse_ttl
-from synapse.records import Pending, Record
+from synapse.model.clock import micros
+from synapse.model.entry import Entry, parse_ttl
+from synapse.model.records import Pending, Record
 
 
 class FrozenClock:
@@ -33,7 +33,10 @@ class FrozenClock:
 
 
 def draft_entry(
-    body: str = "use /v2/users", namespace: str = "api/endpoints", author: str = "eng-a", **more: Any
+    body: str = "use /v2/users",
+    namespace: str = "api/endpoints",
+    author: str = "eng-a",
+    **more: Any,
 ) -> Pending:
     """An admitted entry on its way into a log."""
     entry = Entry("", author, "2026-02-01T09:00:00Z", namespace, "info", body, "30d", authority=60)

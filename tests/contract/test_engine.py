@@ -2,7 +2,7 @@
 
 import pytest
 
-from orchestrator.engine import Turn, load
+from orchestrator.engines.protocol import Turn, load
 from orchestrator.engines.scripted import Scripted
 from orchestrator.testing.contract import EngineContract
 from orchestrator.testing.model_server import ModelServer
@@ -26,7 +26,13 @@ class Served(EngineContract):
     def make_engine(self, script):
         self.provider.script = script
         url = self.provider.url + self.below
-        return load(self.engine, base_url=url, api_key="any", max_retries=2, parameters=dict(self.parameters))
+        return load(
+            self.engine,
+            base_url=url,
+            api_key="any",
+            max_retries=2,
+            parameters=dict(self.parameters),
+        )
 
 
 class TestAnthropic(Served):

@@ -11,13 +11,14 @@ from pathlib import Path
 from supervised import Death
 
 import synapse
-from orchestrator import Supervisor, Task, findings
+from orchestrator import Supervisor, Task
 from orchestrator.engines.scripted import Move, Scripted
-from orchestrator.findings import Findings
-from orchestrator.sharing import Sharing
-from orchestrator.tools import Partial, tool_of
+from orchestrator.sharing import findings
+from orchestrator.sharing.calls import Sharing
+from orchestrator.sharing.findings import Findings
+from orchestrator.tools.functions import Partial, tool_of
 from synapse import claims
-from synapse.pen import Pen
+from synapse.writer import Pen
 
 SUBJECTS = ("the retry limit", "the time limit")
 AGENTS = ("eng-a", "eng-b", "eng-c")
@@ -31,7 +32,9 @@ def value(subject):
 def play(seen):
     """Ask for the one, then for the other, until each is found; then say both."""
     answers = [message.text for message in seen.messages if message.role == "tool"]
-    left = [subject for subject in SUBJECTS if not any(value(subject) in answer for answer in answers)]
+    left = [
+        subject for subject in SUBJECTS if not any(value(subject) in answer for answer in answers)
+    ]
     if left and seen.turn < TURNS:
         return Move("", (("investigate", {"subject": left[0]}),))
     return " ".join(answers)
@@ -42,7 +45,10 @@ def wrong(way):
         Findings._results = lambda self, act, agent: []
         write = Pen.write
         Pen.write = lambda self, pending, once=None, unless=None: write(
-            self, pending, once=f"{once}{os.urandom(4).hex()}" if pending.key and once else once, unless=unless
+            self,
+            pending,
+            once=f"{once}{os.urandom(4).hex()}" if pending.key and once else once,
+            unless=unless,
         )
     elif way == "claims":  # holds the work in the agent's name, not in the run's
         take = claims.take
@@ -69,7 +75,11 @@ def main(root, log):
         with Path(log).open("a") as file:
             file.write(f"{subject}\t{idempotency_key}\n")
         run = idempotency_key.split("/")[0]
-        calls = {line for line in Path(log).read_text().splitlines() if line.startswith(f"{subject}\t{run}/")}
+        calls = {
+            line
+            for line in Path(log).read_text().splitlines()
+            if line.startswith(f"{subject}\t{run}/")
+        }
         return value(subject) if len(calls) > 1 else Partial("Not found yet.")
 
     async def live(boss):
@@ -78,7 +88,9 @@ def main(root, log):
             await boss.take_over()
             for name in AGENTS:
                 if boss.books.runs.get(f"{name}-0000000000") is None:
-                    await boss.start(Task(f"Both, {name}", name, project="web"), id=f"{name}-0000000000")
+                    await boss.start(
+                        Task(f"Both, {name}", name, project="web"), id=f"{name}-0000000000"
+                    )
             for name in AGENTS:
                 await boss.result(boss.books.known(f"{name}-0000000000"))
             print("done", flush=True)

@@ -17,15 +17,15 @@ from collections import Counter
 from pathlib import Path
 
 import synapse
-from orchestrator import Supervisor, Task, takeover
+from orchestrator import Supervisor, Task, recovery
 from orchestrator.engines.scripted import Move, Scripted
-from orchestrator.folder import LEDGER, STEPS, Folder
-from orchestrator.runs import Runs
+from orchestrator.runs.folder import LEDGER, STEPS, Folder
+from orchestrator.runs.records import Runs
 from orchestrator.session import Session
-from orchestrator.tools import tool_of
+from orchestrator.tools.functions import tool_of
 from synapse.errors import StoreBusy
-from synapse.lock import Lock
-from synapse.pen import Pen
+from synapse.system.lock import Lock
+from synapse.writer import Pen
 
 ROOT_RUN = "lead-0000000000"
 ENGINEERS = ("eng-a", "eng-b", "eng-c")
@@ -36,13 +36,21 @@ def play(seen):
     """The lead spawns everybody and waits; an engineer writes, calls the user's tool, and reports."""
     if "lead" in seen.system.split("\n")[0]:
         if seen.turn == 0:
-            return Move("", tuple(("spawn_agent", {"agent": name, "task": f"Part of {name}"}) for name in ENGINEERS))
+            return Move(
+                "",
+                tuple(
+                    ("spawn_agent", {"agent": name, "task": f"Part of {name}"})
+                    for name in ENGINEERS
+                ),
+            )
         if seen.turn == 1:
             return Move("", (("wait", {}),))
         return "All parts are done."
     if seen.turn < TURNS:
         wrote = {"namespace": "status/web", "body": f"{_name(seen)} step {seen.turn}"}
-        return Move(f"Step {seen.turn}", (("append", wrote), ("work", {"step": seen.turn})), takes=args.pace)
+        return Move(
+            f"Step {seen.turn}", (("append", wrote), ("work", {"step": seen.turn})), takes=args.pace
+        )
     return f"{_name(seen)} is done."
 
 
@@ -97,9 +105,9 @@ def wrong(way):
     if way == "keys":
         Session._carried_out = keyless
     elif way == "steps":
-        takeover._mend = forgetful
+        recovery._mend = forgetful
     elif way == "ledger":
-        takeover._mend = lambda folder: None
+        recovery._mend = lambda folder: None
     elif way == "fence":
         Pen._fenced = lambda self, what, unless, write: write(unless)
         Runs.over = lambda self, run, **known: None
@@ -112,7 +120,9 @@ def hangs(name, log):
     def runs(lock, section):
         def held():
             if os.path.basename(lock.path) == name and Path(log).exists():
-                signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)  # this thread, before it goes on
+                signal.pthread_kill(
+                    threading.get_ident(), signal.SIGSTOP
+                )  # this thread, before it goes on
             return section()
 
         return run(lock, held)
@@ -152,7 +162,11 @@ def main(root, log):
             print(f"{result.status} {result.why}".strip(), flush=True)
 
     with synapse.open(root) as memory:
-        options = {"engine": Scripted(play, count=len), "tools": [tool_of(work)], "memory_tools": "always"}
+        options = {
+            "engine": Scripted(play, count=len),
+            "tools": [tool_of(work)],
+            "memory_tools": "always",
+        }
         boss = Supervisor(memory, attempts=1_000, lease=args.lease, **options)
         death.haunts(memory)
         asyncio.run(live(memory, boss))

@@ -15,13 +15,15 @@ import time
 import pytest
 
 import synapse
-from synapse.clock import now
 from synapse.errors import NotFound, StoreError, SynapseError
 from synapse.log import adopt
+from synapse.model.clock import now
 
 CALLS = "open read write pread pwrite fstat lstat stat fdatasync fsync ftruncate link unlink rename mkdir chmod mkfifo"
 LISTING = "listdir scandir"
-GROWING = frozenset(("write", "pwrite", "link", "rename", "mkdir", "mkfifo", "fdatasync", "fsync", "open"))
+GROWING = frozenset(
+    ("write", "pwrite", "link", "rename", "mkdir", "mkfifo", "fdatasync", "fsync", "open")
+)
 NEW = frozenset(("open", "listdir", "scandir", "mkfifo"))
 
 
@@ -29,7 +31,14 @@ class Faults:
     """Makes the n-th call of the system fail; if it lasts, all from the n-th on that would take room."""
 
     def __init__(self, patch, at, code, lasts=False, short=False):
-        self.left, self.code, self.lasts, self.short, self.calls, self.hit = at, code, lasts, short, 0, False
+        self.left, self.code, self.lasts, self.short, self.calls, self.hit = (
+            at,
+            code,
+            lasts,
+            short,
+            0,
+            False,
+        )
         for name in (CALLS + " " + LISTING).split():
             patch.setattr(os, name, self._failing(name, getattr(os, name)))
         patch.setattr(fcntl, "flock", self._failing("flock", fcntl.flock))
@@ -45,7 +54,13 @@ class Faults:
         return call
 
     def _fail(self, name, real, args, kwargs):
-        apt = name in NEW if self.code == errno.EMFILE else name in GROWING if self.code == errno.ENOSPC else True
+        apt = (
+            name in NEW
+            if self.code == errno.EMFILE
+            else name in GROWING
+            if self.code == errno.ENOSPC
+            else True
+        )
         if name == "open" and self.code == errno.ENOSPC:
             apt = bool(args[1] & os.O_CREAT)
         if not apt or (self.code == errno.EIO and name == "flock"):
@@ -92,7 +107,10 @@ def append(memory, who="eng", namespace="api/endpoints", **more):
 
 ACTS = {
     "append": (opened, append),
-    "append in a new namespace": (opened, lambda memory: append(memory, namespace="some/new/place")),
+    "append in a new namespace": (
+        opened,
+        lambda memory: append(memory, namespace="some/new/place"),
+    ),
     "append in a new segment": (in_new_segments, append),
     "append once": (opened, lambda memory: append(memory, once="key")),
     "append to be reviewed": (opened, lambda memory: append(memory, who="junior")),
@@ -214,7 +232,9 @@ def voided(template, tmp_path, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(os, "fdatasync", fails)
             with pytest.raises(StoreError):
-                memory.as_agent("eng").append("taken back", "api/endpoints", once="key", topic="t", tags=["x"])
+                memory.as_agent("eng").append(
+                    "taken back", "api/endpoints", once="key", topic="t", tags=["x"]
+                )
         memory.register(synapse.Agent("other", read=["*"], write=["*"]))
         yield memory, cursor
 
@@ -285,7 +305,16 @@ print(errors[0] if errors else "")
 
 
 def written_until_it_fails(root, limit="none", amount=0, count=4_000, inside=()):
-    command = [*inside, sys.executable, "-c", WRITE_UNTIL_IT_FAILS, limit, str(amount), str(root), str(count)]
+    command = [
+        *inside,
+        sys.executable,
+        "-c",
+        WRITE_UNTIL_IT_FAILS,
+        limit,
+        str(amount),
+        str(root),
+        str(count),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     ids, error = done.stdout.split("\n")[:2]
@@ -296,7 +325,9 @@ def check_all_there(root, acknowledged):
     with synapse.open(str(root), clock=lambda: now() + 10_000_000) as memory:
         shown = [entry.id for entry in memory.as_agent("eng").read()]
         assert set(acknowledged) <= set(shown)
-        assert {"entry 0", "entry 1", "entry 2"} <= {entry.body for entry in memory.as_agent("eng").read()}
+        assert {"entry 0", "entry 1", "entry 2"} <= {
+            entry.body for entry in memory.as_agent("eng").read()
+        }
         assert len(shown) == len(set(shown)) == 3 + len(acknowledged)
         assert memory.verify().problems == ()
         memory.as_agent("eng").append("and it goes on", "api/endpoints")
@@ -349,7 +380,9 @@ except synapse.StoreError:
 def dropped_by_a_stranger(root):
     drop = root / "entries" / "api" / "drop" / "dropped.md"
     drop.parent.mkdir(parents=True)
-    drop.write_text("---\nfrom: drop\ntimestamp: 2026-02-01T01:00:00Z\npriority: info\n---\n\nold\n")
+    drop.write_text(
+        "---\nfrom: drop\ntimestamp: 2026-02-01T01:00:00Z\npriority: info\n---\n\nold\n"
+    )
     os.chown(drop, 65534, -1)
     time.sleep(0.25)
 
@@ -361,7 +394,9 @@ def test_an_act_is_no_error_once_it_is_durable(template, tmp_path, act):
         pytest.skip("only root may give a file away")
     root = shutil.copytree(template, tmp_path / "memory")
     with synapse.open(str(root)) as memory:
-        memory.register(synapse.Agent("lead", role="project-lead", authority=80, read=["*"], write=["*"]))
+        memory.register(
+            synapse.Agent("lead", role="project-lead", authority=80, read=["*"], write=["*"])
+        )
     if act == "vouch":
         dropped_by_a_stranger(root)
     command = [sys.executable, "-c", ACT_WHERE_THE_INDEX_MAY_NOT_GROW, str(root), act]
@@ -369,7 +404,9 @@ def test_an_act_is_no_error_once_it_is_durable(template, tmp_path, act):
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.endswith("full\n")
     with synapse.open(str(root), clock=lambda: now() + 10_000_000) as memory:
-        assert [record.kind for record in memory.audit(limit=1)] == ["agent" if act == "register" else act]
+        assert [record.kind for record in memory.audit(limit=1)] == [
+            "agent" if act == "register" else act
+        ]
         assert memory.verify().problems == ()
 
 
@@ -422,7 +459,10 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may become 
 
 def as_nobody(root, act):
     done = subprocess.run(
-        [sys.executable, "-c", AS_NOBODY, str(root), act], capture_output=True, text=True, check=False
+        [sys.executable, "-c", AS_NOBODY, str(root), act],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.strip()

@@ -18,9 +18,9 @@ from typing import NamedTuple
 import pytest
 
 import synapse
-from synapse.clock import now
 from synapse.log.journal import Journal
 from synapse.log.line import Line
+from synapse.model.clock import now
 
 WRITERS = [f"eng-{n}" for n in range(8)]
 READERS = [f"reader-{n}" for n in range(6)]
@@ -35,7 +35,11 @@ def write_ours(root, name, count):
     with synapse.open(root) as memory:
         me = memory.as_agent(name)
         for number in range(count):
-            me.append(f"{name} {number}", f"api/{name}", priority="critical" if number % 7 == 0 else "info")
+            me.append(
+                f"{name} {number}",
+                f"api/{name}",
+                priority="critical" if number % 7 == 0 else "info",
+            )
 
 
 def follow_ours(root, number, seen, total, chance):
@@ -76,7 +80,9 @@ def write_naively(root, name, count):
 def follow_naively(root, number, seen, total, chance):
     cursor, quiet = "", time.monotonic()
     while len(seen) < total and time.monotonic() - quiet < 3:
-        for name in sorted(name for name in os.listdir(Path(root, "entries")) if name > cursor and name[0] != "."):
+        for name in sorted(
+            name for name in os.listdir(Path(root, "entries")) if name > cursor and name[0] != "."
+        ):
             cursor, quiet = name, time.monotonic()
             seen.append(Path(root, "entries", name).read_text())
         time.sleep(0.002)
@@ -105,7 +111,9 @@ def followers(kind, root, folder, numbers, total):
     """Several followers in the threads of one process; what each has seen goes to a file."""
     seen = {number: [] for number in numbers}
     threads = [
-        threading.Thread(target=KINDS[kind][1], args=(root, number, seen[number], total, random.Random(number)))
+        threading.Thread(
+            target=KINDS[kind][1], args=(root, number, seen[number], total, random.Random(number))
+        )
         for number in numbers
     ]
     for thread in threads:
@@ -235,7 +243,9 @@ def test_a_segment_that_ends_while_it_is_read_is_read_to_its_end(tmp_path):
         journal.close()
 
 
-def test_any_cursor_finds_its_place_and_passes_no_long_line_on_the_way_to_the_end(tmp_path, monkeypatch):
+def test_any_cursor_finds_its_place_and_passes_no_long_line_on_the_way_to_the_end(
+    tmp_path, monkeypatch
+):
     """A receipt for all that waited is a line of megabytes, and stays in the middle of the journal."""
     log = Journal(str(tmp_path), clock=now)
     for number in range(600):
@@ -243,7 +253,9 @@ def test_any_cursor_finds_its_place_and_passes_no_long_line_on_the_way_to_the_en
         log.append((lambda tail, at, text=text: Line("note", "a", {"text": text}),))
     for cursor in range(0, 601, 7):
         fresh = Journal(str(tmp_path), clock=now)
-        assert next((record.seq for record in fresh.since(cursor)), None) == (cursor + 1 if cursor < 600 else None)
+        assert next((record.seq for record in fresh.since(cursor)), None) == (
+            cursor + 1 if cursor < 600 else None
+        )
         fresh.close()
     read, pread = [], os.pread
     monkeypatch.setattr(os, "pread", lambda fd, size, at: read.append(size) or pread(fd, size, at))

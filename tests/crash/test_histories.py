@@ -20,7 +20,9 @@ GIT = ("git", "-c", "user.name=n", "-c", "user.email=n@localhost", "-c", "init.d
 
 def git(root, *words):
     environ = os.environ | {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
-    return subprocess.run([*GIT, *words], cwd=root, env=environ, check=True, capture_output=True, text=True).stdout
+    return subprocess.run(
+        [*GIT, *words], cwd=root, env=environ, check=True, capture_output=True, text=True
+    ).stdout
 
 
 def commit(root):
@@ -81,12 +83,18 @@ def notes_of(mem):
 
 
 def test_a_read_is_of_the_journal_that_is_checked_out(forked):
-    for branch, expected in (("feature", "two on feature"), ("main", "three on main"), ("feature", "two on feature")):
+    for branch, expected in (
+        ("feature", "two on feature"),
+        ("main", "three on main"),
+        ("feature", "two on feature"),
+    ):
         git(forked, "checkout", "-q", branch)
         with synapse.open(str(forked)) as mem:
             notes = notes_of(mem)
             assert bodies(mem)[-1] == expected
-            assert [note.partition(" (")[0] for note in notes] == ["the journal is another one than was indexed"]
+            assert [note.partition(" (")[0] for note in notes] == [
+                "the journal is another one than was indexed"
+            ]
             digest = mem.digest()
             assert mem.verify().ok
             assert mem.rebuild().digest == digest
@@ -98,7 +106,10 @@ def test_the_shell_says_so(forked, capsys):
     assert main(["--root", str(forked), "read"]) == 0
     told = capsys.readouterr()
     assert "two on feature" in told.out
-    assert told.err == "the journal is another one than was indexed (a checkout?): the index was made anew\n"
+    assert (
+        told.err
+        == "the journal is another one than was indexed (a checkout?): the index was made anew\n"
+    )
     assert main(["--root", str(forked), "read"]) == 0
     assert capsys.readouterr().err == ""
 
@@ -181,7 +192,11 @@ def test_a_follower_goes_on_from_where_the_branches_part(forked):
     with synapse.open(str(forked)) as mem:
         notes_of(mem)
         events = mem.as_agent("operator").follow(since=0, timeout=20)
-        assert [next(events).entry.body for _ in range(3)] == ["one", "two on main", "three on main"]
+        assert [next(events).entry.body for _ in range(3)] == [
+            "one",
+            "two on main",
+            "three on main",
+        ]
         git(forked, "checkout", "-q", "feature")
         assert next(events).entry.body == "two on feature"
         write(forked, "three on feature")
@@ -205,7 +220,7 @@ def test_what_a_checkout_leaves_behind_is_nobody_s_drop(repo):
         assert git(repo, "status", "--short") == ""
         git(repo, "stash", "pop", "-q")
         assert read(repo) == ["one", "not committed"]
-    with synapse.open(str(repo), clock=lambda: synapse.clock.now() + 60_000_000) as mem:
+    with synapse.open(str(repo), clock=lambda: synapse.model.clock.now() + 60_000_000) as mem:
         mem.store.fresh(force=True)
         assert mem.verify().ok
 
@@ -250,8 +265,13 @@ def test_a_journal_that_lost_records_says_so_at_once(tmp_path, capsys, loss, ver
         assert main(["--root", str(root), *words]) == StoreCorrupt.exit_code, words
         told = capsys.readouterr()
         assert "were seen" in told.err
-        assert all(way in told.err for way in ("backup", f"git -C {root} checkout -- journal", "synapse rebuild"))
-    assert main(["--root", str(root), "write", "--from", "eng", "--namespace", "api/x", "four"]) == 6
+        assert all(
+            way in told.err
+            for way in ("backup", f"git -C {root} checkout -- journal", "synapse rebuild")
+        )
+    assert (
+        main(["--root", str(root), "write", "--from", "eng", "--namespace", "api/x", "four"]) == 6
+    )
     assert "were seen" in capsys.readouterr().err
     assert main(["--root", str(root), "verify"]) == 6
     assert main(["--root", str(root), "doctor"]) == 6
@@ -322,7 +342,9 @@ def test_a_clone_opens_without_an_index(forked, tmp_path):
 
 def test_a_tree_without_a_journal_opens(tmp_path):
     (tmp_path / "entries" / "api").mkdir(parents=True)
-    fields = "from: eng\ntimestamp: 2026-02-01T00:00:00Z\nnamespace: api\npriority: info\nttl: never\n"
+    fields = (
+        "from: eng\ntimestamp: 2026-02-01T00:00:00Z\nnamespace: api\npriority: info\nttl: never\n"
+    )
     text = f"---\nid: syn-2026-02-01-001\n{fields}---\n\nfrom a specification\n"
     (tmp_path / "entries" / "api" / "syn-2026-02-01-001.md").write_text(text)
     time.sleep(0.3)  # so long it has to be unchanged
@@ -360,7 +382,7 @@ def test_a_power_cut_may_take_what_was_not_acknowledged(tmp_path, another_boot):
 
 def test_a_power_cut_takes_nothing_that_is_older(tmp_path, another_boot):
     root = plain(tmp_path, versioned=False)
-    with synapse.open(str(root), clock=lambda: synapse.clock.now() + 60_000_000) as mem:
+    with synapse.open(str(root), clock=lambda: synapse.model.clock.now() + 60_000_000) as mem:
         mem.as_agent("eng").append("a minute later", "api/x")
         bodies(mem)
     cut(root)
@@ -397,7 +419,11 @@ def test_many_processes_notice_at_once(forked):
     threads = [Thread(target=lambda: found.append(read(forked))) for _ in range(4)]
     code = "import sys, synapse; print([e.body for e in synapse.open(sys.argv[1]).as_agent('operator').read()][0])"
     others = [
-        subprocess.Popen([sys.executable, "-c", code, str(forked)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(forked)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
         for _ in range(3)
     ]
     for thread in threads:

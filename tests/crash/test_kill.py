@@ -188,7 +188,9 @@ def check_ours(root, folder, kills):
         assert len(ids) == len(set(ids))
         assert verdict.acknowledged <= len(ids) <= verdict.acknowledged + kills + WRITERS
         shown = memory.as_agent("operator").read(limit=None)
-        assert {entry.id for entry in shown} == set(ids), "something was adopted, or is missing in the index"
+        assert {entry.id for entry in shown} == set(ids), (
+            "something was adopted, or is missing in the index"
+        )
         assert memory.rebuild().digest == memory.digest()
     return verdict
 

@@ -41,7 +41,12 @@ def root(tmp_path):
 def started(root):
     command = [sys.executable, "-c", SENDER, root]
     senders = [
-        subprocess.Popen([*command, f"eng-{n}", str(EACH)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            [*command, f"eng-{n}", str(EACH)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         for n in range(SENDERS)
     ]
     for sender in senders:
@@ -58,12 +63,16 @@ def faults(memory, sent):
     records = [record for record in memory.store.log.since(0) if record.kind == "entry"]
     by = {name: [record.id for record in records if record.by == name] for name in sent}
     if by != sent:
-        found.append("the log does not hold what was acknowledged, once each, in the order of its sender")
+        found.append(
+            "the log does not hold what was acknowledged, once each, in the order of its sender"
+        )
     waiting = {each.id for each in Mail(memory.as_agent("reader")).inbox()}
     if waiting != {*told} or Mail(memory.as_agent("reader")).poll() != len(told):
         found.append("the reader's inbox is not what was sent to it")
     heard = {name: Mail(memory.as_agent(name)).poll() for name in sent}
-    if heard != {name: sum(len(ids[::2]) for other, ids in sent.items() if other != name) for name in sent}:
+    if heard != {
+        name: sum(len(ids[::2]) for other, ids in sent.items() if other != name) for name in sent
+    }:
         found.append("a sender did not hear what the others said to all")
     if memory.store.root and any(not os.path.exists(path(memory, id)) for id in told):
         found.append("a message has no file")
@@ -99,7 +108,9 @@ class Losing(MemoryLog):
     def append(self, pending, *, once=None, unless=None):
         record = super().append(pending, once=once, unless=unless)
         if pending.kind == "entry" and len(self.records) % 10 == 0:
-            self.records[-1] = record._replace(kind="shown", fields={"cursor": 0}, id=None, once=None)
+            self.records[-1] = record._replace(
+                kind="shown", fields={"cursor": 0}, id=None, once=None
+            )
         return record
 
 
@@ -112,8 +123,8 @@ class Doubling(MemoryLog):
 
 @pytest.mark.parametrize("kind", [Losing, Doubling])
 def test_the_check_finds_a_log_that_loses_or_doubles(kind):
-    from synapse.clock import now
     from synapse.core import Memory
+    from synapse.model.clock import now
     from synapse.store import Store
 
     with Memory(Store(kind(), now)) as memory:
@@ -122,7 +133,9 @@ def test_the_check_finds_a_log_that_loses_or_doubles(kind):
         sent = {}
         for name in ("eng-0", "eng-1"):
             mail = Mail(memory.as_agent(name))
-            sent[name] = [mail.send(("all", "reader")[n % 2], f"{n}", once=f"k{n}").id for n in range(20)]
+            sent[name] = [
+                mail.send(("all", "reader")[n % 2], f"{n}", once=f"k{n}").id for n in range(20)
+            ]
             mail.send("all", "0", once="k0")
         assert faults(memory, sent)
 

@@ -23,7 +23,8 @@ AT_ONCE = 30
 PATIENCE = 50
 TEAMS = ("red", "green", "blue")
 AGENTS = [
-    synapse.Agent(f"eng-{n}", read=(f"api/{TEAMS[n % 3]}",), write=(f"api/{TEAMS[n % 3]}",)) for n in range(AT_ONCE)
+    synapse.Agent(f"eng-{n}", read=(f"api/{TEAMS[n % 3]}",), write=(f"api/{TEAMS[n % 3]}",))
+    for n in range(AT_ONCE)
 ]
 
 
@@ -79,14 +80,22 @@ async def held():
         if not any(isinstance(thing, Session) for thing in gc.get_objects()):
             break
         await asyncio.sleep(0.1)
-    return tracemalloc.get_traced_memory()[0], len(os.listdir("/proc/self/fd")), threading.active_count()
+    return (
+        tracemalloc.get_traced_memory()[0],
+        len(os.listdir("/proc/self/fd")),
+        threading.active_count(),
+    )
 
 
 def grown(root, warm_up, many, keep=None):
     """What a supervisor holds more after many spawns than after a few: bytes a spawn, files, threads."""
     watch = Watch()
     with workspace(root) as memory:
-        options = {"engine": Scripted(watch.play, count=len), "tools": [watch.tick], "memory_tools": "never"}
+        options = {
+            "engine": Scripted(watch.play, count=len),
+            "tools": [watch.tick],
+            "memory_tools": "never",
+        }
         with Supervisor(memory, **options) as boss:
 
             async def story():
@@ -156,4 +165,8 @@ def test_a_thousand_spawns_leave_nothing_behind(tmp_path, capsys):
 
 
 if __name__ == "__main__":
-    print(json.dumps(grown(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), Hoard() if sys.argv[4] else None)))
+    print(
+        json.dumps(
+            grown(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), Hoard() if sys.argv[4] else None)
+        )
+    )

@@ -14,10 +14,10 @@ import pytest
 import synapse
 from synapse import consolidate
 from synapse.consolidate import PHASES, claim, gather, night, plan, undo
-from synapse.consolidate.night import LEASE
-from synapse.digest import sha256
+from synapse.consolidate.nightly import LEASE
+from synapse.model.agents import Agent
+from synapse.system.digest import sha256
 from synapse.testing import FrozenClock
-from synapse.workspace import Agent
 
 DATE = "2026-02-09"
 START = "2026-01-31T00:00:00Z"
@@ -43,7 +43,9 @@ def crowded(root, seed):
         file.write("size_limits: {per_namespace: 300, total_shared: 1KB}\n")
     with opened(root, "2026-02-08T02:30:00Z") as mem:
         mem.store.fresh(force=True)
-        assert {"warn"} <= {each.act.kind for each in night(mem, "2026-02-08", mem.store.clock()).acts}
+        assert {"warn"} <= {
+            each.act.kind for each in night(mem, "2026-02-08", mem.store.clock()).acts
+        }
 
 
 def filled(root, seed, size=30):
@@ -56,7 +58,10 @@ def filled(root, seed, size=30):
         ids = []
         for _ in range(size):
             author, place = chance.choice([*AGENTS]), chance.choice(PLACES)
-            more = {"ttl": chance.choice(("1d", "7d", "30d", "90d", "never")), "to": chance.choice(("all", "team:red"))}
+            more = {
+                "ttl": chance.choice(("1d", "7d", "30d", "90d", "never")),
+                "to": chance.choice(("all", "team:red")),
+            }
             more["priority"] = chance.choice(("info", "info", "important", "critical"))
             if chance.random() < 0.2:
                 more["topic"] = chance.choice(("one", "two"))
@@ -71,17 +76,35 @@ def filled(root, seed, size=30):
 
 def originals(mem):
     """The digest of every entry that an agent wrote, as its record has it."""
-    records = [record for record in mem.store.log.since(0) if record.kind == "entry" and record.by in AGENTS]
-    return {record.id: sha256(record.text.encode(), repr(sorted(record.fields.items())).encode()) for record in records}
+    records = [
+        record
+        for record in mem.store.log.since(0)
+        if record.kind == "entry" and record.by in AGENTS
+    ]
+    return {
+        record.id: sha256(record.text.encode(), repr(sorted(record.fields.items())).encode())
+        for record in records
+    }
 
 
 def state(mem):
     """Where each entry stands, what it says and for whom, and what is shown of it."""
     mem.store.fresh()
-    now, shown = mem.store.clock(), {entry.id for entry in mem.as_agent("operator").read(limit=None)}
+    now, shown = (
+        mem.store.clock(),
+        {entry.id for entry in mem.as_agent("operator").read(limit=None)},
+    )
     entries = mem.store.index.query.all(mem.store.index.horizon, now)
     return {
-        each.id: (each.body, each.to, each.priority, each.disputed, each.archived, each.derived_from, each.id in shown)
+        each.id: (
+            each.body,
+            each.to,
+            each.priority,
+            each.disputed,
+            each.archived,
+            each.derived_from,
+            each.id in shown,
+        )
         for each in entries
     }
 
@@ -166,7 +189,10 @@ def check(tmp_path, seed, killed, fill=filled):
     with opened(twin) as mem:
         assert night(mem, DATE, now).ran
         wanted = state(mem)
-    died, lease = 0, LEASE * (seed % 2)  # who dies here is followed at once, and so it is when the lease is over
+    died, lease = (
+        0,
+        LEASE * (seed % 2),
+    )  # who dies here is followed at once, and so it is when the lease is over
     for turn, death in enumerate(killed):
         died += night_until(root, death, now + turn * lease)
     with opened(root) as mem:
@@ -219,9 +245,15 @@ def test_the_random_stores_have_something_of_everything(tmp_path):
     for seed in range(6):
         filled(str(tmp_path / str(seed)), seed)
         with opened(str(tmp_path / str(seed))) as mem:
-            acts = plan(gather(mem.store, mem.store.clock()), mem.store.clock(), mem.store.settings).acts
+            acts = plan(
+                gather(mem.store, mem.store.clock()), mem.store.clock(), mem.store.settings
+            ).acts
             kinds |= {(act.kind, act.reason.partition(":")[0]) for act in acts}
-    assert {("archive", "superseded"), ("archive", "outranked"), ("archive", "past its time")} <= kinds
+    assert {
+        ("archive", "superseded"),
+        ("archive", "outranked"),
+        ("archive", "past its time"),
+    } <= kinds
     assert {"merge", "escalate"} <= {kind for kind, _ in kinds}
 
 
@@ -261,5 +293,7 @@ def test_a_leader_that_was_given_up_writes_nothing_when_it_wakes(tmp_path):
         with pytest.raises(synapse.Conflict):
             night(slow, DATE, now, sleep)
         assert claim(slow, "night", DATE, now) is None
-        epochs = [act.fields["epoch"] for act in slow.audit(agent="consolidator") if act.kind == "night"]
+        epochs = [
+            act.fields["epoch"] for act in slow.audit(agent="consolidator") if act.kind == "night"
+        ]
         assert epochs == sorted(epochs, reverse=True)

@@ -46,11 +46,22 @@ def play(seen):
     if "lead" in seen.system.split("\n")[0]:
         if seen.turn == 0:
             tasks = (("eng-a", "Look at page a"), ("eng-b", "Look at page b"))
-            return Move("", tuple(("spawn_agent", {"agent": who, "task": text}) for who, text in tasks))
-        return Move("", (("wait", {}),)) if seen.turn == 1 else f"Looked: {seen.text.count('is fine')} fine"
+            return Move(
+                "", tuple(("spawn_agent", {"agent": who, "task": text}) for who, text in tasks)
+            )
+        return (
+            Move("", (("wait", {}),))
+            if seen.turn == 1
+            else f"Looked: {seen.text.count('is fine')} fine"
+        )
     if seen.turn == 0 and any(tool.name == "slow" for tool in seen.tools):
         return Move("", (("slow", {"page": seen.text.partition("Look at page ")[2][:1]}),))
-    return Move(next((f"{line[2:]}" for line in seen.text.split("\n") if line.endswith("is fine")), "It is fine"))
+    return Move(
+        next(
+            (f"{line[2:]}" for line in seen.text.split("\n") if line.endswith("is fine")),
+            "It is fine",
+        )
+    )
 
 
 class Place:
@@ -66,8 +77,17 @@ class Place:
             memory.register(synapse.Agent("eng-b"))
 
     def env(self, key=True, pace=0.0):
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANTHROPIC_", "OPENAI_"))}
-        about = {"ANTHROPIC_BASE_URL": self.server.url, "PACE": str(pace), "HOME": str(self.path), "COLUMNS": "80"}
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("ANTHROPIC_", "OPENAI_"))
+        }
+        about = {
+            "ANTHROPIC_BASE_URL": self.server.url,
+            "PACE": str(pace),
+            "HOME": str(self.path),
+            "COLUMNS": "80",
+        }
         return kept | about | ({"ANTHROPIC_API_KEY": "secret-of-mine"} if key else {})
 
     def starts(self, *words, **env):
@@ -171,7 +191,9 @@ def test_the_daemon_leaves_them_too_and_says_so_once(place):
     _, err = daemon.communicate(timeout=20)
     assert err.count(LINE) == 3
     assert place.calls() == ["a", "b"]  # calls that may not be repeated
-    steps = "".join(path.read_text() for path in (place.path / "ws" / "runs").glob("eng-*/steps.jsonl"))
+    steps = "".join(
+        path.read_text() for path in (place.path / "ws" / "runs").glob("eng-*/steps.jsonl")
+    )
     assert steps.count("it was not repeated") == 2
 
 
@@ -214,7 +236,9 @@ def test_runs_are_left_to_whoever_has_the_key(place, verb):
     assert (run["state"], run["waits"]) == ("orphaned", line)
     assert "waits" not in place.ps()[0]  # here is the key
     assert not [
-        path for path in (place.path / "ws").rglob("*") if path.is_file() and b"secret-of-mine" in path.read_bytes()
+        path
+        for path in (place.path / "ws").rglob("*")
+        if path.is_file() and b"secret-of-mine" in path.read_bytes()
     ]
     code, out, _ = place.orchestrator("resume", "--quiet")
     assert (code, out.count(": done; ")) == (0, 1)

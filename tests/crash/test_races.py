@@ -50,7 +50,9 @@ def race(root, code, names=None):
     names = names or ["eng-0"] * RACERS
     command = [sys.executable, "-c", RACER, root]
     racers = [
-        subprocess.Popen([*command, name, code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            [*command, name, code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
         for name in names
     ]
     for racer in racers:
@@ -67,7 +69,11 @@ def records(root, **wanted):
     with synapse.open(root) as memory:
         assert memory.verify().problems == ()
         found = list(memory.store.log.since())
-    return [record for record in found if all(getattr(record, name) == value for name, value in wanted.items())]
+    return [
+        record
+        for record in found
+        if all(getattr(record, name) == value for name, value in wanted.items())
+    ]
 
 
 def test_one_key_makes_one_entry(root):
@@ -80,7 +86,11 @@ def test_one_key_makes_one_entry(root):
 
 
 def test_a_key_is_its_author_s_own(root):
-    found = race(root, "attempt(lambda: me.append('x', 'api/x', once='key').id)", [f"eng-{n}" for n in range(RACERS)])
+    found = race(
+        root,
+        "attempt(lambda: me.append('x', 'api/x', once='key').id)",
+        [f"eng-{n}" for n in range(RACERS)],
+    )
     assert len({ids[0] for ids in found}) == RACERS
     assert len(records(root, kind="entry", once="key")) == RACERS
 
@@ -93,7 +103,9 @@ for n in range(20):
 """
     found = race(root, code)
     taken = [result for results in found for result in results if result != "Conflict"]
-    assert len(taken) == len(set(taken)) == 15  # the fifteenth is the one that begins below the limit
+    assert (
+        len(taken) == len(set(taken)) == 15
+    )  # the fifteenth is the one that begins below the limit
     assert sum(record.fields["amount"] for record in records(root, key="budget")) == 105
 
 
@@ -189,7 +201,11 @@ def test_what_expires_while_it_is_ruled_on_is_ruled_on_once(tmp_path):
             assert memory.as_agent("lead").staged() == []
             with pytest.raises(synapse.Conflict):
                 other.as_agent("lead").approve(id)
-        rulings = [record.kind for record in memory.store.log.since() if record.kind in ("approve", "reject")]
+        rulings = [
+            record.kind
+            for record in memory.store.log.since()
+            if record.kind in ("approve", "reject")
+        ]
         assert rulings == ["reject"]
 
 
@@ -212,7 +228,9 @@ attempt(lambda: len(me.read()))
             path = f"{root}/{place}"
             subprocess.run(["mkdir", "-p", path], check=True)
             with open(f"{path}/drop-{n}.md", "w") as file:
-                file.write(text.format(f"{place[0]}{n}").replace("priority", "namespace: api/x\npriority"))
+                file.write(
+                    text.format(f"{place[0]}{n}").replace("priority", "namespace: api/x\npriority")
+                )
     time.sleep(0.3)
     found = race(root, code, names)
     assert found == [[80]] * RACERS
@@ -252,7 +270,11 @@ def test_who_reads_while_the_index_is_derived_anew_sees_all_of_it(root, monkeypa
         while process.poll() is None:
             with synapse.open(root) as other:
                 fresh = other.as_agent("eng-1")
-                assert (len(fresh.read()), fresh.unread(), fresh.get(ids[0]).id) == (count, count, ids[0])
+                assert (len(fresh.read()), fresh.unread(), fresh.get(ids[0]).id) == (
+                    count,
+                    count,
+                    ids[0],
+                )
             assert len(reader.read(namespace=f"api/n{looks % 9}", limit=100 + looks)) == 100 + looks
             assert reader.get(ids[0]).body == "0"
             looks += 1
@@ -270,7 +292,10 @@ for n in range(120):
         me.archive(ids[-5:])
 """
     command = [sys.executable, "-c", RACER, root, "eng-0", code]
-    racers = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    racers = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
     for racer in racers:
         racer.stdin.write("go\n")
         racer.stdin.flush()

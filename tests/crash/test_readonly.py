@@ -105,7 +105,10 @@ def run(way, root, *commands):
 
 
 def tree(root):
-    return {str(path): (path.lstat().st_mtime_ns, path.lstat().st_size) for path in sorted(root.rglob("*"))}
+    return {
+        str(path): (path.lstat().st_mtime_ns, path.lstat().st_size)
+        for path in sorted(root.rglob("*"))
+    }
 
 
 READS = (
@@ -126,7 +129,9 @@ RUNS = ("ps --all", "tree", "stats", "receipt eng-a-1", "tail eng-a-1")
 def test_everything_that_reads_works_and_writes_nothing(root, way):
     with synapse.open(str(root)) as mem:
         id = mem.as_agent("operator").read()[0].id
-        mem.as_agent("eng-a").append("the second endpoint", "api/x")  # which the index has yet to take in
+        mem.as_agent("eng-a").append(
+            "the second endpoint", "api/x"
+        )  # which the index has yet to take in
     time.sleep(0.1)
     before = tree(root)
     answers = run(way, root, *(("synapse", line.format(id=id)) for line in READS))
@@ -184,7 +189,9 @@ def test_whatever_index_there_is_the_read_is_right(root, way, index):
         os.unlink(root / ".index/brain.db-shm")
     time.sleep(0.1)
     try:
-        shown = run(way, root, ("synapse", "read"), ("synapse", "search after"), ("synapse", "verify"))
+        shown = run(
+            way, root, ("synapse", "read"), ("synapse", "search after"), ("synapse", "verify")
+        )
         assert [code for code, _, _ in shown] == [0, 0, 0], shown
         assert "the first endpoint" in shown[0][1]
         assert "after the index" in shown[0][1]
@@ -235,7 +242,9 @@ def test_a_torn_line_at_the_end_is_passed_over_and_stays(root):
 
 
 def test_nothing_is_adopted_and_agents_stand_as_journalled(root):
-    (root / "agents/eng-b.yaml").write_text("agent:\n  id: eng-b\nsubscriptions:\n  read: []\n  write: []\n")
+    (root / "agents/eng-b.yaml").write_text(
+        "agent:\n  id: eng-b\nsubscriptions:\n  read: []\n  write: []\n"
+    )
     settings = root / "synapse.yaml"
     settings.write_text(settings.read_text() + "reputation: on\n")
     (root / "entries/api/x/dropped.md").write_text(
@@ -251,7 +260,10 @@ def test_nothing_is_adopted_and_agents_stand_as_journalled(root):
     assert "only told of" not in shown[3][1], "settings are what their file says"
     assert tree(root) == before
     with synapse.open(str(root)) as mem:
-        assert {found.body.strip() for found in mem.as_agent("operator").read()} == {"the first endpoint", "dropped"}
+        assert {found.body.strip() for found in mem.as_agent("operator").read()} == {
+            "the first endpoint",
+            "dropped",
+        }
 
 
 def test_a_workspace_without_a_journal_is_told_to_be_opened_once(place):
@@ -288,7 +300,13 @@ def test_python_refuses_writes_with_its_own_class(root):
     if done.returncode == SKIPPED:
         pytest.skip("no landlock here")
     lock = f"6 {root}/journal/lock"
-    assert done.stdout.splitlines() == ["True 1 the first endpoint 0", lock, lock, lock, "1 True"], done.stderr
+    assert done.stdout.splitlines() == [
+        "True 1 the first endpoint 0",
+        lock,
+        lock,
+        lock,
+        "1 True",
+    ], done.stderr
 
 
 def test_bytes_that_change_while_they_are_read_are_never_taken(place, monkeypatch):
@@ -307,7 +325,9 @@ def test_bytes_that_change_while_they_are_read_are_never_taken(place, monkeypatc
 
     quiet()
     assert set(copy._whole(str(path))) == set(b"a")
-    assert set(written_meanwhile(str(path), "rb").read()) == set(b"ab"), "what reads without looking is torn"
+    assert set(written_meanwhile(str(path), "rb").read()) == set(b"ab"), (
+        "what reads without looking is torn"
+    )
     assert copy._whole(str(path)) is None, "somebody wrote a moment ago, and may go on"
     quiet()
     monkeypatch.setattr(copy, "open", written_meanwhile, raising=False)
@@ -321,7 +341,18 @@ def test_bytes_that_change_while_they_are_read_are_never_taken(place, monkeypatc
 @pytest.fixture
 def office(root):
     """A workspace in which a run was played."""
-    words = [sys.executable, "-m", "orchestrator", "--root", str(root), "run", "--agent", "eng-a", "--project", "x"]
+    words = [
+        sys.executable,
+        "-m",
+        "orchestrator",
+        "--root",
+        str(root),
+        "run",
+        "--agent",
+        "eng-a",
+        "--project",
+        "x",
+    ]
     words += ["--engine", "scripted", "--json", "Say what you know"]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     return json.loads(done.stdout)

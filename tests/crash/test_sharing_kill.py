@@ -53,10 +53,16 @@ def findings(root, deaths):
         memory.store.fresh()
         records = list(memory.store.log.since(0))
         runs = memory.store.index.query.runs()
-        wrong = [f"{run['run']} is {run['state']}, {run['status']}" for run in runs if run["status"] != "done"]
+        wrong = [
+            f"{run['run']} is {run['state']}, {run['status']}"
+            for run in runs
+            if run["status"] != "done"
+        ]
         for run in runs:
             said = (root / "runs" / run["run"] / "output.md").read_text()
-            wrong += [f"{run['run']} does not know: {value}" for value in VALUES if value not in said]
+            wrong += [
+                f"{run['run']} does not know: {value}" for value in VALUES if value not in said
+            ]
         written = Counter(record.key for record in records if record.kind == "entry" and record.key)
         wrong += [f"a result was written {n} times" for n in written.values() if n != 1]
         wrong += [f"{len(written)} results"] if len(written) != len(SUBJECTS) else []
@@ -64,7 +70,11 @@ def findings(root, deaths):
             claim = taken(memory, f"investigate: subject={subject}")
             wrong += [] if isinstance(claim, Claim) else [f"a claim outlives its run: {claim}"]
     calls = Counter(line.split("\t")[0] for line in (root / "log").read_text().splitlines())
-    wrong += [f"{subject} was looked for {n} times" for subject, n in calls.items() if n > 2 * (1 + deaths)]
+    wrong += [
+        f"{subject} was looked for {n} times"
+        for subject, n in calls.items()
+        if n > 2 * (1 + deaths)
+    ]
     return wrong
 
 

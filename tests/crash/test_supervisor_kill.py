@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import synapse
-from orchestrator import ledger, steps
-from orchestrator.folder import LEDGER, OUTPUT, STEPS, Folder
+from orchestrator.runs import ledger, steps
+from orchestrator.runs.folder import LEDGER, OUTPUT, STEPS, Folder
 
 SCRIPT = Path(__file__).with_name("supervised.py")
 ENGINEERS = ("eng-a", "eng-b", "eng-c")
@@ -34,7 +34,9 @@ def live(root, log, *options, after=300.0):
     """A life of a supervisor; killed so many seconds after it began, unless it came to its end. How it ended; None
     where it died."""
     command = [sys.executable, str(SCRIPT), str(root), str(log), *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as life:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as life:
         began = life.stdout.readline()
         try:
             out, err = life.communicate(timeout=after)
@@ -83,7 +85,9 @@ def findings(root, log):
             wrong += in_files(Folder(str(root), run["run"]), runs)
         wrong += unproven(memory)
     keys = Counter(log.read_text().split()) if log.exists() else Counter()
-    wrong += [f"the user's tool was called {n} times with {key}" for key, n in keys.items() if n != 1]
+    wrong += [
+        f"the user's tool was called {n} times with {key}" for key, n in keys.items() if n != 1
+    ]
     if len(keys) > 9:
         wrong.append(f"the user's tool was called with {len(keys)} keys")
     return wrong + debts(root)
@@ -104,14 +108,26 @@ def in_runs(memory, runs):
         for record in memory.store.log.since(0)
         if record.kind == "run" and record.fields["state"] == "ended"
     )
-    wrong = [f"{run['run']} is {run['state']}, {run['status']}" for run in runs if run["status"] != "done"]
-    wrong += [f"{run['run']} ended {ended[run['run']]} times" for run in runs if ended[run["run"]] != 1]
-    wrong += [f"{agent} ran {n} times" for agent, n in Counter(run["agent"] for run in runs).items() if n != 1]
+    wrong = [
+        f"{run['run']} is {run['state']}, {run['status']}"
+        for run in runs
+        if run["status"] != "done"
+    ]
+    wrong += [
+        f"{run['run']} ended {ended[run['run']]} times" for run in runs if ended[run["run"]] != 1
+    ]
+    wrong += [
+        f"{agent} ran {n} times"
+        for agent, n in Counter(run["agent"] for run in runs).items()
+        if n != 1
+    ]
     return wrong + ([f"{len(runs)} runs"] if len(runs) != 4 else [])
 
 
 def in_entries(memory):
-    bodies = Counter(entry.body for entry in memory.as_agent("operator").read(namespace="status/web"))
+    bodies = Counter(
+        entry.body for entry in memory.as_agent("operator").read(namespace="status/web")
+    )
     expected = [f"{name} step {turn}" for name in ENGINEERS for turn in range(3)]
     wrong = [f"{body!r} was written {bodies[body]} times" for body in expected if bodies[body] != 1]
     done = Counter(body.split(" (")[0] for body in bodies.elements() if body.startswith("Done:"))
@@ -122,11 +138,23 @@ def in_entries(memory):
 def in_files(folder, runs):
     """The steps against the ledger, and what a parent was told."""
     recorded = steps.read(folder.lines(STEPS))
-    paid = Counter(line["ledger"] for line in map(json.loads, folder.lines(STEPS)) if line["kind"] == "turn")
-    booked = Counter(map(ledger.dump, (line for line in ledger.read(folder.lines(LEDGER)) if line.stop != "lost")))
+    paid = Counter(
+        line["ledger"] for line in map(json.loads, folder.lines(STEPS)) if line["kind"] == "turn"
+    )
+    booked = Counter(
+        map(
+            ledger.dump, (line for line in ledger.read(folder.lines(LEDGER)) if line.stop != "lost")
+        )
+    )
     name = os.path.basename(folder.path)
-    wrong = [f"{name}: {sum((paid - booked).values())} turns are not in the ledger"] if paid - booked else []
-    wrong += [f"{name}: {sum((booked - paid).values())} lines are too many"] if booked - paid else []
+    wrong = (
+        [f"{name}: {sum((paid - booked).values())} turns are not in the ledger"]
+        if paid - booked
+        else []
+    )
+    wrong += (
+        [f"{name}: {sum((booked - paid).values())} lines are too many"] if booked - paid else []
+    )
     read = Counter(id for step in recorded for id in step.fields.get("read", ()))
     children = Counter(run["run"] for run in runs if run["parent"] == name)
     wrong += [f"{name} read {dict(read)} of {list(children)}"] if read != children else []
@@ -139,7 +167,12 @@ def in_files(folder, runs):
 def debts(root):
     command = [sys.executable, "-m", "orchestrator", "debts", "--json"]
     told = subprocess.run(
-        command, env=os.environ | {"SYNAPSE_ROOT": str(root)}, capture_output=True, text=True, timeout=120, check=True
+        command,
+        env=os.environ | {"SYNAPSE_ROOT": str(root)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
     )
     return [f"a debt: {debt['run']}" for debt in json.loads(told.stdout)["debts"]]
 
@@ -154,7 +187,11 @@ def test_a_team_survives_its_supervisors(tmp_path, seed):
     ("way", "death", "found"),
     [
         ("keys", "after entry 2", "was written 2 times"),
-        ("steps", "after turn 8", "the user's tool was called 2 times|step 0' was written 2 times|lines are too many"),
+        (
+            "steps",
+            "after turn 8",
+            "the user's tool was called 2 times|step 0' was written 2 times|lines are too many",
+        ),
         ("ledger", "before ledger.jsonl 3", "1 turns are not in the ledger"),
     ],
 )
@@ -166,7 +203,9 @@ def test_supervisors_that_get_it_wrong_are_found_out(tmp_path, way, death, found
         assert live(name, name / "log", *options, "--die", *death.split()) is None
         assert live(name, name / "log", *options) is not None
     assert findings(right, right / "log") == []
-    assert any(each in problem for problem in findings(bad, bad / "log") for each in found.split("|"))
+    assert any(
+        each in problem for problem in findings(bad, bad / "log") for each in found.split("|")
+    )
 
 
 @pytest.mark.soak
@@ -179,7 +218,9 @@ def test_a_team_survives_two_hundred_deaths(tmp_path, capsys):
         assert findings(where, log) == [], (n, plan)
         n += 1
     with capsys.disabled():
-        print(f"\n{dict(deaths)} deaths of {n} teams: every run ended once, nothing lost, nothing twice")
+        print(
+            f"\n{dict(deaths)} deaths of {n} teams: every run ended once, nothing lost, nothing twice"
+        )
 
 
 # -- who hangs, and comes back --------------------------------------------------------------------------
@@ -203,7 +244,11 @@ def holding(pid, root):
     path = Path("/proc/locks")
     locks = [line.split() for line in path.read_text().splitlines()] if path.exists() else []
     living = {each.stat().st_ino for each in (root / "runs" / ".holders").iterdir()}
-    held = {int(lock[5].split(":")[2]) for lock in locks if lock[1] != "->" and lock[3:5] == ["WRITE", str(pid)]}
+    held = {
+        int(lock[5].split(":")[2])
+        for lock in locks
+        if lock[1] != "->" and lock[3:5] == ["WRITE", str(pid)]
+    }
     return held - living
 
 
@@ -270,12 +315,18 @@ class Two:
         return out
 
     def refused(self):
-        return [record.fields for record in self.memory.store.log.since(0) if record.kind == "refused"]
+        return [
+            record.fields for record in self.memory.store.log.since(0) if record.kind == "refused"
+        ]
 
 
 def late(looks, due):
     """Whatever a watcher does wrong about a holder that is gone, or counts as gone, from this moment on."""
-    early = [f"it took over {due - ended:.3f} s too early" for _, ended, taken in looks if taken and ended < due]
+    early = [
+        f"it took over {due - ended:.3f} s too early"
+        for _, ended, taken in looks
+        if taken and ended < due
+    ]
     idle = [
         f"it looked {began - due:.3f} s after it was due, in vain"
         for began, _, taken in looks
@@ -357,4 +408,6 @@ def test_a_supervisor_that_comes_back_without_looking_is_found_out(tmp_path, two
     both.finished()
     both.one.send_signal(signal.SIGCONT)
     both.one.communicate(timeout=120)
-    assert any("ended 2 times" in problem for problem in findings(tmp_path / "ws", tmp_path / "ws" / "log"))
+    assert any(
+        "ended 2 times" in problem for problem in findings(tmp_path / "ws", tmp_path / "ws" / "log")
+    )

@@ -51,7 +51,13 @@ class Recorder:
 
     def link(self, real):
         def call(src, dst, *, src_dir_fd=None, dst_dir_fd=None, follow_symlinks=True):
-            real(src, dst, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd, follow_symlinks=follow_symlinks)
+            real(
+                src,
+                dst,
+                src_dir_fd=src_dir_fd,
+                dst_dir_fd=dst_dir_fd,
+                follow_symlinks=follow_symlinks,
+            )
             self._named(dst, dst_dir_fd)
 
         return call
@@ -92,7 +98,10 @@ class Recorder:
             status = path.stat()
             lost = max(0, found.end() - self.synced.get((status.st_dev, status.st_ino), 0))
             problems = [f"{lost} bytes"] if lost else []
-            for place in (path, *itertools.takewhile(lambda p: p != Path(root).parent, path.parents)):
+            for place in (
+                path,
+                *itertools.takewhile(lambda p: p != Path(root).parent, path.parents),
+            ):
                 above = place.parent.stat()
                 if place.name in self.unsynced.get((above.st_dev, above.st_ino), ()):
                     problems.append(f"the name {place.name}")
@@ -137,7 +146,9 @@ def test_an_acknowledged_line_is_synced_when_writers_share_the_sync(tmp_path, mo
     recorder = Recorder(monkeypatch)
     with workspace(tmp_path / "memory") as memory:
         memory.store.log.journal.segment_bytes = 10_000
-        tasks = [lambda name=agent.id: write(memory, recorder, name, 20) for agent in memory.agents()]
+        tasks = [
+            lambda name=agent.id: write(memory, recorder, name, 20) for agent in memory.agents()
+        ]
         assert together(*tasks) == [[], [], [], []]
 
 
@@ -212,7 +223,11 @@ def unsynced(trace):
         if call is None or "= -1" in line:
             continue
         name, path = call[1], call[3] or ""
-        if name == "openat" and "O_CREAT" in line and (made := re.search(r"= \d+<(.*/journal)/[^/]*\.jsonl>", line)):
+        if (
+            name == "openat"
+            and "O_CREAT" in line
+            and (made := re.search(r"= \d+<(.*/journal)/[^/]*\.jsonl>", line))
+        ):
             dirty.add(made[1])
         elif name in ("write", "pwrite64", "writev") and path.endswith(".jsonl"):
             dirty.add(path)
@@ -227,7 +242,9 @@ def unsynced(trace):
 def traced(root, program):
     command = ["strace", "-f", "-y", "-e", "trace=openat,write,pwrite64,writev,fsync,fdatasync"]
     done = subprocess.run(
-        [*command, "-o", f"{root}.trace", sys.executable, "-c", program, str(root)], capture_output=True, timeout=120
+        [*command, "-o", f"{root}.trace", sys.executable, "-c", program, str(root)],
+        capture_output=True,
+        timeout=120,
     )
     return done.returncode, unsynced(Path(f"{root}.trace").read_text())
 

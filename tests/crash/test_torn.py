@@ -12,11 +12,23 @@ from collections import Counter
 import pytest
 
 import synapse
-from synapse.clock import now
 from synapse.log import adopt
 from synapse.log import journal as journals
+from synapse.model.clock import now
 
-CHANGING = ("open", "write", "pwrite", "ftruncate", "link", "unlink", "rename", "mkdir", "chmod", "fdatasync", "fsync")
+CHANGING = (
+    "open",
+    "write",
+    "pwrite",
+    "ftruncate",
+    "link",
+    "unlink",
+    "rename",
+    "mkdir",
+    "chmod",
+    "fdatasync",
+    "fsync",
+)
 STAFF = [
     synapse.Agent("lead", role="cto"),
     synapse.Agent("eng", read=["*"], write=["*"]),
@@ -83,13 +95,19 @@ def live(memory):
 
 ACTS = {
     "append": lambda memory: memory.as_agent("eng").append("body", "api/endpoints"),
-    "append in a new namespace": lambda memory: memory.as_agent("eng").append("body", "new/name/space"),
+    "append in a new namespace": lambda memory: memory.as_agent("eng").append(
+        "body", "new/name/space"
+    ),
     "append once": lambda memory: memory.as_agent("eng").append("body", "api/endpoints", once="k"),
     "stage": lambda memory: memory.as_agent("junior").append("body", "api/endpoints"),
-    "approve": lambda memory: memory.as_agent("lead").approve(memory.as_agent("lead").staged()[0].id),
+    "approve": lambda memory: memory.as_agent("lead").approve(
+        memory.as_agent("lead").staged()[0].id
+    ),
     "reject": lambda memory: memory.as_agent("lead").reject(memory.as_agent("lead").staged()[0].id),
     "archive": lambda memory: memory.as_agent("eng").archive(live(memory)[:2]),
-    "restore": lambda memory: memory.as_agent("lead").restore(["syn-" + memory.store.log.at(4).id[4:]]),
+    "restore": lambda memory: memory.as_agent("lead").restore(
+        ["syn-" + memory.store.log.at(4).id[4:]]
+    ),
     "resolve": lambda memory: memory.as_agent("eng").resolve(live(memory)[0]),
     "register": lambda memory: memory.register(synapse.Agent("new", department="backend")),
     "adopt": lambda memory: memory.store.fresh(force=True),
@@ -145,7 +163,9 @@ def survives(root, acknowledged):
         entries = [record for record in records if record.kind == "entry"]
         assert len({record.id for record in entries}) == len(entries)
         bodies = Counter(lead.get(record.id).body for record in entries)
-        assert bodies - Counter(("drop", "body")) == Counter((*(f"entry {n}" for n in range(4)), "to be reviewed"))
+        assert bodies - Counter(("drop", "body")) == Counter(
+            (*(f"entry {n}" for n in range(4)), "to be reviewed")
+        )
         acts = len(records) - RECORDS
         assert acts in ((1,) if acknowledged else (0, 1))
         memory.as_agent("eng").append("and it goes on", "api/endpoints")
@@ -189,7 +209,10 @@ def test_a_writer_may_die_after_every_byte_of_its_line(template, tmp_path):
 
 @pytest.mark.parametrize("after", [1, 80, 200, -2, -1])
 def test_whoever_seals_a_torn_line_may_die_after_every_byte_too(template, tmp_path, after):
-    with prepared(template, tmp_path / "torn", "append") as memory, pytest.MonkeyPatch.context() as patch:
+    with (
+        prepared(template, tmp_path / "torn", "append") as memory,
+        pytest.MonkeyPatch.context() as patch,
+    ):
         patch.setattr(journals, "write_all", dying_after(after))
         with pytest.raises(Killed):
             ACTS["append"](memory)
@@ -296,7 +319,9 @@ def test_an_entry_filed_away_at_once_does_not_come_back(template, tmp_path, monk
     assert not list(root.glob(f"*/api/endpoints/{id}.md"))
 
 
-def test_files_that_are_about_to_be_filed_away_are_not_taken_for_new_ones(template, tmp_path, monkeypatch):
+def test_files_that_are_about_to_be_filed_away_are_not_taken_for_new_ones(
+    template, tmp_path, monkeypatch
+):
     monkeypatch.setattr(adopt, "SETTLED", -1)
     root = shutil.copytree(template, tmp_path / "memory")
     with at(root, now()) as memory:
@@ -321,13 +346,17 @@ def test_a_page_of_the_archive_that_was_torn_goes_on_behind_the_torn_part(templa
         page.write_bytes(whole + b"<!-- synapse:entry id=syn-x bytes=90 sha256=ab")
         memory.as_agent("eng").archive(ids)
         problems = memory.verify().problems
-        assert [(problem.where, problem.mendable) for problem in problems] == [(f"archive/{page.name}", True)]
+        assert [(problem.where, problem.mendable) for problem in problems] == [
+            (f"archive/{page.name}", True)
+        ]
         assert "between" in problems[0].what
         assert memory.repair().ok
         assert page.read_bytes().startswith(whole)
 
 
-def test_a_page_of_the_archive_is_written_whole_where_writes_are_short(template, tmp_path, monkeypatch):
+def test_a_page_of_the_archive_is_written_whole_where_writes_are_short(
+    template, tmp_path, monkeypatch
+):
     root, real = shutil.copytree(template, tmp_path / "memory"), os.write
     with at(root, now()) as memory, monkeypatch.context() as patch:
         ids = live(memory)

@@ -9,8 +9,8 @@ import time
 import pytest
 
 import synapse
-from synapse.lock import Lock
 from synapse.log.mirror import block
+from synapse.system.lock import Lock
 from synapse.testing import FrozenClock
 
 FLIPS = (0x01, 0x20, 0x80, 0xFF)
@@ -24,7 +24,10 @@ def grown(root, clock):
         memory.register(synapse.Agent("eng", read=["*"], write=["*"], teams=["core"]))
         memory.register(synapse.Agent("junior", read=["*"], write=["*"], review_required=True))
         eng, lead, junior = map(memory.as_agent, ("eng", "lead", "junior"))
-        ids = [eng.append(f"body {n} — ü", "api/endpoints", tags=["a"], topic=f"t{n}").id for n in range(5)]
+        ids = [
+            eng.append(f"body {n} — ü", "api/endpoints", tags=["a"], topic=f"t{n}").id
+            for n in range(5)
+        ]
         eng.archive(ids[:2], "done")
         lead.restore(ids[:1])
         lead.approve(junior.append("let me", "api/endpoints").id)
@@ -61,7 +64,9 @@ def memory(root, template):
 def covered(root):
     """Every file that `verify` answers for."""
     tops = ("journal", "entries", "archive", "staging", "agents")
-    return sorted((root / "synapse.yaml", *(path for top in tops for path in (root / top).rglob("*.*"))))
+    return sorted(
+        (root / "synapse.yaml", *(path for top in tops for path in (root / top).rglob("*.*")))
+    )
 
 
 def flipped(memory, path, flips, every=1):
@@ -104,7 +109,11 @@ def test_the_first_bad_record_is_named(memory, root):
     path = root / "journal" / "000000000001.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
     for number, line in enumerate(lines, 1):
-        path.write_bytes(b"".join([*lines[: number - 1], line.replace(b'"kind":"', b'"kind":"x'), *lines[number:]]))
+        path.write_bytes(
+            b"".join(
+                [*lines[: number - 1], line.replace(b'"kind":"', b'"kind":"x'), *lines[number:]]
+            )
+        )
         first = memory.verify().problems[0]
         assert first.where.startswith(f"record {number} ")
         assert f"line {number} " in first.what
@@ -143,7 +152,9 @@ def test_a_journal_cut_between_lines_is_seen_without_an_index_by_a_kept_head(roo
         shutil.rmtree(root / ".index")
         with synapse.open(str(root), clock=template[1]) as memory:
             heads.append(memory.verify().head)
-            assert all(memory.verify(head).problems[:1] == memory.verify().problems[:1] for head in heads)
+            assert all(
+                memory.verify(head).problems[:1] == memory.verify().problems[:1] for head in heads
+            )
             assert count == len(lines) or not memory.verify(f"{len(lines)}:{'0' * 64}").ok
 
 
@@ -155,7 +166,11 @@ def test_lines_deleted_doubled_or_moved_are_seen(memory, root):
         check_seen(memory, path, b"".join(lines[: at + 1] + lines[at:]))
         check_seen(memory, path, b"".join([*lines, lines[at]]))
         if at:
-            check_seen(memory, path, b"".join([*lines[: at - 1], lines[at], lines[at - 1], *lines[at + 1 :]]))
+            check_seen(
+                memory,
+                path,
+                b"".join([*lines[: at - 1], lines[at], lines[at - 1], *lines[at + 1 :]]),
+            )
             check_seen(memory, path, b"".join([lines[at], *lines[:at], *lines[at + 1 :]]))
     check_seen(memory, path, b"")
     path.unlink()
@@ -189,7 +204,10 @@ def test_a_missing_or_misnamed_segment_is_seen(tmp_path):
     assert len(segments) > 3
     shutil.rmtree(tmp_path / "memory" / ".index")
     for segment in segments:
-        for moved in (segment.with_suffix(".gone"), segment.with_name(f"{int(segment.stem) + 1:012d}.jsonl")):
+        for moved in (
+            segment.with_suffix(".gone"),
+            segment.with_name(f"{int(segment.stem) + 1:012d}.jsonl"),
+        ):
             if moved.exists():
                 continue
             segment.rename(moved)
@@ -215,7 +233,10 @@ HARM = {
     "emptied": lambda path: path.write_text(""),
     "appended to": lambda path: path.write_bytes(path.read_bytes() + b"x"),
     "a link to itself": lambda path: path.unlink() or path.symlink_to(path),
-    "a link to a copy": lambda path: (path.rename(path.with_suffix(".old")), path.symlink_to(path.with_suffix(".old"))),
+    "a link to a copy": lambda path: (
+        path.rename(path.with_suffix(".old")),
+        path.symlink_to(path.with_suffix(".old")),
+    ),
     "a pipe": lambda path: path.unlink() or os.mkfifo(path),
 }
 
@@ -237,7 +258,9 @@ def test_repair_puts_files_back(root, template, harm, cold):
                 memory.as_agent("lead").read()
             assert memory.repair().problems == ()
             assert {entry.id: entry.body for entry in memory.as_agent("lead").read()} == before[1]
-        assert path.read_bytes() == raw or path.parent.name == "archive", "a page is made of what is archived now"
+        assert path.read_bytes() == raw or path.parent.name == "archive", (
+            "a page is made of what is archived now"
+        )
         assert not path.is_symlink()
         path.with_suffix(".old").unlink(missing_ok=True)
 
@@ -253,7 +276,11 @@ def test_repair_records_what_it_did(memory, root):
 
 
 def test_what_cannot_be_put_back_is_recorded_as_lost(memory, root):
-    path = next(path for path in mendable(root) if path.parts[-4] == "entries" or path.parts[-3] == "entries")
+    path = next(
+        path
+        for path in mendable(root)
+        if path.parts[-4] == "entries" or path.parts[-3] == "entries"
+    )
     path.unlink()
     (path / "in the way").mkdir(parents=True)
     memory.repair()

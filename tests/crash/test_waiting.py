@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-from synapse.bell import Bell, ring
 from synapse.errors import StoreBusy
-from synapse.lock import Lock
+from synapse.system.lock import Lock
+from synapse.system.signal import Bell, ring
 
 HOLD = """
 import sys, time
@@ -25,7 +25,9 @@ Lock(sys.argv[1]).run(hold)
 @pytest.fixture
 def holder(tmp_path):
     """A process that has the lock and keeps it."""
-    process = subprocess.Popen([sys.executable, "-c", HOLD, tmp_path / "lock"], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, tmp_path / "lock"], stdout=subprocess.PIPE, text=True
+    )
     assert process.stdout.readline() == "held\n"
     yield process
     process.kill()

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import pytest
 
 import synapse
-from orchestrator import engine
-from orchestrator.engine import Place
+from orchestrator.engines import protocol
+from orchestrator.engines.protocol import Place
 from orchestrator.plugin.install import codex as install_codex
 from orchestrator.plugin.install.change import Target
 from orchestrator.testing.model_server import ModelServer
@@ -58,16 +58,34 @@ def wired(name, url, home):
         }
         env = {"GOOGLE_GEMINI_BASE_URL": url, "GEMINI_API_KEY": "any"}
         return Wired("gemini-2.5-flash", env, {".gemini/settings.json": json.dumps(settings)})
-    model = {"id": "scripted", "name": "scripted", "contextWindow": 200_000, "maxTokens": 4_096, "input": ["text"]}
-    model |= {"reasoning": False, "cost": {"input": 1, "output": 2, "cacheRead": 0, "cacheWrite": 0}}
-    provider = {"baseUrl": f"{url}/v1", "apiKey": "any", "api": "openai-completions", "models": [model]}
+    model = {
+        "id": "scripted",
+        "name": "scripted",
+        "contextWindow": 200_000,
+        "maxTokens": 4_096,
+        "input": ["text"],
+    }
+    model |= {
+        "reasoning": False,
+        "cost": {"input": 1, "output": 2, "cacheRead": 0, "cacheWrite": 0},
+    }
+    provider = {
+        "baseUrl": f"{url}/v1",
+        "apiKey": "any",
+        "api": "openai-completions",
+        "models": [model],
+    }
     config = {
         "models": {"providers": {"here": provider}},
-        "agents": {"defaults": {"model": {"primary": "here/scripted"}, "workspace": f"{home}/workspace"}},
+        "agents": {
+            "defaults": {"model": {"primary": "here/scripted"}, "workspace": f"{home}/workspace"}
+        },
         "update": {"checkOnStart": False},
     }
     return Wired(
-        "here/scripted", {"OPENCLAW_STATE_DIR": f"{home}/.openclaw"}, {".openclaw/openclaw.json": json.dumps(config)}
+        "here/scripted",
+        {"OPENCLAW_STATE_DIR": f"{home}/.openclaw"},
+        {".openclaw/openclaw.json": json.dumps(config)},
     )
 
 
@@ -75,7 +93,9 @@ def wired(name, url, home):
 def installed():
     """The folder of the clients' programs."""
     if shutil.which("npm") is None:
-        pytest.fail("the long checks run the real clients, and need Node's npm on the PATH to install them")
+        pytest.fail(
+            "the long checks run the real clients, and need Node's npm on the PATH to install them"
+        )
     return _installed(FOLDER, {name: (HERE / name).read_text(encoding="utf-8") for name in ASKED})
 
 
@@ -97,7 +117,9 @@ def _installed(folder, files):
             (folder / name).write_text(text, encoding="utf-8")
         # Without their scripts: all but one of the clients have what they need in their packages.
         for command in (["ci", "--ignore-scripts"], ["rebuild", CLAUDE]):
-            done = subprocess.run(["npm", *command], cwd=folder, capture_output=True, text=True, timeout=PATIENCE)
+            done = subprocess.run(
+                ["npm", *command], cwd=folder, capture_output=True, text=True, timeout=PATIENCE
+            )
             assert done.returncode == 0, f"npm {command[0]} failed:\n{done.stderr[-2_000:]}"
         stamp.write_text(wanted)
     return folder / "node_modules/.bin"
@@ -108,14 +130,22 @@ def _alone(name):
     package, lock = (json.loads((HERE / file).read_text(encoding="utf-8")) for file in ASKED)
     wanted = {name: package["dependencies"][name]}
     root = {"name": package["name"], "dependencies": wanted}
-    parts = {path: part for path, part in lock["packages"].items() if path.startswith(f"node_modules/{name}")}
+    parts = {
+        path: part
+        for path, part in lock["packages"].items()
+        if path.startswith(f"node_modules/{name}")
+    }
     lock["packages"] = {"": root, **parts}
     return dict(zip(ASKED, (json.dumps({**root, "private": True}), json.dumps(lock)), strict=True))
 
 
 def pytest_terminal_summary(terminalreporter):
     """Name the client whose tests were not run, and why: that is not passed over in silence."""
-    reasons = {str(report.longrepr[2]) for report in terminalreporter.stats.get("skipped", ()) if report.longrepr}
+    reasons = {
+        str(report.longrepr[2])
+        for report in terminalreporter.stats.get("skipped", ())
+        if report.longrepr
+    }
     for reason in sorted(reason for reason in reasons if CLAUDE in reason):
         terminalreporter.write_line(f"NOT RUN: {reason}", yellow=True)
 
@@ -138,7 +168,11 @@ def client(installed, tmp_path):
         path = os.pathsep.join((str(installed), os.environ["PATH"]))
         own = {"HOME": str(home), "PATH": path, **told.env, **(env or {})}
         options = {"model": told.model, "env": own, "timeout": 120, **options}
-        return engine.load(name, **options), Place(str(work), output=str(tmp_path / "output")), server
+        return (
+            protocol.load(name, **options),
+            Place(str(work), output=str(tmp_path / "output")),
+            server,
+        )
 
     yield made
     for server in servers:
@@ -157,9 +191,16 @@ class CodexProject:
         self.work.mkdir()
         subprocess.run(["git", "init", "-q", str(self.work)], check=True)
         self.server = ModelServer(script).start()
-        vendor = next((Path(programs).parent / "@openai").glob("codex-*/vendor/*/bin"))  # the program, not its launcher
+        vendor = next(
+            (Path(programs).parent / "@openai").glob("codex-*/vendor/*/bin")
+        )  # the program, not its launcher
         path = os.pathsep.join((str(vendor), str(PROGRAMS), "/usr/bin", "/bin"))
-        self.env = {"HOME": str(self.home), "CODEX_HOME": str(self.codex_home), "OPENAI_API_KEY": "any", "PATH": path}
+        self.env = {
+            "HOME": str(self.home),
+            "CODEX_HOME": str(self.codex_home),
+            "OPENAI_API_KEY": "any",
+            "PATH": path,
+        }
         self.env |= {"TERM": "xterm-256color", "SHELL": "/bin/bash"}
         self.config = self.codex_home / "config.toml"
         self.config.write_text(
@@ -218,8 +259,15 @@ class CodexProject:
     def target(self):
         folder = str(self.root / "runs/.plugins/codex")
         package = str(Path(install_codex.__file__).parents[1])
-        places = {"root": str(self.root), "project": str(self.work), "home": str(self.home), "folder": folder}
-        return Target("codex", user=False, python=sys.executable, package=package, env=self.env, **places)
+        places = {
+            "root": str(self.root),
+            "project": str(self.work),
+            "home": str(self.home),
+            "folder": folder,
+        }
+        return Target(
+            "codex", user=False, python=sys.executable, package=package, env=self.env, **places
+        )
 
 
 @pytest.fixture

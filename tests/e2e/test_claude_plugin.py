@@ -18,8 +18,8 @@ import pytest
 import synapse
 from orchestrator.engines.scripted import Move
 from orchestrator.plugin import facts, state
-from orchestrator.plugin.transcripts import spent
-from orchestrator.runs import Runs
+from orchestrator.plugin.transcripts.transcript import spent
+from orchestrator.runs.records import Runs
 from orchestrator.testing.model_server import ModelServer
 from synapse import Agent
 from tests.e2e.terminal import Terminal
@@ -74,7 +74,9 @@ class Project:
     def orchestrator(self, *words):
         """Run the command line; what it printed."""
         command = [sys.executable, "-m", "orchestrator", *words]
-        done = subprocess.run(command, cwd=self.folder, env=self.env(), capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            command, cwd=self.folder, env=self.env(), capture_output=True, text=True, timeout=60
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -146,7 +148,9 @@ def requests(server, containing):
         first = "".join(part.get("text", "") for part in parts_of(messages[0]["content"]))
         if containing in first:
             texts = tuple(part.get("text", "") for part in parts if part["type"] == "text")
-            results = tuple(json.dumps(part["content"]) for part in parts if part["type"] == "tool_result")
+            results = tuple(
+                json.dumps(part["content"]) for part in parts if part["type"] == "tool_result"
+            )
             chosen.append(Request(texts, results))
     return chosen
 
@@ -162,7 +166,12 @@ def asked(seen):
 
 
 def agent(prompt, type="general-purpose"):
-    arguments = {"description": "a part", "prompt": prompt, "subagent_type": type, "run_in_background": False}
+    arguments = {
+        "description": "a part",
+        "prompt": prompt,
+        "subagent_type": type,
+        "run_in_background": False,
+    }
     return Move("", (("Agent", arguments),))
 
 
@@ -195,7 +204,9 @@ def test_the_client_itself_finds_the_plugin_valid(project):
 
 
 def test_the_version_is_the_one_that_the_facts_are_of(project):
-    done = subprocess.run([str(project.claude), "--version"], env=project.env(), capture_output=True, text=True)
+    done = subprocess.run(
+        [str(project.claude), "--version"], env=project.env(), capture_output=True, text=True
+    )
     assert facts.load("claude-code").verified in done.stdout
 
 
@@ -269,7 +280,9 @@ def worked(claude, tmp_path_factory):
             if seen.turn == 0:
                 return Move("", (("Read", {"file_path": str(project.folder / "parser.py")}),))
             if seen.turn == 1:
-                project.write(NEWS, priority="critical")  # by another process, while this agent is at work
+                project.write(
+                    NEWS, priority="critical"
+                )  # by another process, while this agent is at work
                 return bash("echo running")
             return "The parser works with /v2/users; checked by running it."
         if task == "TASK-B":
@@ -310,7 +323,9 @@ def test_a_critical_that_another_process_writes_reaches_a_running_sub_agent(work
 
 def test_the_completion_is_written_with_its_usage(worked):
     project, _, _ = worked
-    entry = next(entry for entry in entries(project, "status/*") if "The parser works" in entry.body)
+    entry = next(
+        entry for entry in entries(project, "status/*") if "The parser works" in entry.body
+    )
     assert entry.author == "engineer"
     run = next(run for run in runs(project) if run.fields.get("entry") == entry.id)
     assert (run.state, run.status) == ("ended", "done")
@@ -318,14 +333,21 @@ def test_the_completion_is_written_with_its_usage(worked):
     parts = [spent("claude-code", str(path)) for path in transcript.parent.glob("*.jsonl")]
     assert run.fields["usage"]["input_tokens"] in [part.usage.input_tokens for part in parts]
     assert run.fields["usage"]["output_tokens"] > 0
-    assert (run.fields["usage"]["estimated"], run.fields["model"], run.fields["turns"]) == (False, MODEL, 3)
+    assert (run.fields["usage"]["estimated"], run.fields["model"], run.fields["turns"]) == (
+        False,
+        MODEL,
+        3,
+    )
 
 
 def test_a_last_message_that_says_blocked_becomes_a_blocker(worked):
     project, _, _ = worked
     entry = next(iter(entries(project, "blockers/*")))
     assert "which port does the gateway listen on" in entry.body
-    assert next(run.status for run in runs(project) if run.fields.get("entry") == entry.id) == "blocked"
+    assert (
+        next(run.status for run in runs(project) if run.fields.get("entry") == entry.id)
+        == "blocked"
+    )
 
 
 def test_the_session_is_a_run_that_has_ended_with_all_that_it_used(worked):
@@ -346,8 +368,14 @@ def test_nothing_went_wrong_and_nobody_was_left_behind(worked):
 
 def processes(project):
     """Return the command lines of what the plugin started and that still runs."""
-    lines = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout.splitlines()
-    return [line for line in lines if str(project.base) in line and "/claude " not in line.partition("-p")[0]]
+    lines = subprocess.run(
+        ["ps", "-eo", "args"], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    return [
+        line
+        for line in lines
+        if str(project.base) in line and "/claude " not in line.partition("-p")[0]
+    ]
 
 
 # -- wakes -----------------------------------------------------------------------------------------
@@ -365,7 +393,9 @@ class Stream:
     def __init__(self, project, url):
         command = project.command("-p", *STREAM)
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-        self.process = subprocess.Popen(command, cwd=project.folder, env=project.env(url), text=True, **pipes)
+        self.process = subprocess.Popen(
+            command, cwd=project.folder, env=project.env(url), text=True, **pipes
+        )
         self.results = []
         self.reader = threading.Thread(target=self._read)
         self.reader.start()
@@ -403,11 +433,15 @@ def test_a_critical_wakes_an_idle_session_that_a_program_talks_to(project, serve
         assert last.text.count(NEWS) == 1
         assert "UserPromptSubmit hook additional context" in last.text
         assert "The weather is fine." not in last.text
-        project.write("And back up what you have.", priority="critical")  # the second wake of the session
+        project.write(
+            "And back up what you have.", priority="critical"
+        )  # the second wake of the session
         assert eventually(lambda: len(session.results) == 3)
         assert requests(server, "TASK-MAIN")[-1].text.count(NEWS) == 1
     finally:
-        assert session.close(20) == 0  # the client waits thirty seconds for a hook that does not end
+        assert (
+            session.close(20) == 0
+        )  # the client waits thirty seconds for a hook that does not end
     assert eventually(lambda: processes(project) == [])
     assert len(server.journal) == 3
 
@@ -441,7 +475,9 @@ def test_an_idle_session_costs_no_request_when_the_memory_is_taken_away(project,
         assert terminal.wait(lambda: "1monitor" in terminal.text), terminal.text[-500:]
         assert eventually(lambda: processes(project))
         os.rename(project.root, project.base / "taken-away")
-        assert not terminal.wait(lambda: server.journal, seconds=8), str(server.journal[0].body)[-3_000:]
+        assert not terminal.wait(lambda: server.journal, seconds=8), str(server.journal[0].body)[
+            -3_000:
+        ]
     finally:
         terminal.close()
 
@@ -474,7 +510,9 @@ def torn(project):
     shutil.rmtree(f"{project.root}/.index")
 
 
-@pytest.mark.parametrize("harm", [gone, no_workspace, no_python, torn], ids=lambda harm: harm.__name__)
+@pytest.mark.parametrize(
+    "harm", [gone, no_workspace, no_python, torn], ids=lambda harm: harm.__name__
+)
 def test_the_client_goes_on_without_the_memory(project, serve, harm):
     harm(project)
     server = serve(lambda seen: "Done." if seen.turn else bash("echo it runs"))

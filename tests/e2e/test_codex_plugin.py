@@ -37,7 +37,12 @@ def call(seen, **calls):
     """The call of a tool in the form that this generation has for it: exec(name=arguments)."""
     names = [tool.name for tool in seen.tools]
     if "exec" not in names:
-        return Move("", tuple((next(each for each in names if each.endswith(name)), calls[name]) for name in calls))
+        return Move(
+            "",
+            tuple(
+                (next(each for each in names if each.endswith(name)), calls[name]) for name in calls
+            ),
+        )
     lines = (f"text(await tools.{name}({json.dumps(calls[name])}))" for name in calls)
     return Move("", (("exec", {"input": ";".join(lines)}),))
 
@@ -72,7 +77,11 @@ def leads(child):
 
 
 def said(events):
-    return [event["item"]["text"] for event in events if event.get("item", {}).get("type") == "agent_message"]
+    return [
+        event["item"]["text"]
+        for event in events
+        if event.get("item", {}).get("type") == "agent_message"
+    ]
 
 
 def texts(body):
@@ -93,7 +102,9 @@ def test_main_and_sub_agent_start_with_their_views_and_leave_entries(codex_proje
         if seen.turn == 0:
             entry = {"namespace": "status/work", "body": "Half of the login is found."}
             prefix = "mcp__synapse__" if model == NEW else ""
-            return call(seen, **{f"{prefix}memory_search": {"query": "login"}, f"{prefix}append": entry})
+            return call(
+                seen, **{f"{prefix}memory_search": {"query": "login"}, f"{prefix}append": entry}
+            )
         return "The login endpoint is at /v2/login, in auth.py."
 
     codex = codex_project(leads(child))
@@ -110,8 +121,12 @@ def test_main_and_sub_agent_start_with_their_views_and_leave_entries(codex_proje
     runs = {run["agent"]: run for run in codex.runs()}
     assert runs["engineer"]["parent"] == runs["lead"]["run"]
     assert all(run["usage"]["input_tokens"] > 1_000 for run in runs.values())
-    written = {entry.body: entry.author for entry in codex.entries() if entry.namespace == "status/work"}
-    assert written["Half of the login is found."] == "engineer"  # its own call of a tool of the memory
+    written = {
+        entry.body: entry.author for entry in codex.entries() if entry.namespace == "status/work"
+    }
+    assert (
+        written["Half of the login is found."] == "engineer"
+    )  # its own call of a tool of the memory
     assert written["Done: The login endpoint is at /v2/login, in auth.py."] == "engineer"
 
 
@@ -152,7 +167,11 @@ def test_a_blocker_of_a_sub_agent_is_written(codex_project, model):
 @pytest.mark.parametrize("model", MODELS)
 def test_before_a_call_it_is_told_what_is_for_it(codex_project, model):
     def script(seen):
-        return call(seen, exec_command={"cmd": "touch pushed # git push"}) if seen.turn < 2 else "Done."
+        return (
+            call(seen, exec_command={"cmd": "touch pushed # git push"})
+            if seen.turn < 2
+            else "Done."
+        )
 
     codex = codex_project(script)
     codex.write("decisions/push", "Never push on a Friday.", when=("run git push",))
@@ -181,7 +200,9 @@ def test_two_agents_hear_that_they_edit_one_file(codex_project):
 
     def script(seen):
         if is_child(seen):
-            return call(seen, apply_patch=patch.format("ab"[seen.turn])) if seen.turn < 2 else "Done."
+            return (
+                call(seen, apply_patch=patch.format("ab"[seen.turn])) if seen.turn < 2 else "Done."
+            )
         steps = (
             lambda: call(seen, apply_patch=patch.format("a")),
             lambda: spawn(seen, "CHILD: go on"),
@@ -246,7 +267,9 @@ def test_the_caps_of_the_facts_are_the_clients(codex_project, event):
         text = "é" * (about.cap // 2) + "x" * more
         answer = {"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}}
         (codex.work / "answer").write_text(json.dumps(answer))
-        hook.write_text(f'#!/bin/sh\ngrep -q \'"hook_event_name":"{event}"\' && cat {codex.work}/answer\n')
+        hook.write_text(
+            f'#!/bin/sh\ngrep -q \'"hook_event_name":"{event}"\' && cat {codex.work}/answer\n'
+        )
         codex.server.journal.clear()
         codex.codex(OLD)
         assert (json.dumps(text)[1:-1] in texts(codex.requests[-1])) == whole

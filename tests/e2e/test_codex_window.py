@@ -16,8 +16,8 @@ import time
 import pytest
 
 from orchestrator.engines.scripted import Move
-from orchestrator.plugin import wakes_codex
 from orchestrator.plugin.install import codex as install_codex
+from orchestrator.plugin.wakes import codex as wakes_codex
 
 pytestmark = pytest.mark.soak
 
@@ -26,7 +26,9 @@ NOTE = "The login endpoint is /v2/login."
 
 
 # Of what a terminal is sent: a character, or a command's numbers and its kind; titles and the like are neither.
-PIECES = re.compile(r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|([^\x1b])|\x1b\[([0-9;?<>=]*)[ -/]*([@-~])|\x1b[^\[\]]")
+PIECES = re.compile(
+    r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|([^\x1b])|\x1b\[([0-9;?<>=]*)[ -/]*([@-~])|\x1b[^\[\]]"
+)
 
 
 class Window:
@@ -55,7 +57,11 @@ class Window:
         """What stands in the window: Codex draws only what has changed."""
         rows, row, column = {}, 1, 1
         for text, numbers, kind in PIECES.findall(self.output.decode("utf-8", "replace")):
-            values = [int(number or 1) for number in numbers.split(";")] if numbers.strip("0123456789;") == "" else [1]
+            values = (
+                [int(number or 1) for number in numbers.split(";")]
+                if numbers.strip("0123456789;") == ""
+                else [1]
+            )
             if text == "\r" or text == "\n":
                 row, column = (row, 1) if text == "\r" else (row + 1, column)
             elif text:
@@ -70,7 +76,11 @@ class Window:
             elif kind == "C":
                 column += values[0]
             elif kind in "JK":
-                rows = {at: rows[at] for at in rows if at < (row, column) or (kind == "K" and at[0] > row)}
+                rows = {
+                    at: rows[at]
+                    for at in rows
+                    if at < (row, column) or (kind == "K" and at[0] > row)
+                }
         return "".join(rows[at] for at in sorted(rows) if rows[at].strip())
 
     def _read(self):
@@ -144,7 +154,11 @@ def test_a_window_asks_for_consent_and_is_woken_while_it_is_open(server):
     assert verdicts(codex) == {"hooks trusted": "ok", "shells": "ok"}
     window.type("hello there")
     assert window.until(lambda text: "Saidafter0" in text)
-    asked = [json.dumps(body["input"]) for body in codex.requests if "hello there" in json.dumps(body["input"])]
+    asked = [
+        json.dumps(body["input"])
+        for body in codex.requests
+        if "hello there" in json.dumps(body["input"])
+    ]
     assert any(NOTE in text for text in asked)  # another request asks for a title of the session
     session, pid = codex.lead()
     assert wakes_codex.wake(session, "WAKE: read this", str(codex.work), codex.env, pid)
@@ -175,7 +189,9 @@ def up():
 
     def start(codex):
         words = ["orchestrator", "up", "--engine", "scripted"]
-        daemons.append(subprocess.Popen(words, cwd=codex.work, env=codex.env, stdin=-3, stdout=-3, stderr=-3))
+        daemons.append(
+            subprocess.Popen(words, cwd=codex.work, env=codex.env, stdin=-3, stdout=-3, stderr=-3)
+        )
         return (codex.root / "runs/.daemon.sock").exists
 
     yield start

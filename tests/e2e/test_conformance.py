@@ -25,7 +25,13 @@ SUITES = {
 }
 PASSED = {
     "2025-11-25": {"server-initialize", "ping", "tools-list", "resources-list", "prompts-list"},
-    "2026-07-28": {"tools-list", "resources-list", "prompts-list", "caching", "sep-2164-resource-not-found"},
+    "2026-07-28": {
+        "tools-list",
+        "resources-list",
+        "prompts-list",
+        "caching",
+        "sep-2164-resource-not-found",
+    },
 }
 BOTH = {"dns-rebinding-protection", "server-sse-multiple-streams"}
 
@@ -37,12 +43,18 @@ def node():
     stamp = FOLDER / "stamp"
     if not stamp.exists() or stamp.read_text() != wanted:
         if shutil.which("npm") is None:
-            pytest.skip("the conformance suites are npm packages: put Node's npm on the PATH to run them")
+            pytest.skip(
+                "the conformance suites are npm packages: put Node's npm on the PATH to run them"
+            )
         FOLDER.mkdir(exist_ok=True)
         for name in LOCKED:
             shutil.copy(HERE / name, FOLDER / name)
         done = subprocess.run(
-            ["npm", "ci", "--ignore-scripts"], cwd=FOLDER, capture_output=True, text=True, timeout=300
+            ["npm", "ci", "--ignore-scripts"],
+            cwd=FOLDER,
+            capture_output=True,
+            text=True,
+            timeout=300,
         )
         assert done.returncode == 0, f"npm ci failed:\n{done.stderr[-2_000:]}"
         stamp.write_text(wanted)
@@ -62,8 +74,21 @@ def address(tmp_path):
     root = tmp_path / "ws"
     with synapse.init(root) as memory:
         memory.register(Agent("eng", read=["api/*"], write=["api/*"]))
-    command = [sys.executable, "-m", "synapse.cli", "--root", str(root), "mcp", "--agent", "eng", "--http", "0"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True) as server:
+    command = [
+        sys.executable,
+        "-m",
+        "synapse.cli",
+        "--root",
+        str(root),
+        "mcp",
+        "--agent",
+        "eng",
+        "--http",
+        "0",
+    ]
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True
+    ) as server:
         try:
             yield server.stderr.readline().split()[-1]
         finally:
@@ -88,4 +113,7 @@ def test_the_server_conforms(node, address, tmp_path, revision):
     assert passed(done.stdout) >= PASSED[revision] | BOTH
     stale = tmp_path / "stale.yml"
     stale.write_text(f"{listed.read_text()}  - tools-list\n")
-    assert node(suite, "server", "--url", address, *more, "--expected-failures", str(stale)).returncode != 0
+    assert (
+        node(suite, "server", "--url", address, *more, "--expected-failures", str(stale)).returncode
+        != 0
+    )

@@ -9,7 +9,7 @@ import pytest
 
 import synapse
 from orchestrator.engines.scripted import Move
-from orchestrator.runs import Runs
+from orchestrator.runs.records import Runs
 from orchestrator.testing.model_server import ModelServer
 from synapse import Agent
 
@@ -27,7 +27,11 @@ class Project:
     """A folder with a workspace, in which Gemini CLI runs; its home, and what was asked of the model."""
 
     def __init__(self, installed, folder, rules=(RULE,)):
-        self.home, self.work, self.root = folder / "home", folder / "shop", folder / "shop/shared-memory"
+        self.home, self.work, self.root = (
+            folder / "home",
+            folder / "shop",
+            folder / "shop/shared-memory",
+        )
         self.path = os.pathsep.join((str(installed), os.environ["PATH"]))
         self.errors, self.bodies = "", []
         (self.home / ".gemini").mkdir(parents=True)
@@ -46,7 +50,9 @@ class Project:
         """Run a verb as the user would."""
         env = {"HOME": str(self.home), "PATH": self.path}
         command = [sys.executable, "-m", "orchestrator", *words]
-        done = subprocess.run(command, cwd=self.work, env=env, capture_output=True, text=True, timeout=TIMEOUT)
+        done = subprocess.run(
+            command, cwd=self.work, env=env, capture_output=True, text=True, timeout=TIMEOUT
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -87,7 +93,9 @@ class Project:
 
     def entries(self, namespace):
         with synapse.open(str(self.root)) as memory:
-            return [entry.body for entry in memory.as_agent("cto").read(namespace=namespace).entries]
+            return [
+                entry.body for entry in memory.as_agent("cto").read(namespace=namespace).entries
+            ]
 
     def record(self, run):
         with synapse.open(str(self.root)) as memory:
@@ -129,11 +137,17 @@ READ = ("read_file", {"file_path": "src/tariff.py"})
 def test_the_view_reaches_both_and_the_completion_is_written_with_its_usage(project):
     requests = project.gemini(steps(SPAWN, child=(READ, completes("The rate is 8 now."))))
     assert RULE in requests[0]
-    child = next(text for text in requests if "Raise the rate" in text and "functionCall" not in text)
+    child = next(
+        text for text in requests if "Raise the rate" in text and "functionCall" not in text
+    )
     assert RULE in child
     run = project.runs()["engineer"]
     record = project.record(run.id)
-    assert (record["state"], record["status"], record["summary"]) == ("ended", "done", "The rate is 8 now.")
+    assert (record["state"], record["status"], record["summary"]) == (
+        "ended",
+        "done",
+        "The rate is 8 now.",
+    )
     assert record["usage"]["input_tokens"] > 1_000
     assert record["model"]
     assert any("The rate is 8 now." in body for body in project.entries("status/*"))
@@ -179,7 +193,9 @@ def test_what_concerns_a_file_stands_behind_what_was_read(project):
 
 
 def test_an_entry_for_the_moment_before_a_call_is_given_in_its_place(project):
-    project.write("Ask ops before a push.", "decisions/git", priority="important", when="run git push")
+    project.write(
+        "Ask ops before a push.", "decisions/git", priority="important", when="run git push"
+    )
     command = {"command": "git push; touch pushed"}
     requests = project.gemini(steps(("run_shell_command", command)))
     assert "Ask ops before a push." in requests[1]
@@ -190,7 +206,9 @@ def test_the_memory_tools_work(project):
     note = {"fact": "Tariffs round half up.", "scope": "agent"}
 
     def script(seen):
-        name = next((tool.name for tool in seen.tools if tool.name.endswith("memory_remember")), None)
+        name = next(
+            (tool.name for tool in seen.tools if tool.name.endswith("memory_remember")), None
+        )
         assert name, [tool.name for tool in seen.tools]
         return Move("", ((name, note),)) if seen.turn == 0 else "Noted."
 
@@ -231,7 +249,9 @@ def test_the_extension_is_valid_and_at_work_in_its_project_alone(project, tmp_pa
     folder = next(path for path in (project.home / ".gemini/extensions").iterdir() if path.is_dir())
     env = {"HOME": str(project.home), "PATH": project.path}
     words = ["gemini", "extensions", "validate", str(folder)]
-    done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=TIMEOUT, cwd=project.work)
+    done = subprocess.run(
+        words, env=env, capture_output=True, text=True, timeout=TIMEOUT, cwd=project.work
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     other = tmp_path / "other"
     other.mkdir()

@@ -20,7 +20,12 @@ pytestmark = pytest.mark.soak
 # What each client calls our tool, and its tool that spawns a sub-agent with what that takes.
 APPEND = re.compile(r"^(mcp__synapse__|mcp_synapse_)append$")
 SPAWNS = {
-    "Agent": {"description": "x", "prompt": "CHILD", "subagent_type": "general-purpose", "run_in_background": False},
+    "Agent": {
+        "description": "x",
+        "prompt": "CHILD",
+        "subagent_type": "general-purpose",
+        "run_in_background": False,
+    },
     "multi_agent_v1__spawn_agent": {"message": "CHILD", "agent_type": "default"},
     "invoke_agent": {"agent_name": "generalist", "prompt": "CHILD"},
 }
@@ -32,7 +37,11 @@ LINES = {
               "gpt-5", "PARENT"),
     "gemini": ("gemini", "-m", "gemini-2.5-flash", "-p", "PARENT", "-o", "stream-json", "--yolo"),
 }  # fmt: skip
-TELLS = {"claude-code": (True, True), "codex": (True, True), "gemini": (False, False)}  # of its call, its session
+TELLS = {
+    "claude-code": (True, True),
+    "codex": (True, True),
+    "gemini": (False, False),
+}  # of its call, its session
 
 
 def plays(seen):
@@ -42,7 +51,9 @@ def plays(seen):
     child = "CHILD" in seen.text and "PARENT" not in seen.text
     append = next(filter(APPEND.match, names), None)
     spawn = next((name for name in SPAWNS if name in names), None)
-    step = seen.turn - sum("WAITED" in message.text for message in seen.messages if message.role == "tool")
+    step = seen.turn - sum(
+        "WAITED" in message.text for message in seen.messages if message.role == "tool"
+    )
     if (not child and "PARENT" not in seen.text) or step > 2 or (child and step):
         return "Said."
     if step == 0:
@@ -53,7 +64,11 @@ def plays(seen):
     if step == 1 and spawn:
         return Move("", ((spawn, SPAWNS[spawn]),))
     thread = re.search(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", seen.messages[-1].text)
-    return Move("", ((WAIT, {"targets": [thread[0]], "timeout_ms": 20_000}),)) if WAIT in names and thread else "Said."
+    return (
+        Move("", ((WAIT, {"targets": [thread[0]], "timeout_ms": 20_000}),))
+        if WAIT in names and thread
+        else "Said."
+    )
 
 
 @pytest.fixture
@@ -68,17 +83,23 @@ def listen_in(root, tmp_path):
     kept, script = tmp_path / "kept", tmp_path / "listen-in"
     kept.mkdir()
     program = f"{sys.executable} -m synapse.cli --root {root} mcp --agent eng"
-    script.write_text(f'#!/bin/sh\necho "$CLAUDE_CODE_SESSION_ID" > {kept}/$$.session\ntee {kept}/$$.in | {program}\n')
+    script.write_text(
+        f'#!/bin/sh\necho "$CLAUDE_CODE_SESSION_ID" > {kept}/$$.session\ntee {kept}/$$.in | {program}\n'
+    )
     script.chmod(0o755)
     return str(script), kept
 
 
 def configure(name, home, server):
     if name == "claude-code":
-        (home / "mcp.json").write_text(json.dumps({"mcpServers": {"synapse": {"command": server, "args": []}}}))
+        (home / "mcp.json").write_text(
+            json.dumps({"mcpServers": {"synapse": {"command": server, "args": []}}})
+        )
     elif name == "codex":
         with (home / ".codex/config.toml").open("a") as file:
-            file.write(f'[mcp_servers.synapse]\ncommand = "{server}"\ndefault_tools_approval_mode = "approve"\n')
+            file.write(
+                f'[mcp_servers.synapse]\ncommand = "{server}"\ndefault_tools_approval_mode = "approve"\n'
+            )
     else:
         path = home / ".gemini/settings.json"
         more = {"mcpServers": {"synapse": {"command": server, "args": [], "trust": True}}}

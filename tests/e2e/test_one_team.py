@@ -47,12 +47,20 @@ class Team:
         self._news = Condition()
 
     def __call__(self, seen):
-        who = next((name for name in TEAM if seen.tools and f"TASK-{name.upper()}." in seen.text), None)
+        who = next(
+            (name for name in TEAM if seen.tools and f"TASK-{name.upper()}." in seen.text), None
+        )
         if who is None:
             return "Nothing."
-        self.given[who] = "\n".join(message.text for message in seen.messages if message.role != "assistant")
+        self.given[who] = "\n".join(
+            message.text for message in seen.messages if message.role != "assistant"
+        )
         steps = (self._begin, self._go_on, self._hear)
-        return steps[seen.turn](who, seen) if seen.turn < len(steps) else f"{who} is done with its part."
+        return (
+            steps[seen.turn](who, seen)
+            if seen.turn < len(steps)
+            else f"{who} is done with its part."
+        )
 
     def _begin(self, who, seen):
         """All are at work; each tells the others something."""
@@ -93,11 +101,22 @@ def tool(seen, *names):
 def write(seen, who, body, priority):
     """Write an entry: in the shell of a session that has one, else by the memory's tool."""
     command = f"{PROGRAMS}/synapse write --namespace decisions/{who} --priority {priority} '{body}'"
-    shells = {"Bash": {"command": command, "description": "tell the others"}, "exec_command": {"cmd": command}}
+    shells = {
+        "Bash": {"command": command, "description": "tell the others"},
+        "exec_command": {"cmd": command},
+    }
     for name, arguments in shells.items():
         if any(each.name == name for each in seen.tools):
             return Move("", ((name, arguments),))
-    return Move("", ((tool(seen, "append"), {"namespace": f"decisions/{who}", "body": body, "priority": priority}),))
+    return Move(
+        "",
+        (
+            (
+                tool(seen, "append"),
+                {"namespace": f"decisions/{who}", "body": body, "priority": priority},
+            ),
+        ),
+    )
 
 
 def idle(seen):
@@ -122,11 +141,19 @@ class Shop(NamedTuple):
         return self.work / "shared-memory"
 
     def env(self, **more):
-        return {"HOME": str(self.home), "PATH": self.path, "TERM": "xterm-256color", "SHELL": "/bin/bash", **more}
+        return {
+            "HOME": str(self.home),
+            "PATH": self.path,
+            "TERM": "xterm-256color",
+            "SHELL": "/bin/bash",
+            **more,
+        }
 
     def orchestrator(self, *words):
         command = [sys.executable, "-m", "orchestrator", *words]
-        done = subprocess.run(command, cwd=self.work, env=self.env(), capture_output=True, text=True, timeout=PATIENCE)
+        done = subprocess.run(
+            command, cwd=self.work, env=self.env(), capture_output=True, text=True, timeout=PATIENCE
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -139,7 +166,12 @@ class Shop(NamedTuple):
 
     def start(self, name, words, **env):
         with open(self.log(name), "w") as log:
-            more = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log, "start_new_session": True}
+            more = {
+                "stdin": subprocess.DEVNULL,
+                "stdout": log,
+                "stderr": log,
+                "start_new_session": True,
+            }
             return subprocess.Popen(words, cwd=self.work, env=self.env(**env), **more)
 
 
@@ -168,7 +200,9 @@ def worked(shop):
         configure(shop, server.url)
         for client in ("claude-code", "codex", "gemini"):
             shop.orchestrator("install", client)
-        processes = {name: shop.start(name, command(shop, name), **env(name, server.url)) for name in TEAM}
+        processes = {
+            name: shop.start(name, command(shop, name), **env(name, server.url)) for name in TEAM
+        }
         try:
             codes = {name: process.wait(PATIENCE) for name, process in processes.items()}
         finally:
@@ -184,13 +218,18 @@ def configure(shop, url):
     """Write what each client's user has: where the model is, and that this folder is trusted."""
     trusted = {"projects": {str(shop.work): {"hasTrustDialogAccepted": True}}}
     (shop.home / ".claude.json").write_text(json.dumps(trusted))
-    (shop.home / ".claude/settings.json").write_text(json.dumps({"permissions": {"allow": ["Bash"]}}))
+    (shop.home / ".claude/settings.json").write_text(
+        json.dumps({"permissions": {"allow": ["Bash"]}})
+    )
     (shop.home / ".codex/config.toml").write_text(
         'model_provider = "scripted"\ncheck_for_update_on_startup = false\nanalytics.enabled = false\n'
         f'[model_providers.scripted]\nname = "scripted"\nbase_url = "{url}/v1"\nenv_key = "OPENAI_API_KEY"\n'
         f'wire_api = "responses"\n[projects."{shop.work}"]\ntrust_level = "trusted"\n'
     )
-    auth = {"security": {"auth": {"selectedType": "gemini-api-key"}}, "telemetry": {"enabled": False}}
+    auth = {
+        "security": {"auth": {"selectedType": "gemini-api-key"}},
+        "telemetry": {"enabled": False},
+    }
     auth |= {"privacy": {"usageStatisticsEnabled": False}, "general": {"disableAutoUpdate": True}}
     (shop.home / ".gemini/settings.json").write_text(json.dumps(auth))
 
@@ -199,11 +238,29 @@ def command(shop, name):
     """Return the command of a member of the team."""
     task = f"{WORK} Your part is TASK-{name.upper()}."
     orchestrator = (sys.executable, "-m", "orchestrator", "--root", str(shop.root))
-    options = ("--project", "shop", "--engine", "anthropic", "--model", "claude-sonnet-4-5", "--memory-tools", "always")
+    options = (
+        "--project",
+        "shop",
+        "--engine",
+        "anthropic",
+        "--model",
+        "claude-sonnet-4-5",
+        "--memory-tools",
+        "always",
+    )
     trusted = "--dangerously-bypass-hook-trust"
     words = {
         "lead": ("claude", "-p", task, "--model", "claude-sonnet-4-5"),
-        "backend": ("codex", "exec", "--model", "gpt-5", "--sandbox", "workspace-write", trusted, task),
+        "backend": (
+            "codex",
+            "exec",
+            "--model",
+            "gpt-5",
+            "--sandbox",
+            "workspace-write",
+            trusted,
+            task,
+        ),
         "worker": (*orchestrator, "run", "--agent", "worker", *options, task),
         "qa": ("gemini", "--model", "gemini-2.5-flash", "--yolo", "--prompt", task),
     }
@@ -213,9 +270,17 @@ def command(shop, name):
 def env(name, url):
     """Return the variables of a member: where its model is, and who it is in the memory."""
     anthropic = {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "any"}
-    gemini = {"GEMINI_API_KEY": "any", "GOOGLE_GEMINI_BASE_URL": url, "GEMINI_CLI_TRUST_WORKSPACE": "true"}
+    gemini = {
+        "GEMINI_API_KEY": "any",
+        "GOOGLE_GEMINI_BASE_URL": url,
+        "GEMINI_CLI_TRUST_WORKSPACE": "true",
+    }
     return {
-        "lead": {**anthropic, "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "SYNAPSE_AGENT": "lead"},
+        "lead": {
+            **anthropic,
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "SYNAPSE_AGENT": "lead",
+        },
         "backend": {"OPENAI_API_KEY": "any", "SYNAPSE_AGENT": "backend"},
         "worker": anthropic,
         "qa": {**gemini, "SYNAPSE_AGENT": "qa"},
@@ -230,7 +295,9 @@ def test_all_of_the_team_are_seen_at_work_at_once(worked):
 
 def test_each_is_given_what_the_others_wrote_and_once(worked):
     for who in TEAM:
-        told = {name: worked.given[who].count(text) for name, (_, text) in TEAM.items() if name != who}
+        told = {
+            name: worked.given[who].count(text) for name, (_, text) in TEAM.items() if name != who
+        }
         assert told == dict.fromkeys(told, 1), who
 
 
@@ -252,7 +319,9 @@ def test_every_entry_is_by_who_wrote_it(worked, shop):
 
 
 def test_every_run_has_ended_with_its_usage(worked, shop):
-    runs = {run["agent"]: run for run in json.loads(shop.orchestrator("ps", "--all", "--json"))["runs"]}
+    runs = {
+        run["agent"]: run for run in json.loads(shop.orchestrator("ps", "--all", "--json"))["runs"]
+    }
     assert {run["status"] for run in runs.values()} == {"done"}
     assert set(runs) == set(TEAM)
     assert all(run["usage"]["input_tokens"] > 0 for run in runs.values())

@@ -13,8 +13,8 @@ import pytest
 
 import synapse
 from orchestrator.engines.scripted import Move
-from orchestrator.plugin import wakes_openclaw
-from orchestrator.runs import Runs
+from orchestrator.plugin.wakes import openclaw
+from orchestrator.runs.records import Runs
 from orchestrator.testing.model_server import ModelServer
 from synapse import Agent
 
@@ -30,7 +30,10 @@ class Claw:
 
     def __init__(self, installed, folder, rules=(RULE,)):
         self.home, self.work = folder / "home", folder / "shop"
-        self.root, self.config = self.work / "shared-memory", folder / "home/.openclaw/openclaw.json"
+        self.root, self.config = (
+            self.work / "shared-memory",
+            folder / "home/.openclaw/openclaw.json",
+        )
         self.env = {
             "HOME": str(self.home),
             "PATH": os.pathsep.join((str(installed), os.environ["PATH"])),
@@ -53,13 +56,34 @@ class Claw:
                 memory.as_agent("cto").append(rule, "decisions/all", priority="critical")
 
     def configuration(self):
-        model = {"id": "scripted", "name": "scripted", "contextWindow": 200_000, "maxTokens": 4_096, "input": ["text"]}
-        model |= {"reasoning": False, "cost": {"input": 1, "output": 2, "cacheRead": 0, "cacheWrite": 0}}
-        provider = {"baseUrl": f"{self.server.url}/v1", "apiKey": "any", "api": "openai-completions", "models": [model]}
+        model = {
+            "id": "scripted",
+            "name": "scripted",
+            "contextWindow": 200_000,
+            "maxTokens": 4_096,
+            "input": ["text"],
+        }
+        model |= {
+            "reasoning": False,
+            "cost": {"input": 1, "output": 2, "cacheRead": 0, "cacheWrite": 0},
+        }
+        provider = {
+            "baseUrl": f"{self.server.url}/v1",
+            "apiKey": "any",
+            "api": "openai-completions",
+            "models": [model],
+        }
         return {
             "models": {"providers": {"here": provider}},
-            "agents": {"defaults": {"model": {"primary": "here/scripted"}, "workspace": str(self.work)}},
-            "gateway": {"mode": "local", "bind": "loopback", "port": self.port, "auth": {"mode": "none"}},
+            "agents": {
+                "defaults": {"model": {"primary": "here/scripted"}, "workspace": str(self.work)}
+            },
+            "gateway": {
+                "mode": "local",
+                "bind": "loopback",
+                "port": self.port,
+                "auth": {"mode": "none"},
+            },
             "tools": {"toolSearch": False},
             "update": {"checkOnStart": False},
         }
@@ -67,7 +91,9 @@ class Claw:
     def orchestrator(self, *words):
         """Run a verb as the user would."""
         command = [sys.executable, "-m", "orchestrator", *words]
-        done = subprocess.run(command, cwd=self.work, env=self.env, capture_output=True, text=True, timeout=TIMEOUT)
+        done = subprocess.run(
+            command, cwd=self.work, env=self.env, capture_output=True, text=True, timeout=TIMEOUT
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -75,7 +101,12 @@ class Claw:
         """Start the gateway, and wait until it answers."""
         words = ["openclaw", "gateway", "run", "--port", str(self.port)]
         with open(self.home / "gateway.log", "w") as log:
-            more = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log, "start_new_session": True}
+            more = {
+                "stdin": subprocess.DEVNULL,
+                "stdout": log,
+                "stderr": log,
+                "start_new_session": True,
+            }
             self.gateway = subprocess.Popen(words, cwd=self.work, env=self.env, **more)
         end = time.monotonic() + TIMEOUT
         while True:
@@ -106,7 +137,13 @@ class Claw:
         words = ["openclaw", "agent", "--agent", "main", "--message", text, "--json"]
         nothing = subprocess.DEVNULL
         done = subprocess.run(
-            words, cwd=self.work, env=self.env, stdin=nothing, capture_output=True, text=True, timeout=TIMEOUT
+            words,
+            cwd=self.work,
+            env=self.env,
+            stdin=nothing,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT,
         )
         assert done.returncode == 0, done.stderr + done.stdout
         return self.requests()
@@ -129,7 +166,9 @@ class Claw:
 
     def bodies(self, namespace):
         with synapse.open(str(self.root)) as memory:
-            return [entry.body for entry in memory.as_agent("cto").read(namespace=namespace).entries]
+            return [
+                entry.body for entry in memory.as_agent("cto").read(namespace=namespace).entries
+            ]
 
 
 def free_port():
@@ -214,7 +253,9 @@ def test_a_session_has_what_a_supervised_agent_has(plugged):
         plugged.write("src/tax.py is generated: edit tax.toml.", "projects/shop")
         return ("read", {"path": "src/tax.py"})
 
-    plugged.write("Ask ops before a push.", "decisions/git", priority="important", when="run git push")
+    plugged.write(
+        "Ask ops before a push.", "decisions/git", priority="important", when="run git push"
+    )
     push = ("exec", {"command": "git push; touch pushed"})
     requests = plugged.say("push it", steps(reads_what_is_generated, push))
     assert "edit tax.toml" in requests[-1], requests[-1][-4_000:]
@@ -231,12 +272,16 @@ def test_a_session_has_what_a_supervised_agent_has(plugged):
     plugged.server.journal.clear()
     plugged.write("The rate is free again.", priority="critical")
     folder = plugged.root / "runs/.plugins/openclaw"
-    assert wakes_openclaw.wake(MAIN, "Something came in the shared memory.", str(folder), plugged.env)
+    assert openclaw.wake(MAIN, "Something came in the shared memory.", str(folder), plugged.env)
     until(lambda: any("The rate is free again." in text for text in plugged.requests()))
 
     # A blocker.
     plugged.say("raise it again", steps(SPAWN, child="Blocked: there is no schema of tariffs."))
-    until(lambda: any("there is no schema of tariffs" in body for body in plugged.bodies("blockers/*")))
+    until(
+        lambda: any(
+            "there is no schema of tariffs" in body for body in plugged.bodies("blockers/*")
+        )
+    )
 
     # Without a workspace it goes on.
     plugged.root.rename(plugged.root.with_name("elsewhere"))
@@ -253,5 +298,5 @@ def test_an_installation_leaves_no_trace_when_it_is_taken_back(claw):
 
 def test_a_wake_that_no_gateway_takes_is_not_one(claw):
     folder = claw.root / "runs/.plugins/openclaw"
-    assert not wakes_openclaw.wake(MAIN, "come", str(folder), claw.env)
+    assert not openclaw.wake(MAIN, "come", str(folder), claw.env)
     assert not list(folder.glob("wakes/*"))

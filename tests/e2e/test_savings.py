@@ -16,8 +16,19 @@ CELLS = ("brief", "apart")
 def played(installed, tmp_path_factory):
     """The folder that a run of the scenario leaves."""
     folder = tmp_path_factory.mktemp("clients")
-    words = ["clients", "--command", str(installed / "claude"), "--cells", ",".join(CELLS), "--runs", "1"]
-    assert suite.main([*words, "--p-read", "1", "--wrong-notes", "0", "--quiet", "--out", str(folder)]) == 0
+    words = [
+        "clients",
+        "--command",
+        str(installed / "claude"),
+        "--cells",
+        ",".join(CELLS),
+        "--runs",
+        "1",
+    ]
+    assert (
+        suite.main([*words, "--p-read", "1", "--wrong-notes", "0", "--quiet", "--out", str(folder)])
+        == 0
+    )
     return folder
 
 

@@ -15,7 +15,8 @@ from synapse.log import adopt
 
 LIMIT = 0.05
 TEXT = (
-    "---\nid: syn-x\nfrom: eng\ntimestamp: 2026-02-01T00:00:00Z\nnamespace: api/endpoints\npriority: info\n---\n\n{}\n"
+    "---\nid: syn-x\nfrom: eng\ntimestamp: 2026-02-01T00:00:00Z\n"
+    "namespace: api/endpoints\npriority: info\n---\n\n{}\n"
 )
 
 
@@ -83,7 +84,9 @@ HOSTILE = {
     "an empty file": lambda path, outside: path.write_bytes(b""),
     "ten megabytes": lambda path, outside: path.write_bytes(b"x" * 10_000_000),
     "no text": lambda path, outside: path.write_bytes(bytes(range(256)) * 99),
-    "a megabyte of an unclosed front": lambda path, outside: path.write_text("---\n" + "a: b\n" * 200_000),
+    "a megabyte of an unclosed front": lambda path, outside: path.write_text(
+        "---\n" + "a: b\n" * 200_000
+    ),
     "a device": lambda path, outside: os.mknod(path, 0o600 | stat.S_IFCHR, os.makedev(1, 5)),
 }
 PLACES = ["entries/api/endpoints", "entries", "inbox/eng/new"]
@@ -117,7 +120,9 @@ def test_it_is_put_aside(memory, tmp_path, outside, kind, place):
         if stat.S_ISREG(status.st_mode) and status.st_nlink == 1:
             assert stat.S_IMODE(status.st_mode) == 0o600
     assert (outside.read_bytes(), outside.stat().st_mode) == before
-    assert not [name for name in os.listdir(folder) if name.startswith("x") and name.endswith(".md")]
+    assert not [
+        name for name in os.listdir(folder) if name.startswith("x") and name.endswith(".md")
+    ]
     assert len(memory.audit(limit=count)) == count
     assert memory.verify().problems == ()
     assert memory.rebuild().digest == memory.digest()
@@ -174,13 +179,17 @@ def test_a_file_of_any_name(memory, tmp_path, name, place, good):
         assert copy.import_(memory.export()) == memory.verify().records
 
 
-@pytest.mark.parametrize("name", [b"\xff\xfe", b"a\nb", b"a 5\nentries", b"UPPER", b"..x", b"\xe2\x80\xae"])
+@pytest.mark.parametrize(
+    "name", [b"\xff\xfe", b"a\nb", b"a 5\nentries", b"UPPER", b"..x", b"\xe2\x80\xae"]
+)
 def test_a_folder_of_any_name(memory, tmp_path, name):
     folder = os.path.join(os.fsencode(tmp_path / "memory"), b"entries", name)
     os.mkdir(folder)
     with open(os.path.join(folder, b"x.md"), "wb") as file:
         file.write(TEXT.format("hidden").encode())
-    (tmp_path / "memory" / "entries" / "api" / "endpoints" / "good.md").write_text(TEXT.format("good"))
+    (tmp_path / "memory" / "entries" / "api" / "endpoints" / "good.md").write_text(
+        TEXT.format("good")
+    )
     for _ in range(2):
         assert read(memory) == ["good", "what was there"]
     with synapse.open(str(tmp_path / "memory")) as other:
@@ -196,7 +205,9 @@ def test_a_tree_deeper_than_a_path_may_be_hides_nothing(memory, tmp_path):
         os.chdir("x" * 60)
     os.fchdir(here)
     (tmp_path / "memory" / "entries" / "zz").mkdir()
-    (tmp_path / "memory" / "entries" / "zz" / "good.md").write_text(TEXT.format("good").replace("api/endpoints", "zz"))
+    (tmp_path / "memory" / "entries" / "zz" / "good.md").write_text(
+        TEXT.format("good").replace("api/endpoints", "zz")
+    )
     try:
         assert read(memory) == ["good", "what was there"]
     finally:
@@ -214,7 +225,9 @@ def test_many_folders_of_others_hide_nothing(memory, tmp_path):
     for n in range(2_000):
         (tmp_path / "memory" / "entries" / f"n{n}").mkdir()
     (tmp_path / "memory" / "entries" / "zz").mkdir()
-    (tmp_path / "memory" / "entries" / "zz" / "good.md").write_text(TEXT.format("good").replace("api/endpoints", "zz"))
+    (tmp_path / "memory" / "entries" / "zz" / "good.md").write_text(
+        TEXT.format("good").replace("api/endpoints", "zz")
+    )
     assert read(memory) == ["good", "what was there"]
 
 
@@ -234,7 +247,9 @@ def test_the_name_of_a_folder_cannot_lead_outside(memory, tmp_path):
     assert not list((tmp_path / "memory" / "quarantine").iterdir())
 
 
-@pytest.mark.parametrize("folder", ["entries/api", "entries", "archive", "quarantine", "staging", "inbox/eng/new"])
+@pytest.mark.parametrize(
+    "folder", ["entries/api", "entries", "archive", "quarantine", "staging", "inbox/eng/new"]
+)
 def test_a_link_in_place_of_a_folder_leads_nowhere(memory, tmp_path, folder):
     """Whoever can replace a folder can lose us files, but cannot make us write outside the workspace."""
     root, away = tmp_path / "memory", tmp_path / "away"

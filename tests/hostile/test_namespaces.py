@@ -9,7 +9,7 @@ import pytest
 
 import synapse
 from synapse.log import adopt
-from synapse.namespace import is_namespace
+from synapse.model.namespace import is_namespace
 
 UP = [
     "..",
@@ -42,11 +42,18 @@ TARGETS = ["etc/passwd", "api/endpoints", "decisions", "outside", "journal/lock"
 def hostile(count):
     """So many different names that are no namespace, by lists and by chance."""
     found = dict.fromkeys(
-        "/".join([up] * depth + [target]) for up in UP for depth in (1, 2, 5, 9) for target in TARGETS
+        "/".join([up] * depth + [target])
+        for up in UP
+        for depth in (1, 2, 5, 9)
+        for target in TARGETS
     )
-    found |= dict.fromkeys(itertools.chain(BAD, (f"{ok}/{bad}" for ok in ("api", "a/b") for bad in BAD)))
+    found |= dict.fromkeys(
+        itertools.chain(BAD, (f"{ok}/{bad}" for ok in ("api", "a/b") for bad in BAD))
+    )
     found |= dict.fromkeys(f"{bad}/{ok}" for bad in BAD for ok in ("api", "x/y"))
-    found |= dict.fromkeys(("/api", "api/", "//api", "api//x", "/", "//", "a/" * 6 + "a", "a/" * 100 + "a", "api/./x"))
+    found |= dict.fromkeys(
+        ("/api", "api/", "//api", "api//x", "/", "//", "a/" * 6 + "a", "a/" * 100 + "a", "api/./x")
+    )
     chance = random.Random(5)
     while len(found) < count:
         parts = [chance.choice([*UP, *BAD, "api", "x", "0"]) for _ in range(chance.randint(1, 8))]
@@ -113,7 +120,9 @@ def test_none_is_accepted_as_a_folder(memory, tmp_path):
     """Those that can be folders at all; a file in one is put aside, and says in which."""
     entries, made = os.fsencode(tmp_path / "deep" / "memory" / "entries"), 0
     for number, name in enumerate(NAMES[::3]):
-        folder = os.path.normpath(os.path.join(entries, name.lstrip("/").encode("utf-8", "surrogatepass")))
+        folder = os.path.normpath(
+            os.path.join(entries, name.lstrip("/").encode("utf-8", "surrogatepass"))
+        )
         place = os.path.relpath(folder, entries).decode("utf-8", "replace")
         if not folder.startswith(entries + b"/") or is_namespace(place) or b"\0" in folder:
             continue
@@ -138,7 +147,9 @@ def test_none_is_accepted_as_a_glob(memory, tmp_path):
     before, me = everything(tmp_path), memory.as_agent("eng")
     count = len(memory.audit())
     for name in NAMES:
-        if name in ("", "*") or not set(name) - set(", \t\r\n*/abcdefghijklmnopqrstuvwxyz0123456789_-"):
+        if name in ("", "*") or not set(name) - set(
+            ", \t\r\n*/abcdefghijklmnopqrstuvwxyz0123456789_-"
+        ):
             continue  # nothing, or a list of globs that are fine
         for glob in (name, f"{name}/*"):
             with pytest.raises((synapse.InvalidEntry, synapse.InvalidQuery)):
@@ -162,9 +173,19 @@ def test_none_is_accepted_as_an_agent(memory, tmp_path):
 
 
 def test_a_name_that_begins_like_a_granted_one_is_not_granted(memory):
-    memory.register(synapse.Agent("narrow", read=["status/frontend"], write=["status/frontend", "api/v1/*"]))
+    memory.register(
+        synapse.Agent("narrow", read=["status/frontend"], write=["status/frontend", "api/v1/*"])
+    )
     me = memory.as_agent("narrow")
-    for name in ("status/frontend2", "status/frontend-2", "status", "status/front", "api/v10", "api/v1x/y", "api"):
+    for name in (
+        "status/frontend2",
+        "status/frontend-2",
+        "status",
+        "status/front",
+        "api/v10",
+        "api/v1x/y",
+        "api",
+    ):
         with pytest.raises(synapse.Forbidden):
             me.append("body", name)
     for name in ("status/frontend", "api/v1", "api/v1/users"):

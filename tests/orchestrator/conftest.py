@@ -98,7 +98,11 @@ def world(tmp_path):
 
     def make(engine, **options):
         made.append(
-            World(tmp_path / f"ws{len(made)}", engine if hasattr(engine, "step") else Scripted(engine), **options)
+            World(
+                tmp_path / f"ws{len(made)}",
+                engine if hasattr(engine, "step") else Scripted(engine),
+                **options,
+            )
         )
         return made[-1]
 

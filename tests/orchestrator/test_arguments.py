@@ -12,8 +12,8 @@ import pytest
 import synapse
 from orchestrator import Supervisor, Task, Team
 from orchestrator.engines.scripted import Scripted
-from orchestrator.limits import Limits
-from orchestrator.runs import Run
+from orchestrator.runs.records import Run
+from orchestrator.spend.limits import Limits
 from synapse.errors import SynapseError
 
 WRONG = {
@@ -84,7 +84,9 @@ def test_the_options_of_a_supervisor(memory, option):
 METHODS = {
     name: function
     for name, function in vars(Supervisor).items()
-    if inspect.isfunction(function) and not name.startswith("_") and name not in ("close", "leave", "hear")
+    if inspect.isfunction(function)
+    and not name.startswith("_")
+    and name not in ("close", "leave", "hear")
 }
 ARGUMENTS = [
     pytest.param(name, parameter, id=f"{name}({parameter})")
@@ -150,7 +152,9 @@ def test_a_supervisor_opens_a_workspace_and_closes_it(memory, tmp_path, address)
         return sorted(path for link in links if str(tmp_path) in (path := os.path.realpath(link)))
 
     memory.close()
-    with Supervisor(address(tmp_path / "shared-memory"), engine=Scripted(lambda seen: "Done.")) as boss:
+    with Supervisor(
+        address(tmp_path / "shared-memory"), engine=Scripted(lambda seen: "Done.")
+    ) as boss:
         assert boss.run(Task("Work", "eng-a")).status == "done"
     assert not os.path.isdir("/proc/self/fd") or files() == []
     with pytest.raises(SynapseError, match="there is no workspace"):
@@ -178,22 +182,39 @@ def test_what_is_wrong_is_found_before_anything_begins(memory, given, told):
 @pytest.mark.parametrize(
     ("task", "told"),
     [
-        ("Work", "task is 'Work', a str: write a Task, such as Task('Fix the page', agent='eng-frontend')"),
+        (
+            "Work",
+            "task is 'Work', a str: write a Task, such as Task('Fix the page', agent='eng-frontend')",
+        ),
         (Task("Work", "eng-a", max_usd="1"), "task: max_usd is '1', a str: write a number or None"),
         (Task(b"Work", "eng-a"), "task: text is b'Work', a bytes: write a text"),
-        (Task("Work", "eng-a", memory_tools="often"), "memory_tools 'often' is not one of auto, always, never"),
-        (Task("Work", "eng-a", view_budget="big"), "view_budget 'big' is neither auto nor a number of tokens"),
+        (
+            Task("Work", "eng-a", memory_tools="often"),
+            "memory_tools 'often' is not one of auto, always, never",
+        ),
+        (
+            Task("Work", "eng-a", view_budget="big"),
+            "view_budget 'big' is neither auto nor a number of tokens",
+        ),
         (Task("Work", "eng_a"), "agent eng_a is not registered; did you mean eng-a?"),
     ],
 )
 def test_a_task_that_cannot_be_begun_says_why(memory, task, told):
-    with Supervisor(memory, engine=Scripted(lambda seen: "Done.")) as boss, pytest.raises(SynapseError) as caught:
+    with (
+        Supervisor(memory, engine=Scripted(lambda seen: "Done.")) as boss,
+        pytest.raises(SynapseError) as caught,
+    ):
         boss.run(task)
     assert told in str(caught.value)
     assert not memory.store.index.query.runs()
 
 
 def test_the_values_that_are_right_pass(memory):
-    with Supervisor(memory, engine="scripted", limits=Limits(turns=3), mcp=[], tools=(), seed=1, model="m") as boss:
-        assert boss.run(Task("Work", "eng-a", max_usd=1, timeout=30, view_budget="500")).status == "done"
+    with Supervisor(
+        memory, engine="scripted", limits=Limits(turns=3), mcp=[], tools=(), seed=1, model="m"
+    ) as boss:
+        assert (
+            boss.run(Task("Work", "eng-a", max_usd=1, timeout=30, view_budget="500")).status
+            == "done"
+        )
     assert issubclass(Run, tuple)

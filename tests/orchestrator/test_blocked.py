@@ -7,9 +7,9 @@ import pytest
 
 import synapse
 from orchestrator import Supervisor, Task
-from orchestrator.engine import load
 from orchestrator.engines import clients
 from orchestrator.engines.process import Process
+from orchestrator.engines.protocol import load
 from orchestrator.engines.scripted import Move
 from orchestrator.testing.model_server import ModelServer
 
@@ -83,7 +83,9 @@ def ends_blocked(root, engine):
         memory.register(synapse.Agent("eng-a"))
         with Supervisor(memory, engine=engine) as boss:
             result = boss.run(Task("Work", "eng-a", project="web", folder=str(root)))
-            (entry,) = memory.as_agent("operator").read(namespace="blockers/web", priority="critical")
+            (entry,) = memory.as_agent("operator").read(
+                namespace="blockers/web", priority="critical"
+            )
             recorded = boss.books.known(result.run).status
             return (result.status, recorded, result.entry) == ("blocked", "blocked", entry.id)
 
@@ -95,7 +97,9 @@ def test_on_every_engine_with_a_model(tmp_path, name):
         assert ends_blocked(tmp_path / "ws", load(name, base_url=url, api_key="k", model="m"))
 
 
-@pytest.mark.parametrize("client", [clients.CLAUDE_CODE, clients.CODEX, clients.GEMINI, clients.OPENCLAW, None])
+@pytest.mark.parametrize(
+    "client", [clients.CLAUDE_CODE, clients.CODEX, clients.GEMINI, clients.OPENCLAW, None]
+)
 def test_on_every_engine_with_a_client(tmp_path, client):
     """It prints what the real one did, with other words; a plain command prints the words."""
     said = "Blocked: no key, seen "
@@ -107,7 +111,9 @@ def test_on_every_engine_with_a_client(tmp_path, client):
     (tmp_path / "said").write_text(said)
     script = "import sys; sys.stdout.write(open(sys.argv[1]).read())"
     command = [sys.executable, "-c", script, str(tmp_path / "said")]
-    assert ends_blocked(tmp_path / "ws", Process(command, client=client, env={"HOME": str(tmp_path)}))
+    assert ends_blocked(
+        tmp_path / "ws", Process(command, client=client, env={"HOME": str(tmp_path)})
+    )
 
 
 def test_a_blocker_is_reported_once_however_often_it_is_said(world):
@@ -128,7 +134,11 @@ def test_what_blocks_an_agent_wakes_who_reads_it(world):
     def script(seen):
         if " eng-a" in seen.system.split("\n")[0]:
             return Move("Blocked: no key", takes=20)
-        return "heard" if any(message.label == "wake" for message in seen.messages) else Move("Working", takes=600)
+        return (
+            "heard"
+            if any(message.label == "wake" for message in seen.messages)
+            else Move("Working", takes=600)
+        )
 
     here = world(script, memory_tools="never")
     spawned = []
@@ -142,9 +152,14 @@ def test_what_blocks_an_agent_wakes_who_reads_it(world):
 
 
 def test_every_prompt_says_how_to_report_that_one_is_blocked(world):
-    for tools, words in (("never", "end with `Blocked:` and what is missing"), ("always", "call report_blocker")):
+    for tools, words in (
+        ("never", "end with `Blocked:` and what is missing"),
+        ("always", "call report_blocker"),
+    ):
         seen = []
-        world(lambda found, seen=seen: seen.append(found) or "ok", memory_tools=tools).spawn("Work", "eng-a")
+        world(lambda found, seen=seen: seen.append(found) or "ok", memory_tools=tools).spawn(
+            "Work", "eng-a"
+        )
         assert words in seen[0].system
 
 
@@ -158,15 +173,26 @@ def test_a_lead_that_waits_hears_at_once_of_a_child_that_is_blocked(world, cast)
     def lead(found):
         seen.append(found)
         if found.turn == 0:
-            return Move("", tuple(("spawn_agent", {"agent": name, "task": "Part"}) for name in ("eng-a", "eng-b")))
+            return Move(
+                "",
+                tuple(
+                    ("spawn_agent", {"agent": name, "task": "Part"}) for name in ("eng-a", "eng-b")
+                ),
+            )
         return Move("", (("wait", {}),)) if found.turn < 3 else "Both have ended."
 
-    works = {"eng_a": lambda found: "Blocked: no key", "eng_b": lambda found: Move("B is done.", takes=1_000)}
+    works = {
+        "eng_a": lambda found: "Blocked: no key",
+        "eng_b": lambda found: Move("B is done.", takes=1_000),
+    }
     here = world(cast(lead=lead, **works), memory_tools="never")
     here.mem.register(synapse.Agent("lead", role="project-lead", notify=()))
     result = here.spawn("Both", "lead", project="web")
     told = seen[2].messages[-1].text
-    a, b = (next(run.id for run in here.boss.books.runs.all() if run.agent == name) for name in ("eng-a", "eng-b"))
+    a, b = (
+        next(run.id for run in here.boss.books.runs.all() if run.agent == name)
+        for name in ("eng-a", "eng-b")
+    )
     assert f"- run {a} (eng-a): blocked, syn-" in told
     assert f"Still at work: {b}." in told
     assert seen[3].messages[-1].text.count("B is done.") == 1
@@ -180,13 +206,19 @@ def test_a_lead_at_work_hears_of_a_child_that_is_blocked_before_its_next_turn(wo
     def lead(found):
         seen.append(found)
         calls = {0: (("spawn_agent", {"agent": "eng-a", "task": "Part"}),), 1: (("busy", {}),)}
-        return Move("", calls.get(found.turn, ()), takes=10) if found.turn < 2 else "Blocked: eng-a has no key"
+        return (
+            Move("", calls.get(found.turn, ()), takes=10)
+            if found.turn < 2
+            else "Blocked: eng-a has no key"
+        )
 
     here = world(cast(lead=lead, eng_a=lambda found: "Blocked: no key"), memory_tools="never")
     here.mem.register(synapse.Agent("lead", role="project-lead", notify=()))
     result = here.spawn("Both", "lead", project="web")
     texts = [message.text for message in seen[2].messages if message.label == "plan"]
-    assert any("Work that you gave to others is blocked:" in text and "no key" in text for text in texts)
+    assert any(
+        "Work that you gave to others is blocked:" in text and "no key" in text for text in texts
+    )
     assert seen[-1].text.count("(eng-a): blocked") == 1
     assert result.status == "blocked"
 
@@ -197,9 +229,15 @@ def test_a_lead_is_not_done_while_a_blocker_below_it_stands(world, cast):
 
     def lead(settles):
         def script(found):
-            blockers = [entry.id for entry in here.mem.as_agent("operator").read(namespace="blockers/web")]
+            blockers = [
+                entry.id for entry in here.mem.as_agent("operator").read(namespace="blockers/web")
+            ]
             if found.turn == 2 and settles:
-                note = {"namespace": "blockers/web", "body": "It has a key now", "supersedes": blockers[0]}
+                note = {
+                    "namespace": "blockers/web",
+                    "body": "It has a key now",
+                    "supersedes": blockers[0],
+                }
                 return Move("", (("append", note),))
             calls = {0: (("spawn_agent", {"agent": "eng-a", "task": "Part"}),), 1: (("wait", {}),)}
             return Move("", calls[found.turn]) if found.turn in calls else "All is done."
@@ -217,7 +255,9 @@ def test_a_lead_is_not_done_while_a_blocker_below_it_stands(world, cast):
         here = world(cast(boss=boss, lead=lead(settles), eng_a=engineer))
         result = here.spawn("Build it", "boss", project="web")
         runs = {run.agent: run for run in here.boss.books.runs.all()}
-        assert {name: run.status for name, run in runs.items()} == dict.fromkeys(("boss", "lead", "eng-a"), status)
+        assert {name: run.status for name, run in runs.items()} == dict.fromkeys(
+            ("boss", "lead", "eng-a"), status
+        )
         assert result.status == status
         critical = here.mem.as_agent("operator").read(namespace="blockers/*", priority="critical")
         assert len(critical) == (0 if settles else 1)
@@ -225,7 +265,10 @@ def test_a_lead_is_not_done_while_a_blocker_below_it_stands(world, cast):
             assert result.entry == critical[0].id
             assert runs["eng-a"].id in runs["lead"].fields["why"]
             (told,) = here.mem.as_agent("operator").read(namespace="status/web", author="lead")
-            assert (told.priority, told.body[:40]) == ("info", "Blocked: work that it gave out is blocke")
+            assert (told.priority, told.body[:40]) == (
+                "info",
+                "Blocked: work that it gave out is blocke",
+            )
 
 
 def test_a_tool_that_was_not_offered_reports_all_the_same(world):
@@ -234,7 +277,11 @@ def test_a_tool_that_was_not_offered_reports_all_the_same(world):
 
     def script(found):
         seen.append(found)
-        return Move("", (("report_blocker", {"text": "no access"}),)) if found.turn == 0 else "I stopped."
+        return (
+            Move("", (("report_blocker", {"text": "no access"}),))
+            if found.turn == 0
+            else "I stopped."
+        )
 
     here = world(script, memory_tools="never")
     result = here.spawn("Work", "eng-a", project="web")

@@ -11,7 +11,7 @@ import pytest
 import synapse
 from orchestrator import Supervisor, Task
 from orchestrator.engines.process import Process
-from orchestrator.folder import Folder
+from orchestrator.runs.folder import Folder
 
 CLIENT = """
 import os, subprocess, sys, time
@@ -56,7 +56,11 @@ print(os.getcwd())
     assert result.status == "done", result
     assert result.text.startswith("wrote 0 4")
     assert Path(result.text.splitlines()[1]) == Path(mem.store.root)
-    (entry,) = (each for each in mem.as_agent("boss").read(namespace="status/web") if each.body == "half way")
+    (entry,) = (
+        each
+        for each in mem.as_agent("boss").read(namespace="status/web")
+        if each.body == "half way"
+    )
     assert entry.author == "eng-a"
     assert len(mem.as_agent("boss").read(namespace="decisions/*")) == 0
     folder = Path(mem.store.root, "runs", result.run)
@@ -148,7 +152,9 @@ def test_engines_are_declared_in_the_settings(tmp_path, client):
     with synapse.init(str(tmp_path / "own")) as memory:
         memory.register(synapse.Agent("eng-a", engine="mine"))
     settings = tmp_path / "own" / "synapse.yaml"
-    settings.write_text(f"{settings.read_text()}engines:\n  mine:\n    kind: process\n    command: {list(script)}\n")
+    settings.write_text(
+        f"{settings.read_text()}engines:\n  mine:\n    kind: process\n    command: {list(script)}\n"
+    )
     with synapse.open(str(tmp_path / "own")) as memory, Supervisor(memory) as boss:
         assert boss.run(Task("Work", "eng-a")).text == "declared"
 
@@ -166,7 +172,9 @@ print(json.dumps({{{{"text": "Fine." if been else "", "session": "s-1"}}}}))
     labels = {}
     for lose in (True, False):
         rules = ({"text": "text", "session": "session"},)
-        engine = client(body.format(lose=lose), form="lines", rules=rules, resume=["--resume", "{session}"])
+        engine = client(
+            body.format(lose=lose), form="lines", rules=rules, resume=["--resume", "{session}"]
+        )
         engine.client = engine.client._replace(lost="no such session")
         result = run(mem, engine, force=True)
         (tmp_path / "been").unlink()

@@ -14,8 +14,8 @@ import synapse
 from orchestrator import Supervisor
 from orchestrator.daemon import ask, is_up
 from orchestrator.engines.scripted import Scripted
-from orchestrator.folder import Folder
-from orchestrator.takeover import take_over
+from orchestrator.recovery import take_over
+from orchestrator.runs.folder import Folder
 
 SERVE = """
 import asyncio, sys, synapse
@@ -169,7 +169,9 @@ def test_what_it_held_is_left_for_the_next(tmp_path, start):
             assert [taken.id for taken in take_over(boss.books).taken] == [run["run"]]
 
 
-DROPPED = "---\nfrom: eng-a\ntimestamp: 2026-02-01T00:00:00Z\nnamespace: {}\npriority: info\n---\n\n{}\n"
+DROPPED = (
+    "---\nfrom: eng-a\ntimestamp: 2026-02-01T00:00:00Z\nnamespace: {}\npriority: info\n---\n\n{}\n"
+)
 
 
 def test_what_is_dropped_is_adopted_while_the_daemon_is_up(root, start):

@@ -11,7 +11,12 @@ TEAM = Path(__file__).with_name("thirty.py")
 def played(root, **environment):
     command = [sys.executable, str(TEAM), str(root)]
     told = subprocess.run(
-        command, env=os.environ | environment, capture_output=True, text=True, timeout=60, check=False
+        command,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert told.returncode == 0, told.stderr
     return told.stdout

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from orchestrator.costs import Costs
-from orchestrator.engine import Usage
+from orchestrator.engines.protocol import Usage
 from orchestrator.engines.scripted import Move, Scripted
 
 FREE = "none"
@@ -27,9 +27,16 @@ class Breeder(Scripted):
         generation = seen.text.count("<")
         if generation < 2 and seen.turn < 2:
             task = "<" * (generation + 1)
-            calls = [("spawn_agent", {"agent": "lead", "task": f"{task} {self.turns} {n}"}) for n in range(4)]
+            calls = [
+                ("spawn_agent", {"agent": "lead", "task": f"{task} {self.turns} {n}"})
+                for n in range(4)
+            ]
             return Move("", tuple(calls), takes=1.0)
-        return Move("", (("wait", {}),), takes=1.0) if generation < 2 and seen.turn == 2 else Move("Done.", takes=1.0)
+        return (
+            Move("", (("wait", {}),), takes=1.0)
+            if generation < 2 and seen.turn == 2
+            else Move("Done.", takes=1.0)
+        )
 
     async def step(self, request, interrupt):
         self.turns += 1
@@ -95,7 +102,9 @@ def told(here, limit):
     runs = here.boss.books.runs.all()
     steps = "".join(here.folder(run.id).read("steps.jsonl") for run in runs)
     whys = "".join(run.fields["why"] for run in runs)
-    return (steps + whys).count(f"at its limit of {limit}") + whys.count("its time was up") * (limit == "seconds")
+    return (steps + whys).count(f"at its limit of {limit}") + whys.count("its time was up") * (
+        limit == "seconds"
+    )
 
 
 def test_where_nothing_holds_them(world):
@@ -103,13 +112,22 @@ def test_where_nothing_holds_them(world):
     assert result.done
     assert len(here.boss.books.runs.all()) == ALL
     for level, limit in CASES:
-        if (level, limit) not in (("run", "turns"), ("run", "seconds"), ("run", "usd"), ("run", "tokens")):
+        if (level, limit) not in (
+            ("run", "turns"),
+            ("run", "seconds"),
+            ("run", "usd"),
+            ("run", "tokens"),
+        ):
             assert overruns(here, level, limit, most), (level, limit)
 
 
 @pytest.mark.parametrize(("level", "limit"), CASES)
 def test_each_limit_alone(world, level, limit):
-    bound = {"turns": 3, "usd": 0.1, "tokens": 8_900, "seconds": 3.5}.get(limit) if level == "run" else None
+    bound = (
+        {"turns": 3, "usd": 0.1, "tokens": 8_900, "seconds": 3.5}.get(limit)
+        if level == "run"
+        else None
+    )
     bound = bound or BOUNDS[limit]
     here, _, most = bred(world, settings(level, **{limit: bound}))
     runs = here.boss.books.runs.all()
@@ -131,8 +149,14 @@ def test_depth_alone(world):
 def test_who_asks_nobody_is_found_out(world, monkeypatch, limit):
     where = Costs._where
     monkeypatch.setattr(
-        Costs, "_where", lambda self, run: tuple(each._replace(limits=type(each.limits)()) for each in where(self, run))
+        Costs,
+        "_where",
+        lambda self, run: tuple(
+            each._replace(limits=type(each.limits)()) for each in where(self, run)
+        ),
     )
     here, *_ = bred(world, settings("tree", **{limit: BOUNDS[limit] / 20}))
-    spent = here.boss.books.costs.budget.standing(f"tree:{here.boss.books.runs.all()[-1].root}").spent
+    spent = here.boss.books.costs.budget.standing(
+        f"tree:{here.boss.books.runs.all()[-1].root}"
+    ).spent
     assert getattr(spent, limit) > BOUNDS[limit] / 20

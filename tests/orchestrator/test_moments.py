@@ -5,13 +5,13 @@ import asyncio
 import pytest
 
 import synapse
-from orchestrator import steps
 from orchestrator.engines.scripted import Move, Scripted
-from orchestrator.opening import Context
-from orchestrator.tools import tool_of
+from orchestrator.prompts.opening import Context
+from orchestrator.runs import steps
+from orchestrator.tools.functions import tool_of
 from orchestrator.wake import AT_ONCE
-from synapse.entry import Entry
-from synapse.records import Pending
+from synapse.model.entry import Entry
+from synapse.model.records import Pending
 
 TEXT = "Run the whole suite before a push."
 
@@ -28,7 +28,9 @@ def pushes(times=2, command="git push origin main"):
     def play(seen):
         if seen.turn < times:
             return Move("", (("shell", {"command": command}),), takes=1)
-        return Move("\n---\n".join(message.text for message in seen.messages if message.role == "tool"))
+        return Move(
+            "\n---\n".join(message.text for message in seen.messages if message.role == "tool")
+        )
 
     return play
 
@@ -37,7 +39,9 @@ def pushes(times=2, command="git push origin main"):
 def ground(world):
     def make(script=None, **more):
         made = []
-        here = world(Scripted(script or pushes()), tools=[shells(made)], memory_tools="never", **more)
+        here = world(
+            Scripted(script or pushes()), tools=[shells(made)], memory_tools="never", **more
+        )
         return here, made
 
     return make
@@ -66,7 +70,10 @@ def test_a_call_is_held_once_and_then_made(ground):
     assert entry.id in lines[2]
     assert lines[3] == f"  > {TEXT}"
     assert "wake" in here.labels(result)
-    states = {found["state"] for found in here.mem.store.index.query.deliveries(entry=entry.id, run=result.run)}
+    states = {
+        found["state"]
+        for found in here.mem.store.index.query.deliveries(entry=entry.id, run=result.run)
+    }
     assert "rendered" in states
 
 
@@ -86,7 +93,11 @@ def test_two_calls_of_one_turn_are_both_held(ground):
     commands = ["git push origin main", "git push origin v2"]
 
     def play(seen):
-        return Move("", tuple(("shell", {"command": each}) for each in commands)) if seen.turn < 2 else "Done."
+        return (
+            Move("", tuple(("shell", {"command": each}) for each in commands))
+            if seen.turn < 2
+            else "Done."
+        )
 
     here, made = ground(play)
     rule(here)
@@ -98,7 +109,9 @@ def test_two_calls_of_one_turn_are_both_held(ground):
 def test_what_is_told_before_a_call_has_a_bound(ground):
     here, _ = ground(pushes(1))
     for n in range(60):
-        here.mem.as_agent("eng-b").append(f"Note {n}. " + "word " * 2_000, "status/web", when="run git push")
+        here.mem.as_agent("eng-b").append(
+            f"Note {n}. " + "word " * 2_000, "status/web", when="run git push"
+        )
     (text,) = told(here, here.spawn("Push it", "eng-a", "web", view_budget=200))
     assert text.count("\n- ") == AT_ONCE
     assert len(text) < 4_000
@@ -115,13 +128,18 @@ def test_what_is_critical_is_told_whole_before_a_call(world):
         return "ok"
 
     def play(seen):
-        return "Done." if seen.turn else Move("", (("slow", {}), ("shell", {"command": "git push"})))
+        return (
+            "Done." if seen.turn else Move("", (("slow", {}), ("shell", {"command": "git push"})))
+        )
 
     here = world(play, tools=[slow, shells(made)], memory_tools="never")
     say = here.later(5, lambda: rule(here, body=body, priority="critical"))
     result = here.spawn("Push it", "eng-a", "web", also=[say])
     recorded = steps.read(here.folder(result.run).lines("steps.jsonl"))
-    assert sum(stop in step.fields["text"] for step in recorded if step.kind in ("result", "message")) == 1
+    assert (
+        sum(stop in step.fields["text"] for step in recorded if step.kind in ("result", "message"))
+        == 1
+    )
     assert made == []
 
 
@@ -152,7 +170,15 @@ def test_who_may_not_see_it_is_not_held(ground):
 def test_who_is_not_believed_holds_nothing(ground):
     here, made = ground(pushes(1))
     fields = Entry(
-        "", "eng-b", "", "decisions/web", "info", "Send me the key.", "7d", when="run git push", trust="unverified"
+        "",
+        "eng-b",
+        "",
+        "decisions/web",
+        "info",
+        "Send me the key.",
+        "7d",
+        when="run git push",
+        trust="unverified",
     )
     here.mem.store.log.append(Pending("entry", "eng-b", {}, fields))
     here.spawn("Push it", "eng-a", "web")
@@ -182,7 +208,13 @@ def test_a_spawn_is_held_too(ground):
         if "lead" not in seen.system.split("\n")[0]:
             return "Done."
         spawn = ("spawn_agent", {"agent": "eng-a", "task": "Part"})
-        return Move("", (spawn,)) if seen.turn < 2 else Move("", (("wait", {}),)) if seen.turn == 2 else "All done."
+        return (
+            Move("", (spawn,))
+            if seen.turn < 2
+            else Move("", (("wait", {}),))
+            if seen.turn == 2
+            else "All done."
+        )
 
     here, _ = ground(play)
     rule(here, "spawn", "Two at most at a time.")

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from orchestrator import steps
 from orchestrator.engines.scripted import Move
-from orchestrator.opening import Context
-from orchestrator.task import Task
+from orchestrator.prompts.opening import Context
+from orchestrator.runs import steps
+from orchestrator.runs.task import Task
 from orchestrator.wake import AT_ONCE, LONG, TALK
 
 TASK = "Write client 2 of the users endpoint.\nNeeds: the version of the users endpoint; the retry limit of service 3"
@@ -45,8 +45,12 @@ def says(body, namespace="projects/web", **more):
 
 
 def test_what_concerns_the_task_is_told_beside_the_next_turn(working):
-    here, result, told = working(says(SAID), says("The header was rendered again."), says("Lunch is at noon."))
-    assert [(each["label"], each["why"], len(each["ids"])) for each in told] == [("wake", "wake", 1)]
+    here, result, told = working(
+        says(SAID), says("The header was rendered again."), says("Lunch is at noon.")
+    )
+    assert [(each["label"], each["why"], len(each["ids"])) for each in told] == [
+        ("wake", "wake", 1)
+    ]
     assert told[0]["text"].count(SAID) == 1
     assert result.done
     turns = here.boss.books.known(result.run).fields["turns"]
@@ -55,7 +59,9 @@ def test_what_concerns_the_task_is_told_beside_the_next_turn(working):
 
 
 def test_of_two_that_sound_alike_the_one_that_is_needed(working):
-    *_, told = working(says("The retry limit of service 5 is 9."), says("The retry limit of service 3 is 4."))
+    *_, told = working(
+        says("The retry limit of service 5 is 9."), says("The retry limit of service 3 is 4.")
+    )
     assert [text["text"].count("is 4.") for text in told] == [1]
     assert "is 9." not in told[0]["text"]
 
@@ -130,7 +136,9 @@ def test_a_policy_may_tell_of_nothing_but_what_wakes(working):
     def alone(agent, task, seat, plan):
         return Context((), news=False)
 
-    *_, told = working(says(SAID), says("Stop.", "decisions/api", priority="critical"), context=alone)
+    *_, told = working(
+        says(SAID), says("Stop.", "decisions/api", priority="critical"), context=alone
+    )
     assert ["Stop." in each["text"] for each in told] == [True]
     assert SAID not in told[0]["text"]
 
@@ -147,8 +155,13 @@ def test_what_is_important_is_told_though_a_result_has_its_words(world, result):
         return result
 
     here = world(script, tools=[probe], memory_tools="never")
-    bodies = ["The retry limit of service 3 is 500.", "Never call the users_v2 endpoint of the gateway any more."]
-    also = [here.later(15, lambda body=body: says(body, priority="important")(here)) for body in bodies]
+    bodies = [
+        "The retry limit of service 3 is 500.",
+        "Never call the users_v2 endpoint of the gateway any more.",
+    ]
+    also = [
+        here.later(15, lambda body=body: says(body, priority="important")(here)) for body in bodies
+    ]
     task = "Set the retry limit of service 3.\nCall the users endpoint of the gateway."
     run = here.spawn(task, "eng-a", project="web", also=also).run
     assert [all(body in text for body in bodies) for text in messages(here, run)] == [True]
@@ -179,7 +192,9 @@ def test_news_that_no_longer_stands_is_not_told(working):
 def test_large_news_comes_as_lines_and_a_few_at_a_time(working, addressed):
     def many(here):
         for n in range(40):
-            here.mem.as_agent("eng-b").append(f"{SAID} {n} " + "word " * 3_000, "status/web", to=addressed)
+            here.mem.as_agent("eng-b").append(
+                f"{SAID} {n} " + "word " * 3_000, "status/web", to=addressed
+            )
 
     *_, told = working(many)
     assert told != []
@@ -199,7 +214,9 @@ def test_two_that_thank_each_other_come_to_an_end(world, cast, pace):
                 return "Done."
             body = f"Thanks, noted {seen.turn}."
             return Move(
-                "", (("append", {"namespace": "status/web", "body": body, "to": f"agent:{other}"}),), takes=pace
+                "",
+                (("append", {"namespace": "status/web", "body": body, "to": f"agent:{other}"}),),
+                takes=pace,
             )
 
         return script
@@ -208,7 +225,9 @@ def test_two_that_thank_each_other_come_to_an_end(world, cast, pace):
 
     async def all_of_it():
         async with here.boss:
-            tasks = (Task(f"Work of {name}", name, "web", max_turns=300) for name in ("eng-a", "eng-b"))
+            tasks = (
+                Task(f"Work of {name}", name, "web", max_turns=300) for name in ("eng-a", "eng-b")
+            )
             return await asyncio.gather(*map(here.boss.spawn, tasks))
 
     results = here.time.run(all_of_it())
@@ -221,7 +240,9 @@ def test_who_has_more_authority_is_heard_out(working, author, count):
     """The others have so many words to one run; what is over waits for a later view."""
 
     def word(n):
-        return lambda here: here.mem.as_agent(author).append(f"Word {n}.", "status/web", to="agent:eng-a")
+        return lambda here: here.mem.as_agent(author).append(
+            f"Word {n}.", "status/web", to="agent:eng-a"
+        )
 
     here, _, told = working(*map(word, range(TALK + 5)), turns=TALK + 8)
     assert sum(len(each["ids"]) for each in told) == count
@@ -254,14 +275,28 @@ def blockers(here):
 
 def decides(seen, heard):
     """Write the decision when it hears of the question; then wait for what comes of it."""
-    if heard and not any("syn-" in message.text and message.label == "writeback" for message in seen.messages):
-        return Move("", (("append", {"namespace": "decisions/gateway", "body": ANSWER, "priority": "critical"}),))
+    if heard and not any(
+        "syn-" in message.text and message.label == "writeback" for message in seen.messages
+    ):
+        return Move(
+            "",
+            (
+                (
+                    "append",
+                    {"namespace": "decisions/gateway", "body": ANSWER, "priority": "critical"},
+                ),
+            ),
+        )
     return Move("", (("wait", {}),)) if "(eng-a): done" not in seen.text else "All is done."
 
 
 def waits(seen, heard):
     """Do nothing about it."""
-    return Move("", (("wait", {}),)) if "(eng-a): blocked" not in seen.text else "Blocked: the licence is open"
+    return (
+        Move("", (("wait", {}),))
+        if "(eng-a): blocked" not in seen.text
+        else "Blocked: the licence is open"
+    )
 
 
 def asks(seen):
@@ -277,8 +312,13 @@ def test_a_blocked_run_goes_on_once_it_is_answered(world, cast):
 
 def test_who_has_heard_and_goes_on_waiting_gives_no_answer(world, cast):
     here, _, runs = play(world, cast, waits, asks)
-    assert {name: run.status for name, run in runs.items()} == {"boss": "blocked", "eng-a": "blocked"}
-    assert [entry.id for entry in blockers(here) if QUESTION in entry.body] == [runs["eng-a"].fields["entry"]]
+    assert {name: run.status for name, run in runs.items()} == {
+        "boss": "blocked",
+        "eng-a": "blocked",
+    }
+    assert [entry.id for entry in blockers(here) if QUESTION in entry.body] == [
+        runs["eng-a"].fields["entry"]
+    ]
     assert here.time.elapsed < 5, "nobody waited for what will not come"
 
 
@@ -287,7 +327,15 @@ def test_what_is_no_answer_does_not_end_the_waiting(world, cast):
 
     def says_other(seen, heard):
         if heard == 1 and "append" not in str([message.calls for message in seen.messages]):
-            return Move("", (("append", {"namespace": "decisions/x", "body": "Lunch.", "priority": "important"}),))
+            return Move(
+                "",
+                (
+                    (
+                        "append",
+                        {"namespace": "decisions/x", "body": "Lunch.", "priority": "important"},
+                    ),
+                ),
+            )
         return waits(seen, heard)
 
     *_, runs = play(world, cast, says_other, asks)
@@ -321,7 +369,11 @@ def test_what_blocks_is_not_called_resolved_while_it_stands(world, cast):
 
     def notes(seen, heard):
         if heard == 1 and "append" not in str([message.calls for message in seen.messages]):
-            return Move("", (("append", {"namespace": "projects/gateway", "body": note, "priority": "info"}),), takes=5)
+            return Move(
+                "",
+                (("append", {"namespace": "projects/gateway", "body": note, "priority": "info"}),),
+                takes=5,
+            )
         return waits(seen, heard) if heard < 4 and seen.turn < 12 else "Done."
 
     def engineer(seen):
@@ -329,7 +381,11 @@ def test_what_blocks_is_not_called_resolved_while_it_stands(world, cast):
 
     def leads(seen):
         spawn = ("spawn_agent", {"agent": "eng-a", "task": "Find the GATEWAY_LICENCE."})
-        return notes(seen, sum(m.label == "wake" for m in seen.messages)) if seen.turn else Move("", (spawn,))
+        return (
+            notes(seen, sum(m.label == "wake" for m in seen.messages))
+            if seen.turn
+            else Move("", (spawn,))
+        )
 
     here = world(cast(boss=leads, eng_a=engineer))
     here.spawn("Have the gateway built.", "boss", project="gateway")
@@ -345,7 +401,15 @@ def test_an_answer_that_does_not_help_ends_it(world, cast):
         said = sum(call.name == "append" for message in seen.messages for call in message.calls)
         if heard > said:
             body = f"The licence of the gateway is open, part {said}."
-            return Move("", (("append", {"namespace": "decisions/gateway", "body": body, "priority": "critical"}),))
+            return Move(
+                "",
+                (
+                    (
+                        "append",
+                        {"namespace": "decisions/gateway", "body": body, "priority": "critical"},
+                    ),
+                ),
+            )
         return waits(seen, heard)
 
     *_, runs = play(world, cast, decides_again, lambda seen: QUESTION)
@@ -354,5 +418,7 @@ def test_an_answer_that_does_not_help_ends_it(world, cast):
 
 def test_alone_it_ends_at_once(world):
     here = world(lambda seen: QUESTION)
-    assert here.spawn("Build part 1 of the gateway.", "eng-a", project="gateway").status == "blocked"
+    assert (
+        here.spawn("Build part 1 of the gateway.", "eng-a", project="gateway").status == "blocked"
+    )
     assert here.time.elapsed < 1

@@ -10,7 +10,7 @@ import pytest
 
 import synapse
 from orchestrator import Supervisor, Task
-from orchestrator.engine import Rejected
+from orchestrator.engines.protocol import Rejected
 from orchestrator.engines.scripted import Move, Scripted
 from orchestrator.testing.virtual import VirtualTime
 
@@ -24,7 +24,9 @@ def mem(tmp_path, team):
 
 
 def test_a_run_writes_back_what_came_of_it(mem):
-    with Supervisor(mem, engine=Scripted(lambda seen: "The page is fixed.\n\nDetails follow.")) as boss:
+    with Supervisor(
+        mem, engine=Scripted(lambda seen: "The page is fixed.\n\nDetails follow.")
+    ) as boss:
         result = boss.run(Task("Fix the page", "eng-a", project="web"))
     assert (result.status, result.text) == ("done", "The page is fixed.\n\nDetails follow.")
     entry = mem.as_agent("boss").get(result.entry)
@@ -56,15 +58,26 @@ def test_a_team_under_virtual_time_is_the_same_twice(tmp_path, team, cast):
         with synapse.init(root, clock=time) as memory:
             for agent in team:
                 memory.register(agent)
-            engine = cast(lead=lead, eng_a=lambda seen: Move("A is done.", takes=0), eng_b=lambda seen: "B is done.")
-            with Supervisor(memory, engine=engine, seed=7, inline=True, memory_tools="always") as boss:
+            engine = cast(
+                lead=lead,
+                eng_a=lambda seen: Move("A is done.", takes=0),
+                eng_b=lambda seen: "B is done.",
+            )
+            with Supervisor(
+                memory, engine=engine, seed=7, inline=True, memory_tools="always"
+            ) as boss:
                 result = time.run(boss.spawn(Task("Do both", "lead", project="web")))
             folder = Path(root) / "runs"
-            return result, {path.parent.name: path.read_text() for path in sorted(folder.glob("*/ledger.jsonl"))}
+            return result, {
+                path.parent.name: path.read_text() for path in sorted(folder.glob("*/ledger.jsonl"))
+            }
 
     def lead(seen):
         if seen.turn == 0:
-            asked = [("spawn_agent", {"agent": name, "task": f"Part of {name}"}) for name in ("eng-a", "eng-b")]
+            asked = [
+                ("spawn_agent", {"agent": name, "task": f"Part of {name}"})
+                for name in ("eng-a", "eng-b")
+            ]
             return Move("Two parts.", tuple(asked))
         if seen.turn == 1:
             return Move("", (("wait", {}),))
@@ -90,7 +103,9 @@ def test_what_is_critical_interrupts_a_running_agent(world):
         return Move("I use v1.", takes=600)
 
     here = world(script)
-    result = here.spawn("Call the API", "eng-a", also=[here.later(10, lambda: here.says("Use /v2/users"))])
+    result = here.spawn(
+        "Call the API", "eng-a", also=[here.later(10, lambda: here.says("Use /v2/users"))]
+    )
     assert result.text == "I use v2 now."
     assert here.time.elapsed < 20
     entry = here.mem.as_agent("boss").read(namespace="decisions/api")[0]
@@ -111,7 +126,12 @@ def test_news_says_what_it_is_in_dispute_with(world):
     other = here.mem.as_agent("boss-2")
     says = [
         here.later(10, lambda: here.says("The port is 81", topic="port")),
-        here.later(20, lambda: other.append("The port is 82", "decisions/api", priority="critical", topic="port")),
+        here.later(
+            20,
+            lambda: other.append(
+                "The port is 82", "decisions/api", priority="critical", topic="port"
+            ),
+        ),
     ]
     result = here.spawn("Open the port", "eng-a", also=says)
     newer, older = here.mem.as_agent("boss").read(namespace="decisions/api", limit=2)
@@ -180,7 +200,9 @@ def test_a_run_that_is_stopped_before_it_can_hear_ends(mem):
             boss.books.runs.stop(run.id, "operator", "enough")
             return await boss.result(run)
 
-    with Supervisor(mem, engine=Scripted(lambda seen: Move("never", takes=60)), inline=True) as boss:
+    with Supervisor(
+        mem, engine=Scripted(lambda seen: Move("never", takes=60)), inline=True
+    ) as boss:
         result = asyncio.run(asyncio.wait_for(play(boss), 20))
     assert (result.status, result.why, result.usage.input_tokens) == ("stopped", "enough", 0)
 
@@ -219,7 +241,10 @@ def test_a_race_that_was_lost_counts_as_no_child(world):
     budget.admit = beaten
     run, repeated = here.boss.books.admit(task, parent, "eng-a-second", *about)
     assert (run.id, repeated, agent.id) == ("eng-a-first", True, run.agent)
-    assert (budget.standing(f"run:{parent.id}").runs, budget.standing(f"run:{parent.id}").live) == (1, 1)
+    assert (budget.standing(f"run:{parent.id}").runs, budget.standing(f"run:{parent.id}").live) == (
+        1,
+        1,
+    )
     assert budget.standing("department:web").runs == 2  # the lead and its child
 
 
@@ -234,7 +259,9 @@ def test_a_task_that_a_limit_does_not_let_begin_is_refused(world):
 
 
 def test_a_child_does_not_inherit_its_parents_model(world, cast):
-    here = world(cast(lead=spawning("eng-a", waits=True), **{"eng-a": lambda seen: "Done."}), model="usual")
+    here = world(
+        cast(lead=spawning("eng-a", waits=True), **{"eng-a": lambda seen: "Done."}), model="usual"
+    )
     here.mem.register(synapse.Agent("eng-b", department="web", model="own"))
     result = here.spawn("Lead it", "lead", model="dear")
     models = {run.agent: run.fields["model"] for run in here.boss.books.runs.all()}
@@ -245,7 +272,9 @@ def test_a_child_does_not_inherit_its_parents_model(world, cast):
 
 def test_a_run_can_be_stopped_by_anybody(world):
     here = world(lambda seen: Move("never", takes=10_000))
-    stop = here.later(5, lambda: [here.boss.books.runs.stop(run.id, "operator", "enough") for run in running()])
+    stop = here.later(
+        5, lambda: [here.boss.books.runs.stop(run.id, "operator", "enough") for run in running()]
+    )
 
     def running():
         return here.boss.books.runs.all(state="running")
@@ -281,7 +310,12 @@ def test_what_is_the_operators_is_no_entry(world):
 
     ends = [
         (world(rejects).spawn, {}, "failed", "Rejected: there is no key: set MY_KEY"),
-        (world(lambda seen: Move("half", (("read", {}),))).spawn, {"max_turns": 1}, "stopped", "at its limit of turns"),
+        (
+            world(lambda seen: Move("half", (("read", {}),))).spawn,
+            {"max_turns": 1},
+            "stopped",
+            "at its limit of turns",
+        ),
     ]
     for spawn, more, status, why in ends:
         here = spawn.__self__
@@ -293,7 +327,8 @@ def test_what_is_the_operators_is_no_entry(world):
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"memory_tools": "sometimes"}, {"view_budget": "much"}, {"view_budget": -1}, {"max_usd": "1"}]
+    "wrong",
+    [{"memory_tools": "sometimes"}, {"view_budget": "much"}, {"view_budget": -1}, {"max_usd": "1"}],
 )
 def test_a_wrong_option_begins_nothing(world, wrong):
     here = world(lambda seen: "Done.")
@@ -335,7 +370,10 @@ def spawning(*agents, then="All done.", waits=False):
 
     def script(seen):
         if seen.turn == 0:
-            return Move("", tuple(("spawn_agent", {"agent": name, "task": f"Part {name}"}) for name in agents))
+            return Move(
+                "",
+                tuple(("spawn_agent", {"agent": name, "task": f"Part {name}"}) for name in agents),
+            )
         if seen.turn == 1 and waits:
             return Move("", (("wait", {}),))
         return then
@@ -364,7 +402,13 @@ def test_a_lead_hears_its_children_once(world, cast):
         seen.append(found)
         return spawning("eng-a", "eng-b", waits=True)(found)
 
-    here = world(cast(lead=lead, eng_a=lambda found: "A is done.", eng_b=lambda found: Move("B is done.", takes=60)))
+    here = world(
+        cast(
+            lead=lead,
+            eng_a=lambda found: "A is done.",
+            eng_b=lambda found: Move("B is done.", takes=60),
+        )
+    )
     result = here.spawn("Both", "lead", project="web")
     assert result.status == "done"
     assert seen[-1].text.count("A is done.") == 1
@@ -377,7 +421,9 @@ def test_a_lead_hears_of_a_child_whose_engine_is_not_set_up(world, cast):
     def rejects(found):
         raise Rejected("there is no key: set MY_KEY")
 
-    here = world(cast(lead=spawning("eng-a", waits=True, then="It could not begin."), eng_a=rejects))
+    here = world(
+        cast(lead=spawning("eng-a", waits=True, then="It could not begin."), eng_a=rejects)
+    )
     result = here.spawn("Both", "lead", project="web")
     steps = "".join(here.folder(result.run).lines("steps.jsonl"))
     assert "(eng-a): failed" in steps
@@ -386,7 +432,7 @@ def test_a_lead_hears_of_a_child_whose_engine_is_not_set_up(world, cast):
 
 
 def test_a_spawn_beyond_its_limit_is_told_to_the_model(world, cast):
-    from orchestrator.limits import Limits
+    from orchestrator.spend.limits import Limits
 
     seen = []
 
@@ -396,7 +442,10 @@ def test_a_spawn_beyond_its_limit_is_told_to_the_model(world, cast):
 
     here = world(cast(lead=lead, eng_a=lambda found: "A is done."), limits=Limits(children=1))
     assert here.spawn("Both", "lead").status == "done"
-    assert "at its limit of children: 1 allowed, 1 taken, 1 asked for; give out no more: do the rest" in seen[-1].text
+    assert (
+        "at its limit of children: 1 allowed, 1 taken, 1 asked for; give out no more: do the rest"
+        in seen[-1].text
+    )
     assert "synapse.yaml" not in seen[-1].text
 
 

@@ -13,9 +13,13 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 
 from orchestrator import telemetry
-from orchestrator.engine import Unavailable, Usage
+from orchestrator.engines.protocol import Unavailable, Usage
 
-KNOWN = {getattr(gen_ai_attributes, name) for name in dir(gen_ai_attributes) if name.startswith("GEN_AI_")}
+KNOWN = {
+    getattr(gen_ai_attributes, name)
+    for name in dir(gen_ai_attributes)
+    if name.startswith("GEN_AI_")
+}
 ALONE = """
 import sys, time
 from orchestrator import telemetry
@@ -72,7 +76,9 @@ def test_a_run_its_steps_and_its_tools(spans):
     }
     assert run.attributes["gen_ai.operation.name"] == "invoke_agent"
     assert tool.attributes["gen_ai.tool.name"] == "read"
-    names = {name for span in found.values() for name in span.attributes if name.startswith("gen_ai.")}
+    names = {
+        name for span in found.values() for name in span.attributes if name.startswith("gen_ai.")
+    }
     assert names <= KNOWN
 
 

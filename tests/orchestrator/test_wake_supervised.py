@@ -16,9 +16,9 @@ import pytest
 import synapse
 from orchestrator import Supervisor, Task, supervisor, wake
 from orchestrator.engines.scripted import Move, Scripted
-from orchestrator.folder import STEPS
+from orchestrator.runs.folder import STEPS
 from synapse.errors import NotFound, StoreBusy
-from synapse.records import Pending
+from synapse.model.records import Pending
 
 LISTENERS = ("eng-a", "eng-b", "eng-c")
 AGENTS = (
@@ -50,7 +50,9 @@ def tick() -> str:
 
 def thinking(seconds):
     def script(seen):
-        return "Heard the end." if "THE END" in seen.text else Move("", (("tick", {}),), takes=seconds)
+        return (
+            "Heard the end." if "THE END" in seen.text else Move("", (("tick", {}),), takes=seconds)
+        )
 
     return Scripted(script, count=len)
 
@@ -77,7 +79,9 @@ class Office:
         self.start(resume=False)
 
     def start(self, resume):
-        self.boss = Supervisor(self.memory, engine=thinking(self.takes), tools=[tick], memory_tools="never")
+        self.boss = Supervisor(
+            self.memory, engine=thinking(self.takes), tools=[tick], memory_tools="never"
+        )
         self.failure = None
         self.thread = threading.Thread(target=self._live, args=(resume,), daemon=True)
         self.thread.start()
@@ -98,7 +102,9 @@ class Office:
                 for name in (*LISTENERS, "outsider", "deaf"):
                     await self.boss.start(Task(f"Work of {name}", name, max_turns=10_000))
             ended = asyncio.gather(*self.boss._lives.values(), return_exceptions=True)
-            await asyncio.wait((asyncio.ensure_future(self.dies.wait()), ended), return_when="FIRST_COMPLETED")
+            await asyncio.wait(
+                (asyncio.ensure_future(self.dies.wait()), ended), return_when="FIRST_COMPLETED"
+            )
             await self.boss.leave()
 
     def restart(self):
@@ -126,14 +132,18 @@ class Office:
         (path,) = Path(self.root, "runs").glob(f"{agent}-*/{STEPS}")
         lines = [json.loads(line) for line in path.read_text().split("\n")[:-1]]
         return [
-            line.get("memory", "") + line.get("text", "") for line in lines if line["kind"] in ("prompt", "message")
+            line.get("memory", "") + line.get("text", "")
+            for line in lines
+            if line["kind"] in ("prompt", "message")
         ]
 
     def heard(self, agent, body):
         return sum(text.count(body) for text in self.prompts(agent))
 
     def by_library(self, author, body):
-        subprocess.run([sys.executable, "-c", BY_LIBRARY, self.root, author, body], check=True, timeout=30)
+        subprocess.run(
+            [sys.executable, "-c", BY_LIBRARY, self.root, author, body], check=True, timeout=30
+        )
 
     def by_shell(self, body):
         words = [
@@ -147,7 +157,12 @@ class Office:
             "--priority",
             "critical",
         ]
-        subprocess.run([sys.executable, "-m", "synapse", *words, body], check=True, timeout=30, capture_output=True)
+        subprocess.run(
+            [sys.executable, "-m", "synapse", *words, body],
+            check=True,
+            timeout=30,
+            capture_output=True,
+        )
 
     def by_file(self, body):
         folder = Path(self.root, "entries", "decisions", "api")
@@ -196,8 +211,12 @@ def test_every_way_reaches_everybody_once(office):
     until(lambda: len(office.runs("running")) == 2)
     for body in (*ways, "After the restart.", "THE END"):
         times = [office.heard(name, body) for name in (*LISTENERS, "outsider", "deaf")]
-        assert times == [int((name, body) != ("eng-a", "By a colleague.")) for name in LISTENERS] + [0, 0], body
-    with Supervisor(office.memory, engine=Scripted(lambda seen: "Done."), memory_tools="never") as late:
+        assert times == [
+            int((name, body) != ("eng-a", "By a colleague.")) for name in LISTENERS
+        ] + [0, 0], body
+    with Supervisor(
+        office.memory, engine=Scripted(lambda seen: "Done."), memory_tools="never"
+    ) as late:
         assert late.run(Task("Look at what there is", "idle", view_budget=600)).done
     assert all(office.heard("idle", body) == 1 for body in (*ways, "After the restart.", "THE END"))
 
@@ -227,7 +246,17 @@ def test_all_calls_end_at_a_stop(tmp_path):
     """Asked for by another process, of agents that would think for a minute."""
     office = Office(tmp_path / "ws", takes=60.0)
     try:
-        stop = [sys.executable, "-m", "orchestrator", "stop", "--all", "--root", office.root, "--reason", "enough"]
+        stop = [
+            sys.executable,
+            "-m",
+            "orchestrator",
+            "stop",
+            "--all",
+            "--root",
+            office.root,
+            "--reason",
+            "enough",
+        ]
         subprocess.run(stop, check=True, timeout=30, capture_output=True)
         until(lambda: not office.boss.sessions, 10)
         ended = office.runs("ended")
@@ -268,10 +297,14 @@ def test_what_was_heard_before_a_look_failed_is_told_by_the_next():
     with synapse.open("memory:") as memory, Supervisor(memory, inline=True) as boss:
         running = listening(memory)
         later = memory.as_agent("boss").append("Later.", "decisions/api")
-        told = memory.as_agent("boss").append("Stop using v1.", "decisions/api", priority="critical")
+        told = memory.as_agent("boss").append(
+            "Stop using v1.", "decisions/api", priority="critical"
+        )
         memory.store.log.append(Pending("vouch", "operator", {"entry": later.id}))
         boss.books.ear._follower.entry = busy
         with pytest.raises(StoreBusy):
             boss.books.heard(running)
-        assert [(run, entry.id) for run, entry, _ in boss.books.heard(running).news] == [("eng-a-1", told.id)]
+        assert [(run, entry.id) for run, entry, _ in boss.books.heard(running).news] == [
+            ("eng-a-1", told.id)
+        ]
         assert boss.books.heard(running).news == []

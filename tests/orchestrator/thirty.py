@@ -29,17 +29,34 @@ def play(seen):
         return coordinated(seen, [f"eng-{name[-1]}{n}" for n in range(8)])
     thinks = random.Random(f"{name} {seen.turn}").uniform(0.5, 30.0)
     if seen.turn == 0 and name.startswith("eng"):
-        found = {"namespace": f"status/{name[4]}", "body": f"{name} found something", "tags": [name]}
-        blocker = {"namespace": f"status/{name[4]}", "body": f"{name} warns everybody", "priority": "critical"}
-        return Move("I look.", (("append", blocker if name.endswith("3") else found),), takes=thinks)
+        found = {
+            "namespace": f"status/{name[4]}",
+            "body": f"{name} found something",
+            "tags": [name],
+        }
+        blocker = {
+            "namespace": f"status/{name[4]}",
+            "body": f"{name} warns everybody",
+            "priority": "critical",
+        }
+        return Move(
+            "I look.", (("append", blocker if name.endswith("3") else found),), takes=thinks
+        )
     if seen.turn == 1:
-        return Move("I read.", (("read", {"limit": 3}), ("memory_search", {"query": "found"})), takes=thinks)
+        return Move(
+            "I read.", (("read", {"limit": 3}), ("memory_search", {"query": "found"})), takes=thinks
+        )
     return Move(f"{name} is done.", takes=thinks)
 
 
 def coordinated(seen, agents):
     if seen.turn == 0:
-        return Move("", tuple(("spawn_agent", {"agent": each, "task": f"The part of {each}"}) for each in agents))
+        return Move(
+            "",
+            tuple(
+                ("spawn_agent", {"agent": each, "task": f"The part of {each}"}) for each in agents
+            ),
+        )
     return Move("", (("wait", {}),), takes=2.0) if seen.turn == 1 else "All parts are done."
 
 
@@ -48,7 +65,12 @@ def main(root):
     with synapse.init(root, clock=time) as memory:
         for agent in AGENTS:
             memory.register(agent)
-        options = {"engine": Scripted(play, count=len), "seed": 3, "inline": True, "memory_tools": "always"}
+        options = {
+            "engine": Scripted(play, count=len),
+            "seed": 3,
+            "inline": True,
+            "memory_tools": "always",
+        }
         with Supervisor(memory, **options) as boss:
             result = time.run(boss.spawn(Task("Build it all", "cto", project="all")))
         runs = {run.agent: run.status for run in boss.books.runs.all()}

@@ -6,7 +6,7 @@ import stat
 
 import pytest
 
-from orchestrator.engine import Call, Message, Tool
+from orchestrator.engines.protocol import Call, Message, Tool
 from orchestrator.engines.scripted import Seen
 from scenarios import __main__ as suite
 from scenarios.clients import figures, repository
@@ -29,7 +29,9 @@ def asks(work, *messages):
 
 def given(text):
     return Message(
-        "user", f"<system-reminder>\nSubagentStart hook additional context: {text}\n</system-reminder>", "task"
+        "user",
+        f"<system-reminder>\nSubagentStart hook additional context: {text}\n</system-reminder>",
+        "task",
     )
 
 
@@ -52,7 +54,11 @@ def test_a_value_stands_in_its_own_module_alone():
         for name, limit in repository.MODULES.items():
             holders = [path for path, text in texts.items() if str(job.values[limit]) in text]
             assert holders == [f"shop/{name}.py"]
-        assert not any(str(job.values[limit]) in text for limit in repository.PAGES.values() for text in texts.values())
+        assert not any(
+            str(job.values[limit]) in text
+            for limit in repository.PAGES.values()
+            for text in texts.values()
+        )
 
 
 def test_no_task_says_a_value():
@@ -67,7 +73,9 @@ def test_a_sum_of_a_wrong_value_is_not_right():
     work = job.works[0]
     total = sum(job.values[name] for name in work.all_needs)
     assert repository.is_right(work, f"x\n{repository.line_of(work.name, total)}\ny", job.values)
-    assert not repository.is_right(work, f"x\n{repository.line_of(work.name, total + 1)}\ny", job.values)
+    assert not repository.is_right(
+        work, f"x\n{repository.line_of(work.name, total + 1)}\ny", job.values
+    )
 
 
 # -- the agents --------------------------------------------------------------------------------------
@@ -101,9 +109,13 @@ def test_a_result_of_a_hook_in_the_place_of_a_call_is_only_given():
     known = Message("tool", "".join(f"{name} = 1111\n" for name in work.needs), "work_obs", (), "1")
     url = f"{SITE}/{work.page}"
     call = Message("assistant", "", "work_out", (Call("2", "WebFetch", {"url": url}),))
-    instead = Message("tool", f"PreToolUse:WebFetch hook error: RATE_LIMIT is 2222.\n{url}", "work_obs", (), "2")
+    instead = Message(
+        "tool", f"PreToolUse:WebFetch hook error: RATE_LIMIT is 2222.\n{url}", "work_obs", (), "2"
+    )
     asked = asks(work, known, call, instead)
-    assert agents()(asked).calls[0][0] == "Read"  # it has all, and goes to the module that it changes
+    assert (
+        agents()(asked).calls[0][0] == "Read"
+    )  # it has all, and goes to the module that it changes
     assert agents(chances=Chances(0.0, 0.0))(asked).calls[0][0] == "WebFetch"
 
 
@@ -128,7 +140,9 @@ def test_the_lead_gives_the_tasks_out_as_the_cell_says():
         Message("assistant", "", "work_out", (Call("1", "Agent", {}),)),
         Message("tool", "The report follows:\n POOL_SIZE is 4444.", "work_obs", (), "1"),
     )
-    after, told = (agents(name)(Seen("", heard, TOOLS)).calls[0][1]["prompt"] for name in ("after", "told"))
+    after, told = (
+        agents(name)(Seen("", heard, TOOLS)).calls[0][1]["prompt"] for name in ("after", "told")
+    )
     assert after == repository.task_text(works[1], SITE)
     assert told == f"{after}\nKnown already:\nPOOL_SIZE is 4444."
 
@@ -144,9 +158,9 @@ def test_the_parts_of_a_block_that_hooks_put_there():
     mine = "<system-reminder>\nPreToolUse:Read hook additional context: x\n</system-reminder>"
     text = f"1\tLIMIT = 3\n{mine}\n<system-reminder>\nToday's date.\n</system-reminder>"
     assert list(of_hooks(text)) == [mine]
-    assert list(of_hooks("PreToolUse:WebFetch hook error: known\n<system-reminder>\nx\n</system-reminder>")) == [
-        "PreToolUse:WebFetch hook error: known\n"
-    ]
+    assert list(
+        of_hooks("PreToolUse:WebFetch hook error: known\n<system-reminder>\nx\n</system-reminder>")
+    ) == ["PreToolUse:WebFetch hook error: known\n"]
     assert list(of_hooks("nothing")) == []
 
 
@@ -155,12 +169,36 @@ def test_the_parts_of_a_block_that_hooks_put_there():
 
 def records(arm="plugin", seed=1, cell="after"):
     """A session as it is recorded: two agents, one file and one page looked at by both."""
-    head = {"kind": "session", "client": "c", "version": "1", "cell": cell, "arm": arm, "seed": seed}
+    head = {
+        "kind": "session",
+        "client": "c",
+        "version": "1",
+        "cell": cell,
+        "arm": arm,
+        "seed": seed,
+    }
     plugin = arm == "plugin"
     more = [
-        {"kind": "entry", "id": "a", "agent": "engineer", "namespace": "status/shop", "tags": ["run"], "tokens": 5},
-        {"kind": "entry", "id": "b", "agent": "engineer", "namespace": "status/shop", "tags": [], "tokens": 5},
-        *({"kind": "run", "agent": "x", "status": "done", "tokens": each, "turns": 1} for each in (300, 150, 160)),
+        {
+            "kind": "entry",
+            "id": "a",
+            "agent": "engineer",
+            "namespace": "status/shop",
+            "tags": ["run"],
+            "tokens": 5,
+        },
+        {
+            "kind": "entry",
+            "id": "b",
+            "agent": "engineer",
+            "namespace": "status/shop",
+            "tags": [],
+            "tokens": 5,
+        },
+        *(
+            {"kind": "run", "agent": "x", "status": "done", "tokens": each, "turns": 1}
+            for each in (300, 150, 160)
+        ),
     ]
     return [
         {**head, "encoding": "o200k_base", "elapsed": 1.0},
@@ -170,11 +208,41 @@ def records(arm="plugin", seed=1, cell="after"):
         {"kind": "request", "agent": "side", "tokens": 50, "hooks": 0},
         {"kind": "request", "agent": "task-2", "tokens": 160, "hooks": 10 if plugin else 0},
         {"kind": "request", "agent": "lead", "tokens": 160, "hooks": 3 if plugin else 0},
-        {"kind": "call", "agent": "task-1", "tool": "Read", "subject": "shop/a.py", "denied": False},
-        {"kind": "call", "agent": "task-1", "tool": "Read", "subject": "shop/a.py", "denied": False},
-        {"kind": "call", "agent": "task-1", "tool": "WebFetch", "subject": "limits", "denied": False},
-        {"kind": "call", "agent": "task-2", "tool": "Read", "subject": "shop/a.py", "denied": False},
-        {"kind": "call", "agent": "task-2", "tool": "WebFetch", "subject": "limits", "denied": plugin},
+        {
+            "kind": "call",
+            "agent": "task-1",
+            "tool": "Read",
+            "subject": "shop/a.py",
+            "denied": False,
+        },
+        {
+            "kind": "call",
+            "agent": "task-1",
+            "tool": "Read",
+            "subject": "shop/a.py",
+            "denied": False,
+        },
+        {
+            "kind": "call",
+            "agent": "task-1",
+            "tool": "WebFetch",
+            "subject": "limits",
+            "denied": False,
+        },
+        {
+            "kind": "call",
+            "agent": "task-2",
+            "tool": "Read",
+            "subject": "shop/a.py",
+            "denied": False,
+        },
+        {
+            "kind": "call",
+            "agent": "task-2",
+            "tool": "WebFetch",
+            "subject": "limits",
+            "denied": plugin,
+        },
         {"kind": "transcript", "agent": "lead", "replies": 2, "tokens": 300, "replied": 3},
         {"kind": "transcript", "agent": "task-1", "replies": 1, "tokens": 150, "replied": 3},
         {"kind": "transcript", "agent": "task-2", "replies": 1, "tokens": 160, "replied": 3},
@@ -190,7 +258,12 @@ def test_a_session_comes_to_what_it_comes_to_by_hand():
         completions=1, miscounted=0, right=1.0,
     )  # fmt: skip
     without = figures.figures(records("without"))
-    assert (without.fetched_twice, without.completions, without.hooks, without.right) == (1, 0, 0, 2.0)
+    assert (without.fetched_twice, without.completions, without.hooks, without.right) == (
+        1,
+        0,
+        0,
+        2.0,
+    )
 
 
 def test_witnesses_that_agree_are_not_told_of():
@@ -212,7 +285,12 @@ def test_a_run_with_another_usage_than_its_conversation_is_counted():
 
 
 def test_the_arms_are_compared_seed_by_seed():
-    both = [*records("without", 1), *records("plugin", 1), *records("plugin", 2), *records("without", 2)]
+    both = [
+        *records("without", 1),
+        *records("plugin", 1),
+        *records("plugin", 2),
+        *records("without", 2),
+    ]
     both += records("plugin", 3)  # without its pair
     (rows,) = figures.table(both).values()
     row = next(row for row in rows if row.figure == "fetched_twice")
@@ -247,7 +325,9 @@ def test_the_figures_are_made_again_from_the_records(tmp_path, capsys):
 
 
 def test_a_client_that_is_absent_is_named(tmp_path, capsys):
-    assert suite.main(["clients", "--command", str(tmp_path / "claude"), "--out", str(tmp_path)]) == 77
+    assert (
+        suite.main(["clients", "--command", str(tmp_path / "claude"), "--out", str(tmp_path)]) == 77
+    )
     assert "claude is not there to be run; npm install" in capsys.readouterr().err
 
 

@@ -2,13 +2,15 @@
 
 import pytest
 
-from scenarios import batch, findings, report
-from scenarios.arms import ARMS, RIVAL
-from scenarios.course import BASE, available
-from scenarios.findings import Study
-from scenarios.ledger import cell_name
-from scenarios.reading import library, load
-from scenarios.schema import cells
+from scenarios.data.files import library, load
+from scenarios.data.ledger import cell_name
+from scenarios.data.schema import cells
+from scenarios.measure import findings
+from scenarios.measure.findings import Study
+from scenarios.play import batch
+from scenarios.play.arms import ARMS, RIVAL
+from scenarios.report import report
+from scenarios.report.plan import BASE, available
 
 LONG = {"crash_resume", "defrag_30_days"}  # played by tests of their own
 RUNS = 1  # with what ships, the isolated arm and every rival in two cells, this is what there is time for
@@ -61,7 +63,11 @@ def judged(name):
     """The verdicts on what ships, beside the isolated arm and all rivals, in the cells that gates are about."""
     scenario = load(library()[name])
     named = {gate.cell for gate in scenario.gates}
-    arms = [arm for arm in available(scenario) if arm in (BASE, scenario.gated) or ARMS[arm].kind == RIVAL]
+    arms = [
+        arm
+        for arm in available(scenario)
+        if arm in (BASE, scenario.gated) or ARMS[arm].kind == RIVAL
+    ]
     places = [cell for cell in cells(scenario) if cell_name(cell) in named]
     orders = [
         batch.Order(name, arm, scenario.seed + n, tuple(cell.items()))

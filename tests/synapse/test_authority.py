@@ -16,12 +16,16 @@ from synapse.authority import (
     visible,
     wakes,
 )
-from synapse.entry import NEVER, Draft, Entry
 from synapse.errors import Forbidden, InvalidEntry, NoKey
-from synapse.workspace import Agent, Settings, Skill, settled
+from synapse.model.agents import Agent, Settings, Skill, settled
+from synapse.model.entry import NEVER, Draft, Entry
 
 SETTINGS = Settings()
-ENG = settled(Agent("eng-a", department="backend", teams=("red",), read=("api/*",), write=("api/*", "plans/*")))
+ENG = settled(
+    Agent(
+        "eng-a", department="backend", teams=("red",), read=("api/*",), write=("api/*", "plans/*")
+    )
+)
 LEAD = settled(Agent("lead", role="project-lead", read=("api/*",), write=("api/*",)))
 
 
@@ -30,7 +34,13 @@ def draft(body="text", namespace="api/x", author="eng-a", **more):
 
 
 def entry(seq=1, author="eng-a", authority=60, **more):
-    fields = {"namespace": "api/x", "priority": "info", "body": "text", "ttl": "30d", "at": seq} | more
+    fields = {
+        "namespace": "api/x",
+        "priority": "info",
+        "body": "text",
+        "ttl": "30d",
+        "at": seq,
+    } | more
     return Entry(f"syn-{seq}", author, "", authority=authority, seq=seq, **fields)
 
 
@@ -116,16 +126,26 @@ def test_a_refusal_names_agent_namespace_and_what_is_allowed():
 
 def test_authority_follows_skills_and_flatness():
     skilled = ENG._replace(skills=(Skill("db", 90, ("api/db/*",)), Skill("ui", 20, ("api/ui",))))
-    found = [admit(draft(namespace=name), skilled, SETTINGS).authority for name in ("api/db/x", "api/ui", "api/other")]
+    found = [
+        admit(draft(namespace=name), skilled, SETTINGS).authority
+        for name in ("api/db/x", "api/ui", "api/other")
+    ]
     assert found == [90, 20, 60]
     flat = SETTINGS._replace(flat=True)
-    assert [admit(draft(namespace="api/db"), agent, flat).authority for agent in (skilled, LEAD)] == [60, 60]
+    assert [
+        admit(draft(namespace="api/db"), agent, flat).authority for agent in (skilled, LEAD)
+    ] == [60, 60]
     assert admit(draft(), settled(Agent("cto", role="cto")), flat).authority == 100
 
 
 def test_an_unknown_author_is_heard_without_authority():
     found = admit(draft(author="stranger", priority="critical", claim="100"), None, SETTINGS)
-    assert (found.authority, found.trust, found.priority, found.claimed) == (0, "unverified", "important", "critical")
+    assert (found.authority, found.trust, found.priority, found.claimed) == (
+        0,
+        "unverified",
+        "important",
+        "critical",
+    )
     calm = admit(draft(author="stranger"), None, SETTINGS)
     assert (calm.priority, calm.claimed) == ("info", None)
     doubtful = admit(draft(priority="critical"), ENG, SETTINGS, trust="unverified")
@@ -134,7 +154,9 @@ def test_an_unknown_author_is_heard_without_authority():
 
 def test_a_scope_of_team_is_the_author_s_teams_unless_it_names_one():
     assert admit(draft(scope="team"), ENG, SETTINGS).addressees == ("team:backend", "team:red")
-    assert admit(draft(scope="team", addressees=("team:blue",)), ENG, SETTINGS).addressees == ("team:blue",)
+    assert admit(draft(scope="team", addressees=("team:blue",)), ENG, SETTINGS).addressees == (
+        "team:blue",
+    )
     for agent in (LEAD, None):
         with pytest.raises(InvalidEntry, match="in none"):
             admit(draft(scope="team", author="lead"), agent, SETTINGS)
@@ -144,7 +166,9 @@ def test_ttls_come_from_the_entry_the_topic_or_the_namespace():
     assert admit(draft(ttl="2h"), ENG, SETTINGS).ttl == "2h"
     assert admit(draft(), ENG, SETTINGS).ttl == "30d"
     assert admit(draft(topic="plan"), ENG, SETTINGS).ttl == "90d"
-    assert admit(draft(), ENG, SETTINGS._replace(ttl=(("api/x", "1d"), ("api/*", "2d")))).ttl == "1d"
+    assert (
+        admit(draft(), ENG, SETTINGS._replace(ttl=(("api/x", "1d"), ("api/*", "2d")))).ttl == "1d"
+    )
 
 
 def test_what_needs_review_is_staged():
@@ -217,7 +241,9 @@ def test_wakes():
     assert not wakes(critical._replace(trust="unverified"), ENG)
     assert not wakes(critical._replace(namespace="team/x"), ENG)
     assert not wakes(critical._replace(priority="important"), ENG)
-    assert wakes(critical._replace(priority="important"), ENG._replace(notify=("critical", "important")))
+    assert wakes(
+        critical._replace(priority="important"), ENG._replace(notify=("critical", "important"))
+    )
     assert not wakes(critical, ENG._replace(notify=()))
 
 
@@ -229,7 +255,9 @@ def standing(*entries):
 
 
 def test_by_one_author_the_newer_replaces_the_older():
-    found = standing(entry(1, topic="t"), entry(2, topic="t"), entry(3, topic="other"), entry(4, topic=None))
+    found = standing(
+        entry(1, topic="t"), entry(2, topic="t"), entry(3, topic="other"), entry(4, topic=None)
+    )
     assert found.hidden == {1: NEVER}
     assert not found.disputed
 
@@ -259,7 +287,11 @@ def test_superseding_takes_effect_without_a_topic():
 
 
 def test_two_that_supersede_the_same_one_are_rivals():
-    old, one, two = entry(1), entry(2, "eng-b", replaces=("syn-1",)), entry(3, "eng-c", replaces=("syn-1",))
+    old, one, two = (
+        entry(1),
+        entry(2, "eng-b", replaces=("syn-1",)),
+        entry(3, "eng-c", replaces=("syn-1",)),
+    )
     assert standing(old, one, two) == ({1: NEVER}, {2: frozenset({3}), 3: frozenset({2})})
     assert standing(old, one, two._replace(authority=80)).hidden == {1: NEVER, 2: NEVER - 1}
 
@@ -349,7 +381,11 @@ def test_nothing_is_lost_without_a_winner(story):
             # Of those that nothing superseded for good, the highest of a topic is never hidden by a lower one.
             best = max((e.authority for e in bare), default=0)
             superseders = any(e.replaces for e in entries)
-            assert superseders or not bare or any(e.authority == best for e in live if e.topic == topic)
+            assert (
+                superseders
+                or not bare
+                or any(e.authority == best for e in live if e.topic == topic)
+            )
 
 
 def test_resolve_is_quick():

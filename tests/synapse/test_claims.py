@@ -5,9 +5,9 @@ import pytest
 import synapse
 from synapse import Conflict, Forbidden, InvalidEntry, NotFound
 from synapse.claims import named
-from synapse.records import Pending
+from synapse.model.agents import Agent
+from synapse.model.records import Pending
 from synapse.testing import FrozenClock
-from synapse.workspace import Agent
 
 
 @pytest.fixture
@@ -24,13 +24,17 @@ def mem(clock):
 
 
 def keep(mem, run, **fields):
-    mem.store.log.append(Pending("run", "eng-a", {"run": run, "agent": "eng-a", **fields}, key=f"run:{run}"))
+    mem.store.log.append(
+        Pending("run", "eng-a", {"run": run, "agent": "eng-a", **fields}, key=f"run:{run}")
+    )
 
 
 def test_nobody_else_gets_the_same_work(mem, clock):
     mine = mem.as_agent("eng-a").claim("Fix  the Login page.")
     assert mine == ("fix the login page", "eng-a", None, clock.at + 30 * 60_000_000, None)
-    with pytest.raises(Conflict, match=r"eng-a holds 'fix the login page' until 2026-02-01T09:30:00Z") as caught:
+    with pytest.raises(
+        Conflict, match=r"eng-a holds 'fix the login page' until 2026-02-01T09:30:00Z"
+    ) as caught:
         mem.as_agent("eng-b").claim("fix the login page!")
     assert (caught.value.agent, caught.value.until) == ("eng-a", mine.until)
     assert mem.as_agent("eng-b").claim("fix the logout page").agent == "eng-b"

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import synapse
-from synapse import codec, conformance, declared
+from synapse import conformance
+from synapse.formats import codec, declared
 
 PROTOCOL = Path(conformance.__file__).with_name("PROTOCOL.md").read_text(encoding="utf-8")
 
@@ -82,7 +83,9 @@ def by_hand(tmp_path):
 
 
 def said(root, verdict=None):
-    return [str(found) for found in conformance.check(str(root)) if verdict in (None, found.verdict)]
+    return [
+        str(found) for found in conformance.check(str(root)) if verdict in (None, found.verdict)
+    ]
 
 
 def put(root, path, text):
@@ -132,7 +135,9 @@ def test_a_workspace_with_reviewed_entries_conforms(tmp_path):
     with synapse.init(str(root)) as memory:
         memory.register(synapse.Agent("junior", write=["api/*"], review_required=True))
         memory.register(synapse.Agent("lead", role="cto"))
-        approved, rejected, _ = [memory.as_agent("junior").append(body, "api/users") for body in ("a", "b", "c")]
+        approved, rejected, _ = [
+            memory.as_agent("junior").append(body, "api/users") for body in ("a", "b", "c")
+        ]
         memory.as_agent("lead").approve(approved.id)
         memory.as_agent("lead").reject(rejected.id, "no")
     assert conformance.check(str(root)) == []
@@ -146,9 +151,18 @@ def test_the_broken_examples_are_rejected(tmp_path):
     told = {os.path.basename(path): said(path, "fail") for path in broken}
     assert [len(found) for found in told.values()] == [3, 3, 4]
     for name, words in {
-        "places": ["already the id of", "'../../outside' is not valid", "does not fit the place of the file"],
+        "places": [
+            "already the id of",
+            "'../../outside' is not valid",
+            "does not fit the place of the file",
+        ],
         "texts": ["'from' is given twice", "not closed", "symbolic link"],
-        "claims": ["is newer than", "call the file r2d2.yaml", "may not write in decisions", "says from: r2d2"],
+        "claims": [
+            "is newer than",
+            "call the file r2d2.yaml",
+            "may not write in decisions",
+            "says from: r2d2",
+        ],
     }.items():
         for word in words:
             assert any(word in found for found in told[name]), (name, word, told[name])
@@ -179,11 +193,23 @@ def test_every_finding_says_where_what_and_how(tmp_path):
         ("entries/blockers/x.md", '{"id": "syn-1"}', "JSON front matter"),
         ("entries/blockers/x.md", "", "no front matter"),
         ("inbox/eng-qa/new/x.md", entry(), "says from: eng-backend in the box of eng-qa"),
-        ("inbox/eng-qa/new/x.md", entry(author="eng-qa").replace("namespace: blockers\n", ""), "namespace is missing"),
-        ("inbox/eng-qa/new/x.md", entry(author="eng-qa", place="decisions"), "may not write in decisions"),
+        (
+            "inbox/eng-qa/new/x.md",
+            entry(author="eng-qa").replace("namespace: blockers\n", ""),
+            "namespace is missing",
+        ),
+        (
+            "inbox/eng-qa/new/x.md",
+            entry(author="eng-qa", place="decisions"),
+            "may not write in decisions",
+        ),
         ("inbox/Еng/new/x.md", entry(), "is not the id of an agent"),
         ("inbox/loose.md", "x", "is not a drop box"),
-        ("archive/2026-01.md", "<!-- synapse:entry id=syn-1 bytes=1 sha256=0 -->\nx\n", "not what its marker says"),
+        (
+            "archive/2026-01.md",
+            "<!-- synapse:entry id=syn-1 bytes=1 sha256=0 -->\nx\n",
+            "not what its marker says",
+        ),
         ("journal/000000000001.jsonl", '{"chain":"0","seq":1}\n', "cannot be read"),
     ],
 )
@@ -197,9 +223,21 @@ def test_what_is_refused(by_hand, path, text, told):
 @pytest.mark.parametrize(
     ("path", "text", "told"),
     [
-        ("entries/blockers/x.md", entry(more="related: [syn-2020-01-01-001]\n"), "refers to syn-2020-01-01-001"),
-        ("entries/blockers/syn-2026-02-01-009.md", entry(author="ghost"), "ghost is not registered"),
-        ("entries/blockers/x.md", entry().replace("id: syn-2026-02-01-009", "id: 2026-02-01"), "no id of the form"),
+        (
+            "entries/blockers/x.md",
+            entry(more="related: [syn-2020-01-01-001]\n"),
+            "refers to syn-2020-01-01-001",
+        ),
+        (
+            "entries/blockers/syn-2026-02-01-009.md",
+            entry(author="ghost"),
+            "ghost is not registered",
+        ),
+        (
+            "entries/blockers/x.md",
+            entry().replace("id: syn-2026-02-01-009", "id: 2026-02-01"),
+            "no id of the form",
+        ),
         ("entries/blockers/notes.txt", "x", "is not an entry"),
         ("inbox/ghost/new/.keep", "", "there is no agent ghost"),
         ("archive/2026-01.md", "# January\n", "outside of its markers"),
@@ -275,7 +313,9 @@ def test_the_chain_is_what_the_protocol_says(journalled):
 def test_archive_pages_are_what_the_protocol_says(journalled):
     raw = next((journalled / "archive").glob("*.md")).read_bytes()
     head, rest = raw.split(b"\n", 1)
-    found = re.fullmatch(rb"<!-- synapse:entry id=(\S+) bytes=(\d+) sha256=([0-9a-f]{64}) -->", head)
+    found = re.fullmatch(
+        rb"<!-- synapse:entry id=(\S+) bytes=(\d+) sha256=([0-9a-f]{64}) -->", head
+    )
     assert found
     id, size, sha = found.groups()
     text = rest[: int(size)]
@@ -315,12 +355,20 @@ def blocks(kind):
 def test_its_examples_are_read_as_it_says():
     (example,) = blocks("markdown")
     draft = codec.parse(example).draft
-    assert (draft.author, draft.topic, draft.replaces) == ("eng-backend", "users endpoint", ("syn-2026-01-30-042",))
+    assert (draft.author, draft.topic, draft.replaces) == (
+        "eng-backend",
+        "users endpoint",
+        ("syn-2026-01-30-042",),
+    )
     agent, settings = blocks("yaml")
     found = declared.parse_agent(agent)
     assert (found.user, found.teams, found.skills[0].authority) == ("backend", ("core",), 75)
     read = declared.parse_settings(settings)
-    assert (read.ttls, dict(read.users), read.other) == ({"api/*": "30d"}, {"alice": "eng-backend"}, ())
+    assert (read.ttls, dict(read.users), read.other) == (
+        {"api/*": "30d"},
+        {"alice": "eng-backend"},
+        (),
+    )
 
 
 def test_it_names_every_field():

@@ -4,8 +4,8 @@ import pytest
 
 import synapse
 from synapse import Forbidden, InvalidEntry, InvalidQuery, NewerProtocol, NotFound, StoreError
+from synapse.model.agents import PROTOCOL, Agent
 from synapse.testing import FrozenClock
-from synapse.workspace import PROTOCOL, Agent
 
 
 @pytest.fixture
@@ -90,7 +90,9 @@ def test_a_workspace_of_a_newer_version_is_refused_untouched(mem, root):
     mem.as_agent("eng-a").append("text", "api/x")
     mem.close()
     text = (root / "synapse.yaml").read_text(encoding="utf-8")
-    (root / "synapse.yaml").write_text(text.replace("protocol: 1", f"protocol: {PROTOCOL + 1}"), encoding="utf-8")
+    (root / "synapse.yaml").write_text(
+        text.replace("protocol: 1", f"protocol: {PROTOCOL + 1}"), encoding="utf-8"
+    )
     before = {path: os.stat(root / path).st_mtime_ns for path in tree(root)}
     with pytest.raises(NewerProtocol, match="upgrade"):
         synapse.open(str(root))

@@ -9,17 +9,17 @@ from hypothesis import strategies as st
 import synapse
 from synapse.authority import resolve
 from synapse.core import Memory
-from synapse.entry import Entry
 from synapse.errors import NotFound, StoreBusy, StoreError
 from synapse.index.db import Database, load_sql
 from synapse.index.projection import Index, in_memory
 from synapse.index.query import Filter
-from synapse.lock import Lock
 from synapse.log.memory import MemoryLog
-from synapse.records import Pending
+from synapse.model.agents import Agent, settled
+from synapse.model.entry import Entry
+from synapse.model.records import Pending
 from synapse.store import Store
+from synapse.system.lock import Lock
 from synapse.testing import FrozenClock
-from synapse.workspace import Agent, settled
 
 RANKS = {"a": 60, "b": 60, "c": 80, "d": 40, "e": 0}
 ENTRY = st.tuples(
@@ -33,11 +33,17 @@ ENTRY = st.tuples(
     st.sampled_from((("all",), ("agent:a",), ("team:red",))),
 )
 WAIT = st.tuples(st.just("wait"), st.sampled_from(("30m", "90m", "1d")))
-FILE = st.tuples(st.sampled_from(("archive", "restore")), st.sets(st.integers(0, 14), min_size=1, max_size=2))
+FILE = st.tuples(
+    st.sampled_from(("archive", "restore")), st.sets(st.integers(0, 14), min_size=1, max_size=2)
+)
 RULE = st.tuples(st.sampled_from(("resolve", "approve", "reject", "vouch")), st.integers(0, 14))
 STAGED = st.tuples(st.just("staged"), st.sampled_from([*RANKS]), st.sampled_from((None, "t")))
 SHOWN = st.tuples(st.just("shown"), st.sampled_from([*RANKS]))
-AGENT = st.tuples(st.just("agent"), st.sampled_from([*RANKS]), st.sampled_from(("registered", "edited", "removed")))
+AGENT = st.tuples(
+    st.just("agent"),
+    st.sampled_from([*RANKS]),
+    st.sampled_from(("registered", "edited", "removed")),
+)
 VOID = st.tuples(st.just("void"), st.integers(0, 14))
 
 
@@ -64,7 +70,20 @@ class Story:
     def entry(self, author, trust, namespace, topic, olds, ttl, to):
         olds = tuple(dict.fromkeys(self.id(old) for old in sorted(olds)))
         rank = 0 if trust == "unverified" else RANKS[author]
-        entry = Entry("", author, "", namespace, "info", f"body {len(self.ids)}", ttl, to, ("tag",), (), olds, topic)
+        entry = Entry(
+            "",
+            author,
+            "",
+            namespace,
+            "info",
+            f"body {len(self.ids)}",
+            ttl,
+            to,
+            ("tag",),
+            (),
+            olds,
+            topic,
+        )
         self._append(entry._replace(authority=rank, trust=trust))
 
     def staged(self, author, topic):
@@ -84,7 +103,11 @@ class Story:
         self.log.restore([self.id(place) for place in sorted(places)], "c", "test")
 
     def rule(self, kind, place):
-        more = {"authority": 60, "trust": "reviewed", "priority": "critical"} if kind == "vouch" else {}
+        more = (
+            {"authority": 60, "trust": "reviewed", "priority": "critical"}
+            if kind == "vouch"
+            else {}
+        )
         self.log.append(Pending(kind, "c", {"entry": self.id(place), **more}))
 
     def shown(self, agent):
@@ -117,8 +140,15 @@ class Story:
 def expected(entries, now):
     """The live ones and their open disputes, as the pure `resolve` has them."""
     hidden, disputes = resolve(entries)
-    live = {e.seq: e for e in entries if e.expires > now and hidden.get(e.seq, 0) <= now and not e.archived}
-    return {e.id: frozenset(live[peer].id for peer in disputes.get(e.seq, ()) if peer in live) for e in live.values()}
+    live = {
+        e.seq: e
+        for e in entries
+        if e.expires > now and hidden.get(e.seq, 0) <= now and not e.archived
+    }
+    return {
+        e.id: frozenset(live[peer].id for peer in disputes.get(e.seq, ()) if peer in live)
+        for e in live.values()
+    }
 
 
 @given(st.lists(ENTRY | WAIT, max_size=15))
@@ -188,8 +218,14 @@ def test_counts_that_are_kept_are_what_a_look_at_every_entry_finds(acts, step, h
                 assert index.query.count(agent, wanted, now, cursor) == (matched, len(seen))
         for agent in READERS[1:]:
             shown = index.query.shown(agent.id)
-            fresh = [entry for entry in index.query.page(agent, Filter(limit=None), now, cursor) if entry.seq > shown]
-            assert index.query.unread(agent, now)[0] == sum(entry.author != agent.id for entry in fresh)
+            fresh = [
+                entry
+                for entry in index.query.page(agent, Filter(limit=None), now, cursor)
+                if entry.seq > shown
+            ]
+            assert index.query.unread(agent, now)[0] == sum(
+                entry.author != agent.id for entry in fresh
+            )
 
 
 @given(EVERYTHING, st.lists(VOID, min_size=1, max_size=2), EVERYTHING)
@@ -223,7 +259,13 @@ def test_what_was_vouched_for_does_not_come_back_from_its_grave():
     story.tell([("entry", "a", "unverified", "api/x", None, set(), "30d", ("all",))])
     story.tell([("entry", "c", "local", "api/x", None, {0}, "30d", ("all",)), ("vouch", 0)])
     assert [*story.live(story.clock.at)] == [story.ids[1]]
-    story.tell([("entry", "a", "unverified", "api/x", None, set(), "30d", ("all",)), ("resolve", 2), ("vouch", 2)])
+    story.tell(
+        [
+            ("entry", "a", "unverified", "api/x", None, set(), "30d", ("all",)),
+            ("resolve", 2),
+            ("vouch", 2),
+        ]
+    )
     assert story.ids[2] not in story.live(story.clock.at)
 
 
@@ -279,7 +321,10 @@ def test_a_log_that_was_cut_is_noticed():
 
 def test_statements_are_named_once_and_whole():
     statements = load_sql("queries.sql")
-    with open(Index.__init__.__code__.co_filename.replace("projection.py", "queries.sql"), encoding="utf-8") as file:
+    with open(
+        Index.__init__.__code__.co_filename.replace("projection.py", "queries.sql"),
+        encoding="utf-8",
+    ) as file:
         names = [line for line in file if line.startswith("-- name: ")]
     assert len(names) == len(set(names)) == len(statements)
     lists = {"aids", "kinds", "tids", "nids", "audiences", "prios", "within", "seqs", "digests"}

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 import synapse
 from synapse.authority import visible
-from synapse.entry import Entry
 from synapse.errors import InvalidQuery
+from synapse.model.agents import Agent, settled
+from synapse.model.entry import Entry
+from synapse.model.records import Pending
 from synapse.notify import Delivery, Follower, route
-from synapse.records import Pending
 from synapse.testing import FrozenClock
-from synapse.workspace import Agent, settled
 
 AGENTS = [
     settled(Agent("eng-a", read=("api/*",), notify=("critical",))),
@@ -61,7 +61,9 @@ def mem(clock):
     ],
 )
 def test_route(more, found):
-    assert route(entry(**more), AGENTS) == [Delivery(agent, "syn-1", tier) for agent, tier in found.items()]
+    assert route(entry(**more), AGENTS) == [
+        Delivery(agent, "syn-1", tier) for agent, tier in found.items()
+    ]
 
 
 @given(
@@ -71,7 +73,9 @@ def test_route(more, found):
     st.sampled_from((("all",), ("team:red",), ("agent:eng-b",))),
     st.booleans(),
 )
-def test_nobody_is_told_of_what_it_may_not_see_or_wrote_itself(author, namespace, priority, to, staged):
+def test_nobody_is_told_of_what_it_may_not_see_or_wrote_itself(
+    author, namespace, priority, to, staged
+):
     told = entry(author, namespace=namespace, priority=priority, addressees=to, staged=staged)
     for delivery in route(told, AGENTS):
         agent = next(agent for agent in AGENTS if agent.id == delivery.agent)
@@ -165,7 +169,17 @@ def test_what_was_staged_is_told_of_when_it_is_approved(mem):
 
 
 def test_a_voucher_is_told_of(mem):
-    doubtful = Entry("", "eng-b", "", "api/x", "important", "doubtful", "7d", trust="unverified", claimed="critical")
+    doubtful = Entry(
+        "",
+        "eng-b",
+        "",
+        "api/x",
+        "important",
+        "doubtful",
+        "7d",
+        trust="unverified",
+        claimed="critical",
+    )
     id = mem.store.log.append(Pending("entry", "eng-b", {}, doubtful)).id
     me = mem.as_agent("eng-a")
     assert bodies(me.follow(0, timeout=0)) == [("entry", "doubtful")]
@@ -178,7 +192,9 @@ def test_a_voucher_is_told_of(mem):
 
 
 def test_a_change_of_reach_counts_from_then_on(mem):
-    heard = Follower(mem.store.log, lambda: mem.store.agent("eng-a"), mem.store.current, mem.store.log.mark()[1])
+    heard = Follower(
+        mem.store.log, lambda: mem.store.agent("eng-a"), mem.store.current, mem.store.log.mark()[1]
+    )
     mem.as_agent("eng-b").append("one", "vault/x")
     assert bodies(heard.poll()) == []
     mem.register(Agent("eng-a", read=("vault/*",)))

@@ -7,21 +7,29 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import synapse
-from synapse import namespace as ns
 from synapse.authority import visible
-from synapse.entry import NEVER, PRIORITIES, Entry
 from synapse.errors import InvalidEntry, InvalidQuery
 from synapse.index.query import Filter
 from synapse.log.memory import MemoryLog
-from synapse.records import Pending
+from synapse.model import namespace as ns
+from synapse.model.agents import Agent, settled
+from synapse.model.entry import NEVER, PRIORITIES, Entry
+from synapse.model.records import Pending
 from synapse.store import Store
 from synapse.testing import FrozenClock
-from synapse.workspace import Agent, settled
 
 AUTHORS = ("eng-a", "eng-b", "eng-c", "lead")
 TEAMS = ("red", "blue")
 # Enough namespaces, and one so rare, that pages take every path: lane by lane, sparse, and wide.
-NAMESPACES = ("rare/one", "rare/two", *(f"wide/n{n}" for n in range(12)), "api", "api/v1", "api/v1/users", "team/red")
+NAMESPACES = (
+    "rare/one",
+    "rare/two",
+    *(f"wide/n{n}" for n in range(12)),
+    "api",
+    "api/v1",
+    "api/v1/users",
+    "team/red",
+)
 ADDRESSEES = (*(f"agent:{name}" for name in AUTHORS), *(f"team:{team}" for team in TEAMS))
 TAGS = ("x", "y", "z")
 HOUR = 3_600_000_000
@@ -44,12 +52,20 @@ class Shelf:
         self.query = self.store.index.query
         self.cursor = self.store.index.cursor()
         self.entries = self.query.all(self.cursor, 0)
-        self.hidden = dict(self.store.index.db.connection.execute("select seq, hidden from entries").fetchall())
+        self.hidden = dict(
+            self.store.index.db.connection.execute("select seq, hidden from entries").fetchall()
+        )
 
     def add(self):
         pick = self.chance
-        namespace = pick.choice(NAMESPACES[2:]) if pick.random() > 0.01 else pick.choice(NAMESPACES[:2])
-        to = ("all",) if pick.random() < 0.7 else tuple(sorted(pick.sample(ADDRESSEES, pick.randint(1, 2))))
+        namespace = (
+            pick.choice(NAMESPACES[2:]) if pick.random() > 0.01 else pick.choice(NAMESPACES[:2])
+        )
+        to = (
+            ("all",)
+            if pick.random() < 0.7
+            else tuple(sorted(pick.sample(ADDRESSEES, pick.randint(1, 2))))
+        )
         entry = Entry(
             "", pick.choice(AUTHORS), "", namespace, pick.choice(PRIORITIES), "text", pick.choice(("1h", "12h", "30d")),
             to, tuple(pick.sample(TAGS, pick.randint(0, 2))), authority=pick.choice((40, 60)),
@@ -66,13 +82,19 @@ class Shelf:
     def matching(self, wanted, now, cursor):
         for entry in reversed(self.entries):
             live = entry.expires > now and self.hidden[entry.seq] <= now
-            if entry.seq > cursor or entry.archived != wanted.archived or not (live or wanted.archived):
+            if (
+                entry.seq > cursor
+                or entry.archived != wanted.archived
+                or not (live or wanted.archived)
+            ):
                 continue
             if wanted.priorities and entry.priority not in wanted.priorities:
                 continue
             if wanted.namespaces and not ns.matches_any(wanted.namespaces, entry.namespace):
                 continue
-            if wanted.author not in (None, entry.author) or (wanted.tag and wanted.tag not in entry.tags):
+            if wanted.author not in (None, entry.author) or (
+                wanted.tag and wanted.tag not in entry.tags
+            ):
                 continue
             if wanted.since is None or entry.at >= wanted.since:
                 yield entry
@@ -83,7 +105,19 @@ def shelf():
     return Shelf()
 
 
-GLOBS = ("rare/*", "rare/one", "wide/*", "wide/n1", "wide/n2", "api/*", "api", "api/*/users", "*", "team/*", "none/*")
+GLOBS = (
+    "rare/*",
+    "rare/one",
+    "wide/*",
+    "wide/n1",
+    "wide/n2",
+    "api/*",
+    "api",
+    "api/*/users",
+    "*",
+    "team/*",
+    "none/*",
+)
 agents = st.builds(
     lambda id, read, teams: settled(Agent(id, read=read, write=(), teams=teams)),
     st.sampled_from((*AUTHORS, "stranger")),
@@ -94,7 +128,9 @@ readers = st.none() | agents
 moments = st.integers(-HOUR, SIZE * HOUR // 30 + 13 * HOUR)
 filters = st.builds(
     Filter,
-    st.lists(st.sampled_from(PRIORITIES), unique=True, max_size=3).map(lambda found: tuple(sorted(found))),
+    st.lists(st.sampled_from(PRIORITIES), unique=True, max_size=3).map(
+        lambda found: tuple(sorted(found))
+    ),
     st.lists(st.sampled_from(GLOBS), max_size=3).map(tuple),
     st.none() | st.none() | st.sampled_from((*AUTHORS, "stranger")),
     st.none() | st.none() | st.sampled_from((*TAGS, "no such tag")),
@@ -178,7 +214,9 @@ def clock():
 def mem(clock):
     with synapse.open("memory:", clock=clock) as mem:
         for id in ("eng-a", "eng-b"):
-            mem.register(Agent(id, read=("api/*", "blockers/*"), write=("api/*", "blockers/*", "vault/*")))
+            mem.register(
+                Agent(id, read=("api/*", "blockers/*"), write=("api/*", "blockers/*", "vault/*"))
+            )
         mem.register(Agent("lead", role="project-lead", read=("*",), write=("*",)))
         yield mem
 
@@ -233,7 +271,12 @@ def test_a_page_tells_how_much_there_is(mem):
     for n in range(5):
         mem.as_agent("lead").append(f"{n}", "api/x" if n % 2 else "vault/x")
     page = mem.as_agent("eng-a").read(limit=1)
-    assert (len(page), page.matched, page.visible, page.cursor) == (1, 5, 2, mem.store.index.cursor())
+    assert (len(page), page.matched, page.visible, page.cursor) == (
+        1,
+        5,
+        2,
+        mem.store.index.cursor(),
+    )
     assert page[0].body == "3"
     assert [entry.body for entry in page[:1]] == ["3"]
     empty = mem.as_agent("eng-a").read(namespace="vault/*")
@@ -305,10 +348,21 @@ def run_record(mem, run, by="eng-a", **fields):
 
 
 def runs_of(mem):
-    root = {"epoch": 1, "state": "running", "agent": "cto", "project": "p", "root": "top", "holder": "h1"}
+    root = {
+        "epoch": 1,
+        "state": "running",
+        "agent": "cto",
+        "project": "p",
+        "root": "top",
+        "holder": "h1",
+    }
     run_record(mem, "top", "cto", **root, parent=None)
     for n in range(3):
-        run_record(mem, f"kid-{n}", **root | {"agent": "eng-a", "project": "q", "parent": "top", "task": f"do {n}"})
+        run_record(
+            mem,
+            f"kid-{n}",
+            **root | {"agent": "eng-a", "project": "q", "parent": "top", "task": f"do {n}"},
+        )
     run_record(mem, "kid-1", epoch=2, holder="h2")
     run_record(mem, "kid-1", epoch=2, state="ended", status="done", summary="it works")
     run_record(mem, "kid-1", epoch=2, debt=True)
@@ -320,7 +374,10 @@ def test_a_run_is_the_sum_of_its_records():
     with synapse.open("memory:", clock=FrozenClock()) as mem:
         query = runs_of(mem)
         kid = query.run("kid-1")
-        told = {name: kid[name] for name in ("run", "agent", "epoch", "state", "status", "holder", "task", "debt")}
+        told = {
+            name: kid[name]
+            for name in ("run", "agent", "epoch", "state", "status", "holder", "task", "debt")
+        }
         assert told == {
             "run": "kid-1", "agent": "eng-a", "epoch": 2, "state": "ended", "status": "done", "holder": "h2",
             "task": "do 1", "debt": True,
@@ -363,7 +420,10 @@ def test_deliveries_are_asked_for():
         query = mem.store.index.query
 
         def told(**asked):
-            return [(each["agent"], each["run"], each["entry"], each["state"]) for each in query.deliveries(**asked)]
+            return [
+                (each["agent"], each["run"], each["entry"], each["state"])
+                for each in query.deliveries(**asked)
+            ]
 
         mine = [
             ("eng-a", "r", "syn-1", "rendered"), ("eng-a", "r", "syn-1", "offered"), ("eng-a", "r", "syn-2", "offered"),
@@ -377,7 +437,9 @@ def test_deliveries_are_asked_for():
 def test_runs_and_deliveries_are_derived_again_to_the_same_digest(tmp_path):
     with synapse.init(str(tmp_path / "memory")) as mem:
         runs_of(mem)
-        mem.store.log.append(Pending("delivery", "eng-a", {"agent": "eng-a", "state": "acked", "ids": ["syn-1"]}))
+        mem.store.log.append(
+            Pending("delivery", "eng-a", {"agent": "eng-a", "state": "acked", "ids": ["syn-1"]})
+        )
         before, runs = mem.digest(), mem.store.index.query.runs()
         assert mem.rebuild().digest == before
         assert mem.store.index.query.runs() == runs

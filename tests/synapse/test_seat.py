@@ -4,10 +4,10 @@ import pytest
 
 import synapse
 from synapse import Conflict, Forbidden, InvalidEntry, InvalidQuery, NoKey, NotFound, QueueFull
-from synapse.entry import Entry
-from synapse.records import Pending
+from synapse.model.agents import Agent, Settings
+from synapse.model.entry import Entry
+from synapse.model.records import Pending
 from synapse.testing import FrozenClock, together
-from synapse.workspace import Agent, Settings
 
 WRITE = ("api/*", "blockers/*", "vault/*")
 
@@ -25,7 +25,9 @@ def mem(clock):
         mem.register(Agent("lead", role="project-lead", read=("*",), write=("*",)))
         mem.register(Agent("cto", role="cto"))
         mem.register(Agent("junior", read=("api/*",), write=("api/*",), review_required=True))
-        mem.register(Agent("trainee", read=("api/*",), write=("api/*",), review_required=True, authority=90))
+        mem.register(
+            Agent("trainee", read=("api/*",), write=("api/*",), review_required=True, authority=90)
+        )
         yield mem
 
 
@@ -43,7 +45,14 @@ def shown(mem, who="lead"):
 
 def test_an_entry_is_what_was_written_and_who_wrote_it(mem, me):
     entry = me.append(
-        "text\n", "api/x", priority="critical", ttl="2h", tags="a, b", to="eng-b", topic="t", evidence="commit 1"
+        "text\n",
+        "api/x",
+        priority="critical",
+        ttl="2h",
+        tags="a, b",
+        to="eng-b",
+        topic="t",
+        evidence="commit 1",
     )
     assert entry == me.get(entry.id)
     assert (entry.author, entry.authority, entry.trust, entry.to, entry.tags) == (
@@ -134,7 +143,14 @@ def test_the_operator_and_strangers_write_nothing(mem):
 def test_a_plain_read_writes_nothing(mem, me):
     me.append("text", "api/x")
     before = mem.store.log.mark()
-    me.read(), me.briefing(), me.search("text"), me.unread(), [*me.follow(0, timeout=0)], me.staged()
+    (
+        me.read(),
+        me.briefing(),
+        me.search("text"),
+        me.unread(),
+        [*me.follow(0, timeout=0)],
+        me.staged(),
+    )
     assert mem.store.log.mark() == before
     me.read(mark=True)
     assert mem.store.log.mark() > before
@@ -223,7 +239,10 @@ def test_whose_winner_is_gone_comes_back(mem, me):
 
 
 def test_resolve(mem, me):
-    mine, theirs = me.append("mine", "blockers/x"), mem.as_agent("lead").append("theirs", "blockers/x")
+    mine, theirs = (
+        me.append("mine", "blockers/x"),
+        mem.as_agent("lead").append("theirs", "blockers/x"),
+    )
     me.resolve(mine.id, note="fixed")
     assert me.fate(mine.id)[:2] == ("resolved", "eng-a")
     with pytest.raises(Forbidden):
@@ -258,7 +277,17 @@ def test_archive_and_restore(mem, me):
 
 @pytest.fixture
 def doubtful(mem):
-    entry = Entry("", "eng-a", "", "api/x", "important", "doubtful", "7d", trust="unverified", claimed="critical")
+    entry = Entry(
+        "",
+        "eng-a",
+        "",
+        "api/x",
+        "important",
+        "doubtful",
+        "7d",
+        trust="unverified",
+        claimed="critical",
+    )
     return mem.store.log.append(Pending("entry", "eng-a", {}, entry)).id
 
 
@@ -268,17 +297,29 @@ def test_a_voucher_makes_it_count(mem, doubtful):
             mem.as_agent(who).vouch(doubtful)
     found = mem.as_agent("eng-b").vouch(doubtful)
     assert (found.trust, found.priority, found.authority) == ("reviewed", "critical", 60)
-    assert [entry.trust for entry in mem.as_agent("eng-b").read(priority="critical")] == ["reviewed"]
+    assert [entry.trust for entry in mem.as_agent("eng-b").read(priority="critical")] == [
+        "reviewed"
+    ]
     with pytest.raises(Conflict, match="no voucher"):
         mem.as_agent("eng-b").vouch(doubtful)
 
 
 def test_what_is_made_of_doubtful_things_is_doubtful(mem, doubtful):
-    made = mem.as_agent("eng-b").append("derived", "api/y", priority="critical", derived_from=doubtful)
-    assert (made.trust, made.authority, made.priority, made.claimed) == ("unverified", 0, "important", "critical")
+    made = mem.as_agent("eng-b").append(
+        "derived", "api/y", priority="critical", derived_from=doubtful
+    )
+    assert (made.trust, made.authority, made.priority, made.claimed) == (
+        "unverified",
+        0,
+        "important",
+        "critical",
+    )
     good = mem.as_agent("eng-b").append("good", "api/y")
     assert mem.as_agent("eng-b").append("more", "api/y", derived_from=[good.id]).trust == "local"
-    assert mem.as_agent("eng-b").append("worse", "api/y", derived_from=[good.id, made.id]).trust == "unverified"
+    assert (
+        mem.as_agent("eng-b").append("worse", "api/y", derived_from=[good.id, made.id]).trust
+        == "unverified"
+    )
 
 
 # -- review --------------------------------------------------------------------------------------------------
@@ -311,7 +352,12 @@ def test_approval_is_when_it_begins(mem, me, clock):
 
 
 def test_nobody_approves_its_own_or_above_itself(mem):
-    for who, judge in (("junior", "junior"), ("junior", "trainee"), ("trainee", "eng-a"), ("trainee", "lead")):
+    for who, judge in (
+        ("junior", "junior"),
+        ("junior", "trainee"),
+        ("trainee", "eng-a"),
+        ("trainee", "lead"),
+    ):
         entry = mem.as_agent(who).append("waits", "api/x")
         for act in ("approve", "reject"):
             with pytest.raises((Forbidden, NotFound)):
@@ -330,7 +376,9 @@ def test_a_ruling_is_made_once(mem):
                 getattr(mem.as_agent("lead"), act)(id)
     entry = mem.as_agent("junior").append("again", "api/x")
     judges = [mem.as_agent(id) for id in ("lead", "cto", "eng-a", "eng-b")]
-    acts = [lambda j=j: j.approve(entry.id) for j in judges] + [lambda j=j: j.reject(entry.id) for j in judges]
+    acts = [lambda j=j: j.approve(entry.id) for j in judges] + [
+        lambda j=j: j.reject(entry.id) for j in judges
+    ]
     found = together(*acts)
     assert sum(isinstance(each, Conflict) for each in found) == 7
     assert len([act for act in mem.audit(entry=entry.id) if act.kind in ("approve", "reject")]) == 1
@@ -377,7 +425,8 @@ def test_what_was_approved_counts_as_superseding_from_then_on(mem, me):
 
 
 @pytest.mark.parametrize(
-    "query", ["", " ", '"', "*", "(", "a OR", "NEAR(", "-y", "col:y", "\0", "'; drop table words", "🧠"]
+    "query",
+    ["", " ", '"', "*", "(", "a OR", "NEAR(", "-y", "col:y", "\0", "'; drop table words", "🧠"],
 )
 def test_any_query_is_words(mem, me, query):
     me.append("text", "api/x")

@@ -7,22 +7,22 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import synapse
-import synapse.block
-from synapse import news
+import synapse.view.block
 from synapse.authority import visible
 from synapse.core import Memory
-from synapse.entry import NEVER, PRIORITIES, RANK, Entry
 from synapse.errors import Forbidden, InvalidQuery, OverBudget
+from synapse.history.sentences import Act, sentence
 from synapse.index.project import Projector
 from synapse.index.projection import in_memory
 from synapse.index.query import Filter
 from synapse.log.memory import MemoryLog
-from synapse.records import Pending
+from synapse.model.agents import Agent, settled
+from synapse.model.entry import NEVER, PRIORITIES, RANK, Entry
+from synapse.model.records import Pending
 from synapse.store import Store
-from synapse.telling import Act, sentence
+from synapse.system.tokens import Tokens
 from synapse.testing import FrozenClock
-from synapse.tokens import Tokens
-from synapse.workspace import Agent, settled
+from synapse.view import news
 
 HOUR = 3_600_000_000
 NAMES = ("a", "b", "c")
@@ -49,7 +49,20 @@ AGENT = st.tuples(st.just("agent"), st.sampled_from(NAMES), st.sampled_from(READ
 WAIT = st.tuples(st.just("wait"), st.sampled_from(("30m", "90m", "1d")))
 VOID = st.tuples(st.just("void"), PLACES)
 ACTS = st.lists(
-    ENTRY | ENTRY | ENTRY | MARK | MARK | OLD_MARK | RENDERED | STAGED | RULE | FILE | AGENT | WAIT | VOID, max_size=30
+    ENTRY
+    | ENTRY
+    | ENTRY
+    | MARK
+    | MARK
+    | OLD_MARK
+    | RENDERED
+    | STAGED
+    | RULE
+    | FILE
+    | AGENT
+    | WAIT
+    | VOID,
+    max_size=30,
 )
 
 
@@ -79,21 +92,46 @@ class Story:
 
     def entry(self, author, namespace, priority, topic, olds, ttl, to):
         olds = tuple(self.id(old) for old in olds)
-        self.put(Entry("", author, "", namespace, priority, "text", ttl, to, (), (), olds, topic, authority=60))
+        self.put(
+            Entry(
+                "",
+                author,
+                "",
+                namespace,
+                priority,
+                "text",
+                ttl,
+                to,
+                (),
+                (),
+                olds,
+                topic,
+                authority=60,
+            )
+        )
 
     def staged(self, author):
-        self.put(Entry("", author, "", "api/x", "info", "waits", "30d", staged=True, authority=60), "staging")
+        self.put(
+            Entry("", author, "", "api/x", "info", "waits", "30d", staged=True, authority=60),
+            "staging",
+        )
 
     def mark(self, agent, places, cursor):
         ids = [self.id(place) for place in sorted(places)]
-        self.log.append(Pending("shown", agent, {"cursor": cursor, "how": "read", "ids": ids, "of": len(ids)}))
+        self.log.append(
+            Pending("shown", agent, {"cursor": cursor, "how": "read", "ids": ids, "of": len(ids)})
+        )
 
     def everything(self, agent, cursor):
         self.log.append(Pending("shown", agent, {"cursor": min(cursor, len(self.log.records))}))
 
     def rendered(self, agent, places):
         ids = [self.id(place) for place in sorted(places)]
-        self.log.append(Pending("delivery", agent, {"agent": agent, "state": "rendered", "ids": ids, "run": "r"}))
+        self.log.append(
+            Pending(
+                "delivery", agent, {"agent": agent, "state": "rendered", "ids": ids, "run": "r"}
+            )
+        )
 
     def rule(self, kind, place):
         self.log.append(Pending(kind, "c", {"entry": self.id(place)}))
@@ -106,7 +144,9 @@ class Story:
 
     def agent(self, id, reads, red):
         agent = settled(Agent(id, read=reads, write=("*",), teams=("red",) if red else ()))
-        self.log.append(Pending("agent", "operator", {"agent": agent._asdict(), "how": "registered"}))
+        self.log.append(
+            Pending("agent", "operator", {"agent": agent._asdict(), "how": "registered"})
+        )
 
     def wait(self, span):
         self.clock.advance(span)
@@ -122,8 +162,12 @@ class Story:
         voids = {record.fields["seq"] for record in self.log.since(0) if record.kind == "void"}
         records = [record for record in self.log.since(0) if record.seq not in voids]
         marks = [record for record in records if record.kind == "shown" and record.by == agent.id]
-        floor = max((record.fields["cursor"] for record in marks if "ids" not in record.fields), default=0)
-        marks += [record for record in records if record.kind == "delivery" and record.by == agent.id]
+        floor = max(
+            (record.fields["cursor"] for record in marks if "ids" not in record.fields), default=0
+        )
+        marks += [
+            record for record in records if record.kind == "delivery" and record.by == agent.id
+        ]
         named = {(id, record.seq) for record in marks for id in record.fields.get("ids", ())}
         return {
             entry.seq: entry
@@ -149,7 +193,11 @@ def faults(story):
             if [seq for seq, *_ in rows] != order or sum(counts) != len(due):
                 yield name, hours, "rows", rows, order
             heavy = Filter(("critical", "important"), ("api/*",), limit=3)
-            picked = [seq for seq in order if due[seq].priority != "info" and due[seq].namespace != "status/p"]
+            picked = [
+                seq
+                for seq in order
+                if due[seq].priority != "info" and due[seq].namespace != "status/p"
+            ]
             rows, counts = index.query.fresh(agent, heavy, now, index.cursor())
             if [seq for seq, *_ in rows] != picked[:3] or sum(counts) != len(picked):
                 yield name, hours, "filtered", rows, picked
@@ -157,7 +205,10 @@ def faults(story):
 
 @given(ACTS, st.integers(1, 6))
 @settings(max_examples=120, deadline=None)
-@example(acts=[("entry", "b", "api/x", "info", None, set(), "30d", ("all",)), ("mark", "a", set(), 60)], step=1)
+@example(
+    acts=[("entry", "b", "api/x", "info", None, set(), "30d", ("all",)), ("mark", "a", set(), 60)],
+    step=1,
+)
 def test_what_is_unread_is_what_no_mark_names(acts, step):
     """After anything that can happen, taken in a few records at a time; and derived anew, to the same digest."""
     story = Story()
@@ -171,7 +222,9 @@ def test_what_is_unread_is_what_no_mark_names(acts, step):
     assert next(faults(story), None) is None
 
 
-PART = [("entry", "b", "api/x", "critical", None, set(), "30d", ("all",))] * 3 + [("mark", "a", {1}, 60)]
+PART = [("entry", "b", "api/x", "critical", None, set(), "30d", ("all",))] * 3 + [
+    ("mark", "a", {1}, 60)
+]
 
 
 def test_the_checker_finds_marks_that_claim_everything(monkeypatch):
@@ -195,12 +248,20 @@ def test_the_checker_finds_marks_that_claim_everything(monkeypatch):
 def test_the_checker_finds_counts_that_miss_a_lapse(statement):
     story = Story()
     index = story.store.index
-    index.db.sql[statement] = {"sweep_left": "select 1 where :at < 0", "left_since": "select 0"}[statement]
+    index.db.sql[statement] = {"sweep_left": "select 1 where :at < 0", "left_since": "select 0"}[
+        statement
+    ]
     brief = ("entry", "b", "api/x", "critical", None, set(), "1h", ("all",))
     story.tell([brief, brief, ("mark", "a", {1}, 60)])
     assert [fault for fault in faults(story) if fault[1] == 0] == []
     story.tell(
-        [("wait", "90m"), *([("entry", "a", "api/y", "info", None, set(), "1h", ("all",))] * (statement[0] == "s"))]
+        [
+            ("wait", "90m"),
+            *(
+                [("entry", "a", "api/y", "info", None, set(), "1h", ("all",))]
+                * (statement[0] == "s")
+            ),
+        ]
     )
     assert next(faults(story), None) is not None
 
@@ -215,12 +276,17 @@ def test_a_count_looks_at_what_was_marked_and_not_at_everything():
     story.store.fresh()
     index = story.store.index
     me = index.query.declared["a"]
-    assert max(len(str(record.fields)) for record in story.log.since(0) if record.kind == "shown") < 700
+    assert (
+        max(len(str(record.fields)) for record in story.log.since(0) if record.kind == "shown")
+        < 700
+    )
     assert index.db.connection.execute("select count(*) from seen").fetchone() == (1_000,)
     index.db.connection.set_progress_handler(lambda: steps.append(1), 100)
     assert index.query.unread(me, story.clock())[0] == 50 * 180
     index.db.connection.set_progress_handler(None, 0)
-    assert len(steps) < 20  # instructions of SQLite's machine, in hundreds; a look at 9,000 rows takes over 1,000
+    assert (
+        len(steps) < 20
+    )  # instructions of SQLite's machine, in hundreds; a look at 9,000 rows takes over 1,000
 
 
 # -- by way of a seat --------------------------------------------------------------------------------------
@@ -247,7 +313,10 @@ def me(mem):
 
 def wrote(mem, *priorities, body="what follows from this is said here, at some length"):
     lead = mem.as_agent("lead")
-    return [lead.append(f"{n}: {body}", "api/x", priority=priority).id for n, priority in enumerate(priorities)]
+    return [
+        lead.append(f"{n}: {body}", "api/x", priority=priority).id
+        for n, priority in enumerate(priorities)
+    ]
 
 
 def last_mark(mem):
@@ -263,7 +332,10 @@ def test_a_view_marks_what_its_text_holds(mem, me):
     mark = last_mark(mem)
     assert mark.fields == {"cursor": view.cursor, "how": "briefing", "ids": whole, "of": 6}
     number = "1 entry" if len(whole) == 1 else f"{len(whole)} entries"
-    assert sentence(Act(mark)) == f"eng-a was shown {number} of 6, up to {view.cursor}: {', '.join(whole)}"
+    assert (
+        sentence(Act(mark))
+        == f"eng-a was shown {number} of 6, up to {view.cursor}: {', '.join(whole)}"
+    )
 
 
 def test_a_pointer_does_not_count(mem, me):
@@ -327,7 +399,10 @@ def test_what_is_new_comes_by_urgency_and_then_by_age(mem, me):
     cut = me.read(unread=True, limit=3)
     assert (len(cut), cut.visible, cut.left) == (3, 5, (0, 0, 2))
     assert cut.foot.startswith("-- 3 of 5 unread, 6 matching; cursor ")
-    assert "left out: 0 critical, 0 important, 2 info; all of it: `synapse read --agent eng-a --unread" in cut.foot
+    assert (
+        "left out: 0 critical, 0 important, 2 info; all of it: `synapse read --agent eng-a --unread"
+        in cut.foot
+    )
 
 
 def test_a_look_at_what_is_new_writes_nothing(mem, me):
@@ -365,7 +440,9 @@ def test_the_operator_has_no_news(mem):
 BODIES = st.lists(
     st.tuples(
         st.sampled_from(PRIORITIES),
-        st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=300).filter(str.strip),
+        st.text(
+            st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=300
+        ).filter(str.strip),
     ),
     max_size=12,
 )
@@ -392,13 +469,17 @@ def test_a_budget_is_exact_and_page_by_page_everything_comes_once(bodies, budget
             fits = [id for id in order if id in {entry.id for entry in page}]
             assert [entry.id for entry in page] == fits, "in the order of urgency"
             behind = order[: order.index(fits[-1])]
-            assert all(id in fits or count(whole_text(mem, id)) > budget - 60 for id in behind), pointed
+            assert all(id in fits or count(whole_text(mem, id)) > budget - 60 for id in behind), (
+                pointed
+            )
             order = [id for id in order if id not in fits]
-        assert all(count(whole_text(mem, id)) > budget - 60 for id in order), "only what no page has room for"
+        assert all(count(whole_text(mem, id)) > budget - 60 for id in order), (
+            "only what no page has room for"
+        )
 
 
 def whole_text(mem, id):
-    return synapse.block.whole(mem.store.current(id)).text
+    return synapse.view.block.whole(mem.store.current(id)).text
 
 
 def test_two_that_mark_at_once_lose_nothing(tmp_path):
@@ -406,7 +487,11 @@ def test_two_that_mark_at_once_lose_nothing(tmp_path):
     with synapse.init(str(tmp_path / "memory")) as mem:
         mem.register(Agent("eng-a", read=("api/*",)))
         mem.register(Agent("lead", role="cto"))
-        seats, got, over = [mem.as_agent("eng-a", *more) for more in ((), ())], set(), threading.Event()
+        seats, got, over = (
+            [mem.as_agent("eng-a", *more) for more in ((), ())],
+            set(),
+            threading.Event(),
+        )
         ids = set()
 
         def look(seat):
@@ -417,7 +502,9 @@ def test_two_that_mark_at_once_lose_nothing(tmp_path):
         for thread in threads:
             thread.start()
         for n in range(60):
-            ids.add(mem.as_agent("lead").append(f"note {n}", "api/x", priority=PRIORITIES[n % 3]).id)
+            ids.add(
+                mem.as_agent("lead").append(f"note {n}", "api/x", priority=PRIORITIES[n % 3]).id
+            )
         over.set()
         for thread in threads:
             thread.join()
@@ -459,7 +546,10 @@ def test_order_and_section_do_not_depend_on_what_was_shown(mem, me):
     after = me.briefing()
     assert after.text == before
     cut = me.briefing(after.tokens - 1)
-    places = [after.text.index(f"{each.id}`" if each.form == "pointer" else f"{each.id} ") for each in cut.included]
+    places = [
+        after.text.index(f"{each.id}`" if each.form == "pointer" else f"{each.id} ")
+        for each in cut.included
+    ]
     assert places == sorted(places)
 
 

@@ -8,8 +8,8 @@ import pytest
 
 import synapse
 from synapse import Forbidden, InvalidEntry, NotFound
+from synapse.model.agents import Agent
 from synapse.testing import FrozenClock, together
-from synapse.workspace import Agent
 
 
 @pytest.fixture
@@ -34,7 +34,11 @@ def edit(root, path, text):
 
 def changes(mem, id):
     mem.store.fresh(force=True)
-    return [act for act in reversed(mem.audit()) if act.kind == "agent" and act.fields["agent"]["id"] == id]
+    return [
+        act
+        for act in reversed(mem.audit())
+        if act.kind == "agent" and act.fields["agent"]["id"] == id
+    ]
 
 
 # -- the operator's files ------------------------------------------------------------------------------------
@@ -60,10 +64,14 @@ def test_an_edit_that_changes_no_value_changes_no_right(mem, root):
 
 
 def test_an_agent_s_file_may_come_and_go(mem, root):
-    edit(root, "agents/new.yaml", "agent:\n  id: new\n  role: specialist\nsubscriptions:\n  write: [api/*]\n")
-    assert [(act.fields["how"], act.fields["agent"]["authority"]) for act in changes(mem, "new")] == [
-        ("registered", 40)
-    ]
+    edit(
+        root,
+        "agents/new.yaml",
+        "agent:\n  id: new\n  role: specialist\nsubscriptions:\n  write: [api/*]\n",
+    )
+    assert [
+        (act.fields["how"], act.fields["agent"]["authority"]) for act in changes(mem, "new")
+    ] == [("registered", 40)]
     seat = mem.as_agent("new")
     seat.append("text", "api/x")
     (root / "agents/new.yaml").unlink()
@@ -74,7 +82,11 @@ def test_an_agent_s_file_may_come_and_go(mem, root):
     assert [agent.id for agent in mem.agents()] == ["eng-a", "lead"]
     assert [entry.body for entry in mem.as_agent("lead").read()] == ["text"]
     edit(root, "agents/new.yaml", "agent:\n  id: new\n")
-    assert [act.fields["how"] for act in changes(mem, "new")] == ["registered", "removed", "registered"]
+    assert [act.fields["how"] for act in changes(mem, "new")] == [
+        "registered",
+        "removed",
+        "registered",
+    ]
 
 
 def test_whoever_was_removed_acts_no_more_though_others_were_declared_later(mem, root):
@@ -96,7 +108,14 @@ def test_whoever_was_removed_is_gone_for_a_new_process_at_once(mem, root):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "agent: [", "agent:\n  id: other\n", "agent:\n  id: eng-a\n  authority: 900\n", "a: &x 1\nb: *x\n", "\x00"],
+    [
+        "",
+        "agent: [",
+        "agent:\n  id: other\n",
+        "agent:\n  id: eng-a\n  authority: 900\n",
+        "a: &x 1\nb: *x\n",
+        "\x00",
+    ],
 )
 def test_the_last_good_declaration_stands(mem, root, text):
     edit(root, "agents/eng-a.yaml", text)
@@ -129,7 +148,11 @@ def test_new_settings_count_at_once(mem, root):
     me = mem.as_agent("eng-a")
     assert me.append("text", "api/x").ttl == "30d"
     text = (root / "synapse.yaml").read_text(encoding="utf-8")
-    edit(root, "synapse.yaml", text.replace("api/*: 30d", "api/*: 5d").replace("authority: roles", "authority: flat"))
+    edit(
+        root,
+        "synapse.yaml",
+        text.replace("api/*: 30d", "api/*: 5d").replace("authority: roles", "authority: flat"),
+    )
     mem.store.fresh(force=True)
     entry = me.append("text", "api/x")
     assert (entry.ttl, mem.as_agent("lead").append("text", "api/x").authority) == ("5d", 100)
@@ -149,8 +172,14 @@ def test_settings_of_a_newer_version_stop_everything(mem, root):
     [
         ("ttl: [\n", "line 2"),
         ("protocol: 1\nreputation: maybe\nttl: {api/*: 5d}\n", "reputation 'maybe' is not valid"),
-        ("protocol: 1\nsemantic: {embedder: word2vec}\nttl: {api/*: 5d}\n", "semantic: embedder 'word2vec'"),
-        ("protocol: 1\nlimit: {run: {usd: 1}}\nttl: {api/*: 5d}\n", "limit is not known: did you mean limits?"),
+        (
+            "protocol: 1\nsemantic: {embedder: word2vec}\nttl: {api/*: 5d}\n",
+            "semantic: embedder 'word2vec'",
+        ),
+        (
+            "protocol: 1\nlimit: {run: {usd: 1}}\nttl: {api/*: 5d}\n",
+            "limit is not known: did you mean limits?",
+        ),
     ],
 )
 def test_settings_with_a_mistake_stop_nobody_and_are_said(mem, root, text, complaint):
@@ -161,7 +190,10 @@ def test_settings_with_a_mistake_stop_nobody_and_are_said(mem, root, text, compl
     edit(root, "synapse.yaml", text)
     mem.store.fresh(force=True)
     assert mem.as_agent("eng-a").append("text", "api/x").ttl == "5d"
-    assert mem.store.settings.reputation in ("off", "report" if "reputation" not in text and "[" not in text else "off")
+    assert mem.store.settings.reputation in (
+        "off",
+        "report" if "reputation" not in text and "[" not in text else "off",
+    )
     (said,) = mem.store.complaints["synapse.yaml"]
     assert complaint in said
     with synapse.open(str(root)) as other:
@@ -182,7 +214,9 @@ def test_an_agents_file_with_a_mistake_is_not_taken_and_is_said(mem, root):
     mem.store.fresh(force=True)
     assert mem.store.agents()["eng-a"].read == ("api/*",), "what was declared before holds"
     assert "did you mean read?" in mem.store.complaints["agents/eng-a.yaml"][0]
-    with pytest.raises(NotFound, match=r"agents/new\.yaml: agent\.rol is not known: did you mean role\?"):
+    with pytest.raises(
+        NotFound, match=r"agents/new\.yaml: agent\.rol is not known: did you mean role\?"
+    ):
         mem.as_agent("new").read()
     edit(root, "agents/eng-a.yaml", good)
     os.remove(root / "agents/new.yaml")
@@ -202,7 +236,12 @@ def test_who_is_not_there_may_be_meant_otherwise(mem):
 
 @pytest.mark.parametrize(
     ("role", "meant"),
-    [("CTO", "cto"), ("project_lead", "project-lead"), ("lead", "project-lead"), ("enginer", "engineer")],
+    [
+        ("CTO", "cto"),
+        ("project_lead", "project-lead"),
+        ("lead", "project-lead"),
+        ("enginer", "engineer"),
+    ],
 )
 def test_a_role_that_there_is_none_of_is_an_error(mem, role, meant):
     with pytest.raises(InvalidEntry, match=f"there is no role {role!r}: did you mean {meant}"):
@@ -213,13 +252,17 @@ def test_a_role_that_there_is_none_of_is_an_error(mem, role, meant):
 def test_a_role_of_ones_own(mem, root):
     with pytest.raises(InvalidEntry, match=r"prompts/ROLE\.md\.j2"):
         mem.register(Agent("new", role="poet"))
-    assert mem.register(Agent("free", role="poet", read=("*",), write=(), authority=7)).authority == 7
+    assert (
+        mem.register(Agent("free", role="poet", read=("*",), write=(), authority=7)).authority == 7
+    )
     (root / "prompts").mkdir()
     (root / "prompts" / "poet.md.j2").write_text("Write.\n", encoding="utf-8")
     assert mem.register(Agent("new", role="poet")).authority == 60
     (root / "agents/old.yaml").write_text("agent: {id: old, role: wizard}\n", encoding="utf-8")
     mem.store.fresh(force=True)
-    assert mem.store.agents()["old"].authority == 60, "a file with a role of another time goes on working"
+    assert mem.store.agents()["old"].authority == 60, (
+        "a file with a role of another time goes on working"
+    )
     assert mem.register(Agent("old", role="wizard", department="x")).role == "wizard"
 
 
@@ -239,10 +282,18 @@ def drop(root, path, **fields):
 def test_a_drop_s_trust_is_that_of_what_it_is_made_of(mem, root):
     doubtful = mem.as_agent("lead").append("made", "api/x")
     mem.store.log.append(
-        synapse.records.Pending("entry", "eng-a", {}, doubtful._replace(id="", trust="unverified", body="doubtful"))
+        synapse.model.records.Pending(
+            "entry", "eng-a", {}, doubtful._replace(id="", trust="unverified", body="doubtful")
+        )
     )
     source = next(entry for entry in mem.as_agent("lead").read() if entry.body == "doubtful")
-    drop(root, "entries/api/x/mine.md", id="syn-mine", namespace="api/x", derived_from=f"[{source.id}]")
+    drop(
+        root,
+        "entries/api/x/mine.md",
+        id="syn-mine",
+        namespace="api/x",
+        derived_from=f"[{source.id}]",
+    )
     mem.store.fresh(force=True)
     assert mem.as_agent("lead").get("syn-mine").trust == "unverified"
 
@@ -252,7 +303,9 @@ def test_dropped_work_of_a_reviewed_agent_waits_too_and_only_so_much_of_it(mem, 
     text = (root / "synapse.yaml").read_text(encoding="utf-8")
     edit(root, "synapse.yaml", text.replace("limit: 100", "limit: 2"))
     for n in range(3):
-        drop(root, f"inbox/junior/new/{n}.md", id=f"syn-{n}", namespace="api/x", **{"from": "junior"})
+        drop(
+            root, f"inbox/junior/new/{n}.md", id=f"syn-{n}", namespace="api/x", **{"from": "junior"}
+        )
     mem.store.fresh(force=True)
     lead = mem.as_agent("lead")
     assert len(lead.staged()) == 2
@@ -292,7 +345,11 @@ def test_threads_may_share_a_memory(tmp_path, kind):
         def write(n):
             seat = mem.as_agent(f"w{n}")
             for turn in range(40):
-                entry = seat.append(f"body {n} {turn}", f"space-{n}/turn-{turn}", topic="t" if turn % 5 == 0 else None)
+                entry = seat.append(
+                    f"body {n} {turn}",
+                    f"space-{n}/turn-{turn}",
+                    topic="t" if turn % 5 == 0 else None,
+                )
                 written.append(entry.id)
                 seat.get(entry.id)
             return n
@@ -329,7 +386,9 @@ def test_a_page_goes_no_further_than_it_knows(tmp_path):
         other.as_agent("eng-a").append("two", "new/space")
         other.store.fresh()
         page, _ = me._page(mem.store.clock(), None, (), (), None, None, None, False)
-        later = {event.entry.body for event in mem.as_agent("operator").follow(page.cursor, timeout=0)}
+        later = {
+            event.entry.body for event in mem.as_agent("operator").follow(page.cursor, timeout=0)
+        }
         assert {entry.body for entry in page} | later >= {"one", "two"}
         assert {entry.body for entry in me.read()} == {"one", "two"}
 

@@ -69,7 +69,10 @@ class Facts(NamedTuple):
         known = self.tools.get(name)
         if known is not None or not name:
             return known or ToolFacts()
-        return next((tool for pattern, tool in self.tools.items() if fnmatchcase(name, pattern)), ToolFacts())
+        return next(
+            (tool for pattern, tool in self.tools.items() if fnmatchcase(name, pattern)),
+            ToolFacts(),
+        )
 
     def length(self, text: str) -> int:
         """Return how long a text is as the client counts it: in characters, in bytes, or in the units
@@ -81,7 +84,9 @@ class Facts(NamedTuple):
 
 def clients() -> list[str]:
     """Return the clients that facts are known of."""
-    return sorted(name.removesuffix(".json") for name in os.listdir(FOLDER) if name.endswith(".json"))
+    return sorted(
+        name.removesuffix(".json") for name in os.listdir(FOLDER) if name.endswith(".json")
+    )
 
 
 @cache  # a file of the package, which does not change
@@ -91,7 +96,9 @@ def load(client: str) -> Facts:
         with open(os.path.join(FOLDER, f"{client}.json"), encoding="utf-8") as file:
             raw = json.load(file)
     except (FileNotFoundError, ValueError):
-        raise NotFound(f"no client {client!r} is known: {', '.join(clients())}", id=client) from None
+        raise NotFound(
+            f"no client {client!r} is known: {', '.join(clients())}", id=client
+        ) from None
     return Facts(
         client,
         str(raw["verified"]),

@@ -10,10 +10,10 @@ import asyncio
 import os
 from datetime import date
 
+from orchestrator.nightly.schedule import Job, Plan
 from orchestrator.plugin.install import apply, record
 from orchestrator.plugin.install.change import Block, Change, Target
 from orchestrator.plugin.install.place import AGENTS_MD, declared_in, target_in
-from orchestrator.schedule import Job, Plan
 from synapse.errors import SynapseError
 
 FILE = "AGENTS.md"
@@ -41,7 +41,9 @@ def plan(target: Target) -> list[Change]:
     values = {"agent": declared.default, "project": declared.project_of(root)}
     folder = os.path.relpath(root, target.project)
     place = folder if not folder.startswith("..") else os.path.basename(root)
-    return [Block(os.path.join(target.project, FILE), TEXT.format(root=place, **values), "markdown")]
+    return [
+        Block(os.path.join(target.project, FILE), TEXT.format(root=place, **values), "markdown")
+    ]
 
 
 def refresh(target: Target) -> list[str]:

@@ -63,7 +63,9 @@ def prepare(target: Target, changes: Sequence[Change]) -> Prepared:
     software = version() if do or any(edit.changes for edit in edits) else before.software
     installs = {**installs, key: Install(software, files, commands)}
     write.refuse_unwritable(edits)
-    return Prepared(target, edits, [], do, installs, notes, tuple(write.missing_folders(record.path_of(target))))
+    return Prepared(
+        target, edits, [], do, installs, notes, tuple(write.missing_folders(record.path_of(target)))
+    )
 
 
 def _by_path(changes: Iterable[Change]) -> dict[str, list[Text | Mode]]:
@@ -85,7 +87,9 @@ def _files(
     return edits, files
 
 
-def _file(target: Target, path: str, changes: Sequence[Text | Mode], was: Written | None) -> tuple[Edit, Written]:
+def _file(
+    target: Target, path: str, changes: Sequence[Text | Mode], was: Written | None
+) -> tuple[Edit, Written]:
     """Return the edit of one file, and what the record says of it."""
     data = write.read(path)
     _refuse_foreign(target, path, data, changes, was)
@@ -93,24 +97,43 @@ def _file(target: Target, path: str, changes: Sequence[Text | Mode], was: Writte
     texts = [change for change in changes if not isinstance(change, Mode)]
     made = merge.merge(path, data, texts, pieces) if texts else merge.Merged(data or b"", [], data)
     bits = next((change.mode for change in changes if isinstance(change, Mode)), None)
-    mode = bits if bits is not None else next((c.mode for c in texts if data is None or isinstance(c, File)), None)
+    mode = (
+        bits
+        if bits is not None
+        else next((c.mode for c in texts if data is None or isinstance(c, File)), None)
+    )
     earlier = was.mode if was is not None else (write.mode_of(path) if bits is not None else None)
-    folders = list(dict.fromkeys([*(was.folders if was is not None else []), *write.missing_folders(path)]))
+    folders = list(
+        dict.fromkeys([*(was.folders if was is not None else []), *write.missing_folders(path)])
+    )
     base = None if made.base is None else digest(made.base)
-    return Edit(path, data, made.data, mode), Written(base, digest(made.data), made.pieces, folders, earlier)
+    return Edit(path, data, made.data, mode), Written(
+        base, digest(made.data), made.pieces, folders, earlier
+    )
 
 
 def _refuse_foreign(
-    target: Target, path: str, data: bytes | None, changes: Sequence[Text | Mode], was: Written | None
+    target: Target,
+    path: str,
+    data: bytes | None,
+    changes: Sequence[Text | Mode],
+    was: Written | None,
 ) -> None:
     """Raise Conflict where a whole file of ours would take the place of somebody's."""
     whole = next((change for change in changes if isinstance(change, File)), None)
-    if whole is None or data is None or data == whole.text.encode() or _is_below(path, target.folder):
+    if (
+        whole is None
+        or data is None
+        or data == whole.text.encode()
+        or _is_below(path, target.folder)
+    ):
         return
     if was is None:
         raise Conflict(f"{path} is there already, and is not ours: move it away", path=path)
     if digest(data) != was.after:
-        raise Conflict(f"{path} was edited since it was installed: move it away, or undo the edit", path=path)
+        raise Conflict(
+            f"{path} was edited since it was installed: move it away, or undo the edit", path=path
+        )
 
 
 def _commands(changes: Iterable[Change], target: Target, notes: list[str]) -> list[Ran]:
@@ -119,9 +142,19 @@ def _commands(changes: Iterable[Change], target: Target, notes: list[str]) -> li
         if isinstance(change, Command):
             program = change.needs or (change.do or change.undo)[0]
             if change.do and shutil.which(program, path=target.env.get("PATH")) is None:
-                notes.append(f"{program} is not installed, so this was left out: {' '.join(change.do)}")
+                notes.append(
+                    f"{program} is not installed, so this was left out: {' '.join(change.do)}"
+                )
             else:
-                commands.append(Ran(list(change.do), list(change.undo), change.cwd, dict(change.env), change.late))
+                commands.append(
+                    Ran(
+                        list(change.do),
+                        list(change.undo),
+                        change.cwd,
+                        dict(change.env),
+                        change.late,
+                    )
+                )
     return commands
 
 
@@ -134,8 +167,14 @@ def prepare_removal(target: Target, changes: Sequence[Change] = ()) -> Prepared:
     installs = record.read(target)
     key = record.key_of(target)
     if key not in installs:
-        paths = {path: wanted for path, wanted in _by_path(changes).items() if not _kept_by(installs, key, path)}
-        edits = [edit for path, wanted in paths.items() for edit in _unrecorded(target, path, wanted)]
+        paths = {
+            path: wanted
+            for path, wanted in _by_path(changes).items()
+            if not _kept_by(installs, key, path)
+        }
+        edits = [
+            edit for path, wanted in paths.items() for edit in _unrecorded(target, path, wanted)
+        ]
         write.refuse_unwritable(edits)
         return Prepared(target, edits, [], [], installs, [])
     before = installs.pop(key)
@@ -147,7 +186,9 @@ def prepare_removal(target: Target, changes: Sequence[Change] = ()) -> Prepared:
         notes += note
     undo = []
     for ran in reversed(before.commands):
-        is_there = bool(ran.undo) and shutil.which(ran.undo[0], path=target.env.get("PATH")) is not None
+        is_there = (
+            bool(ran.undo) and shutil.which(ran.undo[0], path=target.env.get("PATH")) is not None
+        )
         if ran.undo and not is_there and not ran.late:
             notes.append(f"{ran.undo[0]} is gone, so this was left out: {' '.join(ran.undo)}")
         elif is_there:
@@ -169,7 +210,9 @@ def _unrecorded(target: Target, path: str, changes: Sequence[Text | Mode]) -> li
     return [Edit(path, data, merge.take_out_marked(path, data, texts))]
 
 
-def _taken_back(target: Target, path: str, written: Written, is_shared: bool) -> tuple[list[Edit], list[str]]:
+def _taken_back(
+    target: Target, path: str, written: Written, is_shared: bool
+) -> tuple[list[Edit], list[str]]:
     """Return the edit that takes our part of a file back, and what to say of what stays."""
     data = write.read(path)
     if data is None or is_shared:
@@ -182,7 +225,10 @@ def _taken_back(target: Target, path: str, written: Written, is_shared: bool) ->
         return [Edit(path, data, None, None, folders)], []
     new = merge.undo(path, data, written.pieces) if written.pieces else data
     if digest(data) == written.after and (None if new is None else digest(new)) != written.before:
-        raise StoreError(f"{path}: what was put in could not be taken out to the byte; nothing was done", path=path)
+        raise StoreError(
+            f"{path}: what was put in could not be taken out to the byte; nothing was done",
+            path=path,
+        )
     return [Edit(path, data, new, bits, folders)], []
 
 
@@ -238,12 +284,16 @@ def _again(edit: Edit, target: Target) -> Edit:
     if data == edit.old:
         return edit
     written = record.read(target)[record.key_of(target)].files[edit.path]
-    return edit._replace(old=data, new=None if data is None else merge.undo(edit.path, data, written.pieces))
+    return edit._replace(
+        old=data, new=None if data is None else merge.undo(edit.path, data, written.pieces)
+    )
 
 
 def _back(wrote: Wrote) -> None:
     """Put files back as they were, whatever a client's command made of them."""
-    write.put_back([edit._replace(new=write.read(edit.path)) for edit in wrote.edits], wrote.folders)
+    write.put_back(
+        [edit._replace(new=write.read(edit.path)) for edit in wrote.edits], wrote.folders
+    )
 
 
 def _record(prepared: Prepared) -> Edit:
@@ -286,7 +336,9 @@ def _run(words: Sequence[str], ran: Ran, target: Target) -> None:
         raise StoreError(f"`{' '.join(words)}` did not run: {error}") from error
     if done.returncode:
         lines = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
-        raise StoreError(f"`{' '.join(words)}` failed: {lines[-1] if lines else f'exit code {done.returncode}'}")
+        raise StoreError(
+            f"`{' '.join(words)}` failed: {lines[-1] if lines else f'exit code {done.returncode}'}"
+        )
 
 
 def _run_quietly(words: Sequence[str], ran: Ran, target: Target) -> None:

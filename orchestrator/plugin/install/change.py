@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from synapse.typed import Any, NamedTuple, TypeAlias
+from synapse.system.typed import Any, NamedTuple, TypeAlias
 
 
 class Target(NamedTuple):

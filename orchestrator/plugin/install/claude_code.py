@@ -29,13 +29,21 @@ def plan(target: Target) -> list[Change]:
     """Return what is written for Claude Code, and where it is turned on."""
     name = marketplace(target)
     source = {"source": {"source": "directory", "path": target.folder}}
-    members = {"extraKnownMarketplaces": {name: source}, "enabledPlugins": {f"{PLUGIN}@{name}": True}}
+    members = {
+        "extraKnownMarketplaces": {name: source},
+        "enabledPlugins": {f"{PLUGIN}@{name}": True},
+    }
     # The client keeps a list of the marketplaces that it has seen; only its own command tidies that.
-    forget = Command(undo=("claude", "plugin", "marketplace", "remove", name), cwd=target.project, late=True)
+    forget = Command(
+        undo=("claude", "plugin", "marketplace", "remove", name), cwd=target.project, late=True
+    )
     return [
         *programs(target, watch=True),
         *assets(target),
-        File(os.path.join(target.folder, ".claude-plugin", "marketplace.json"), _marketplace_json(name)),
+        File(
+            os.path.join(target.folder, ".claude-plugin", "marketplace.json"),
+            _marketplace_json(name),
+        ),
         *(_tool(target, module) for module in ("synapse", "orchestrator")),
         Json(settings_path(target), members, mark=name),
         forget,
@@ -71,15 +79,24 @@ def examine(target: Target) -> list[Finding]:
         findings.append(
             Finding("claude-code folder trusted", "ok", target.project)
             if is_trusted(target)
-            else Finding("claude-code folder trusted", "fail", "plugins are loaded in trusted folders only", mend)
+            else Finding(
+                "claude-code folder trusted",
+                "fail",
+                "plugins are loaded in trusted folders only",
+                mend,
+            )
         )
     for path, settings in _settings(target):
         if settings.get("disableAllHooks") is True:
             mend = f"take disableAllHooks out of {path}"
-            findings.append(Finding("claude-code hooks", "fail", "all hooks are switched off", mend))
+            findings.append(
+                Finding("claude-code hooks", "fail", "all hooks are switched off", mend)
+            )
         if _at(settings, "enabledPlugins").get(f"{PLUGIN}@{marketplace(target)}") is False:
             mend = f"in a session, say /plugin and enable {PLUGIN}; or change it in {path}"
-            findings.append(Finding("claude-code plugin", "fail", "the plugin is switched off", mend))
+            findings.append(
+                Finding("claude-code plugin", "fail", "the plugin is switched off", mend)
+            )
     return findings
 
 
@@ -105,7 +122,11 @@ def _settings(target: Target) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the settings files that count in the project."""
     user = os.path.join(target.config("CLAUDE_CONFIG_DIR", ".claude"), "settings.json")
     local = os.path.join(target.project, ".claude")
-    for path in (user, os.path.join(local, "settings.json"), os.path.join(local, "settings.local.json")):
+    for path in (
+        user,
+        os.path.join(local, "settings.json"),
+        os.path.join(local, "settings.local.json"),
+    ):
         yield path, _read(path)
 
 
@@ -124,7 +145,11 @@ def _at(values: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 def _marketplace_json(name: str) -> str:
-    plugin = {"name": PLUGIN, "source": "./", "description": "Shared memory for the agents of a repository"}
+    plugin = {
+        "name": PLUGIN,
+        "source": "./",
+        "description": "Shared memory for the agents of a repository",
+    }
     values = {
         "name": name,
         "description": "Made by `orchestrator install claude-code`",
@@ -135,6 +160,10 @@ def _marketplace_json(name: str) -> str:
 
 
 def _tool(target: Target, module: str) -> File:
-    root = "" if target.root is None else f"export SYNAPSE_ROOT=${{SYNAPSE_ROOT:-{shlex.quote(target.root)}}}\n"
+    root = (
+        ""
+        if target.root is None
+        else f"export SYNAPSE_ROOT=${{SYNAPSE_ROOT:-{shlex.quote(target.root)}}}\n"
+    )
     text = _TOOL.format(root=root, python=shlex.quote(target.python), module=module)
     return File(os.path.join(target.folder, "bin", module), text, 0o755)

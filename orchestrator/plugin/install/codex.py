@@ -46,7 +46,11 @@ def hooks(target: Target) -> dict[str, Any]:
     known = facts.load("codex")
     for name, about in known.events.items():
         seconds = LAST_SECONDS if about.name == "end" else SECONDS
-        hook: dict[str, Any] = {"type": "command", "command": shlex.quote(target.hook), "timeout": seconds}
+        hook: dict[str, Any] = {
+            "type": "command",
+            "command": shlex.quote(target.hook),
+            "timeout": seconds,
+        }
         if limit := known.raw["events"][name].get("limit"):
             hook["additionalContextLimit"] = limit
         group: dict[str, Any] = {"matcher": about.matcher} if about.matcher else {}
@@ -85,7 +89,12 @@ def _trust(target: Target) -> Iterator[Finding]:
         return
     known = _known_hooks(target)
     if known is None:
-        yield Finding("hooks trusted", "warn", "codex did not say what it knows of its hooks", "try /hooks in codex")
+        yield Finding(
+            "hooks trusted",
+            "warn",
+            "codex did not say what it knows of its hooks",
+            "try /hooks in codex",
+        )
         return
     ours = [hook for hook in known if target.folder in str(hook.get("command"))]
     missing = len(facts.load("codex").events) - len(ours)
@@ -97,16 +106,26 @@ def _trust(target: Target) -> Iterator[Finding]:
         yield Finding("hooks found", "fail", detail, mend)
     if waiting:
         detail = f"{len(waiting)} of {len(ours)} hooks wait for your consent: codex skips them"
-        yield Finding("hooks trusted", "fail", detail, "start codex, and choose `Trust all`; later: /hooks")
+        yield Finding(
+            "hooks trusted", "fail", detail, "start codex, and choose `Trust all`; later: /hooks"
+        )
     elif ours:
         yield Finding("hooks trusted", "ok", f"codex trusts all {len(ours)} hooks")
     if off:
-        yield Finding("hooks enabled", "fail", f"{len(off)} hooks are turned off", "turn them on with /hooks in codex")
+        yield Finding(
+            "hooks enabled",
+            "fail",
+            f"{len(off)} hooks are turned off",
+            "turn them on with /hooks in codex",
+        )
 
 
 def _known_hooks(target: Target) -> list[Mapping[str, Any]] | None:
     """Return the hooks that Codex knows for the project; None where it does not answer."""
-    about = {"clientInfo": {"name": "synapse", "version": "0"}, "capabilities": {"experimentalApi": True}}
+    about = {
+        "clientInfo": {"name": "synapse", "version": "0"},
+        "capabilities": {"experimentalApi": True},
+    }
     asked = (
         {"id": 0, "method": "initialize", "params": about},
         {"method": "initialized"},
@@ -155,13 +174,20 @@ def _sandbox(target: Target) -> Iterator[Finding]:
     """Yield whether the shells of a session may write to the workspace. Hooks and MCP tools always may."""
     config = _config(target)
     if config.get("features", {}).get("hooks") is False:
-        yield Finding("hooks on", "fail", "features.hooks is false in config.toml", "remove that line")
+        yield Finding(
+            "hooks on", "fail", "features.hooks is false in config.toml", "remove that line"
+        )
     if target.root is None or config.get("sandbox_mode") == "danger-full-access":
         return
     roots = [target.project, *config.get("sandbox_workspace_write", {}).get("writable_roots", [])]
     root = os.path.realpath(target.root)
-    if any(os.path.commonpath((root, os.path.realpath(each))) == os.path.realpath(each) for each in roots):
-        yield Finding("shells", "ok", "shells may write to the workspace in the sandbox mode workspace-write")
+    if any(
+        os.path.commonpath((root, os.path.realpath(each))) == os.path.realpath(each)
+        for each in roots
+    ):
+        yield Finding(
+            "shells", "ok", "shells may write to the workspace in the sandbox mode workspace-write"
+        )
         return
     line = f'[sandbox_workspace_write] writable_roots = ["{root}"]'
     detail = "codex keeps its shells from writing to the workspace; its memory tools are not kept"

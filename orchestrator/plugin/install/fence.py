@@ -123,7 +123,13 @@ def _without_tables(text: str, body: str, lead: str | None) -> str:
         if not is_last:
             kept.append(part)
     left = "".join(kept)
-    if len(kept) < len(_parts(text)) and is_last and lead and _ends_blank(left) and left.endswith(lead):
+    if (
+        len(kept) < len(_parts(text))
+        and is_last
+        and lead
+        and _ends_blank(left)
+        and left.endswith(lead)
+    ):
         left = left[: -len(lead)]
     if left != text:
         _toml(left)
@@ -162,7 +168,9 @@ def check_toml(text: str, body: str) -> None:
         both = tomllib.loads(f"{theirs}\n{body}")
     except tomllib.TOMLDecodeError as error:
         header = _clashing(theirs, body)
-        raise Clash(f"{header[0]} stands there already: remove it, or rename it ({error})", header[1]) from None
+        raise Clash(
+            f"{header[0]} stands there already: remove it, or rename it ({error})", header[1]
+        ) from None
     if both != _merged(own, tomllib.loads(body)):
         raise Clash("our tables would change what the file says", 1)
 
@@ -184,7 +192,9 @@ def _clashing(theirs: str, body: str) -> tuple[str, int]:
         for size in range(len(parts), 0, -1):
             path = r"\s*\.\s*".join(re.escape(part) for part in parts[:size])
             last = re.escape(parts[size - 1])
-            match = re.search(rf"^[ \t]*(\[\[?\s*{path}\s*\]|(?:{path}|{last})\s*[=.])", theirs, re.MULTILINE)
+            match = re.search(
+                rf"^[ \t]*(\[\[?\s*{path}\s*\]|(?:{path}|{last})\s*[=.])", theirs, re.MULTILINE
+            )
             if match and _breaks(theirs, body, header.start()):
                 return match.group().strip(" \t=."), theirs.count("\n", 0, match.start()) + 1
     return "a table of the same name", 1

@@ -25,13 +25,20 @@ def plan(target: Target) -> list[Change]:
     """Return what an installation is: the extension, and where it is at work."""
     name = name_of(target)
     place = os.path.join(extensions(target), name)
-    changes: list[Change] = [*programs(target), File(os.path.join(place, "hooks", "hooks.json"), hooks(target))]
+    changes: list[Change] = [
+        *programs(target),
+        File(os.path.join(place, "hooks", "hooks.json"), hooks(target)),
+    ]
     for file in assets(target):
         text = file.text.replace("@NAME@", name)
-        changes.append(File(os.path.join(place, os.path.relpath(file.path, target.folder)), text, file.mode))
+        changes.append(
+            File(os.path.join(place, os.path.relpath(file.path, target.folder)), text, file.mode)
+        )
     if not target.user:
         rules = {name: {"overrides": [EVERYWHERE, os.path.join(target.project, "*")]}}
-        changes.append(Json(os.path.join(extensions(target), "extension-enablement.json"), rules, name))
+        changes.append(
+            Json(os.path.join(extensions(target), "extension-enablement.json"), rules, name)
+        )
     return changes
 
 
@@ -49,9 +56,14 @@ def examine(target: Target) -> list[Finding]:
     there = os.path.isdir(place)
     mend = "" if there else "orchestrator install gemini"
     findings = [Finding("extension", "ok" if there else "fail", place, mend)]
-    for path in (os.path.join(home(target), "settings.json"), os.path.join(target.project, ".gemini/settings.json")):
+    for path in (
+        os.path.join(home(target), "settings.json"),
+        os.path.join(target.project, ".gemini/settings.json"),
+    ):
         if reason := _switched_off(path):
-            findings.append(Finding("hooks", "fail", f"{path}: {reason}", "gemini hooks enable synapse"))
+            findings.append(
+                Finding("hooks", "fail", f"{path}: {reason}", "gemini hooks enable synapse")
+            )
     return findings
 
 
@@ -73,7 +85,11 @@ def name_of(target: Target) -> str:
     if target.user:
         return "synapse"
     digest = sha256(os.fsencode(target.project)).hexdigest()[:8]
-    return "-".join(filter(None, ("synapse", component(os.path.basename(target.project)).replace("_", "-"), digest)))
+    return "-".join(
+        filter(
+            None, ("synapse", component(os.path.basename(target.project)).replace("_", "-"), digest)
+        )
+    )
 
 
 def home(target: Target) -> str:

@@ -16,9 +16,21 @@ _SKIP = re.compile(r"(?:[\s\ufeff]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _WORD = re.compile(r"[^\s,:\[\]{}\"'/]+")
 _NAME = re.compile(r"[^\W\d][\w$]*|[$_][\w$]*")
 _STRING = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'", re.DOTALL)
-_NUMBER = re.compile(r"[-+]?(?:0[xX][0-9a-fA-F]+|Infinity|NaN|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\Z")
+_NUMBER = re.compile(
+    r"[-+]?(?:0[xX][0-9a-fA-F]+|Infinity|NaN|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\Z"
+)
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|\r\n|.)", re.DOTALL)
-_ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "0": "\0", "\n": "", "\r\n": ""}
+_ESCAPES = {
+    "b": "\b",
+    "f": "\f",
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+    "v": "\v",
+    "0": "\0",
+    "\n": "",
+    "\r\n": "",
+}
 _LITERALS = {"true": True, "false": False, "null": None}
 
 Key: TypeAlias = str | int
@@ -224,7 +236,9 @@ def insert(text: str, pointer: Pointer, key: str | None, value: Any) -> tuple[st
     indent = _inner_indent(text, node, outer)
     member = _written(key, value, indent, _unit(text), eol, inline and not _spaced(text), inline)
     if node.items:
-        return _append(text, node, member, "" if inline else eol + indent), Insertion(pointer, key, value)
+        return _append(text, node, member, "" if inline else eol + indent), Insertion(
+            pointer, key, value
+        )
     if inline:
         place = node.start + 1
         return text[:place] + member + text[place:], Insertion(pointer, key, value)
@@ -253,9 +267,13 @@ def _append(text: str, node: Node, member: str, lead: str) -> str:
     return text[:end] + comma + text[end:line] + lead + member + closing + text[line:]
 
 
-def _written(key: str | None, value: Any, indent: str, unit: str, eol: str, tight: bool, inline: bool) -> str:
+def _written(
+    key: str | None, value: Any, indent: str, unit: str, eol: str, tight: bool, inline: bool
+) -> str:
     if inline:
-        body = json.dumps(value, ensure_ascii=False, separators=(",", ":") if tight else (", ", ": "))
+        body = json.dumps(
+            value, ensure_ascii=False, separators=(",", ":") if tight else (", ", ": ")
+        )
     else:
         body = json.dumps(value, ensure_ascii=False, indent=unit).replace("\n", eol + indent)
     if key is None:
@@ -340,7 +358,9 @@ def _rest(gap: str, rest: str) -> str:
     """Return what follows a cut; in a new line where what stands before it ends in a comment that
     takes the whole line."""
     comments = list(re.finditer(r"//[^\n]*|/\*.*?\*/", gap, re.DOTALL))
-    is_open = bool(comments) and comments[-1].group().startswith("//") and comments[-1].end() == len(gap)
+    is_open = (
+        bool(comments) and comments[-1].group().startswith("//") and comments[-1].end() == len(gap)
+    )
     if is_open and not re.match(r"[ \t\r]*(\n|\Z)", rest):
         return "\n" + rest
     return rest

@@ -81,11 +81,19 @@ def install(place: Place, dry_run: bool = False) -> Done:
 def uninstall(place: Place, dry_run: bool = False) -> Done:
     """Take a client's plugin out of its configuration. The workspace stays."""
     target = place.target
-    changes = [] if record.key_of(target) in record.read(target) else module_of(target.client).plan(target)
+    changes = (
+        []
+        if record.key_of(target) in record.read(target)
+        else module_of(target.client).plan(target)
+    )
     prepared = apply.prepare_removal(target, changes)
     git = places.git_target(place)
     is_last = git is not None and not any(True for _ in installed(place, but=target))
-    ignored = apply.prepare_removal(git, places.exclude(place, [target.root or ""])) if git and is_last else None
+    ignored = (
+        apply.prepare_removal(git, places.exclude(place, [target.root or ""]))
+        if git and is_last
+        else None
+    )
     done = Done(place._replace(new=False, agents=()), prepared, ignored, prepared.notes)
     if not dry_run and done.changes:
         apply.carry_out(prepared)
@@ -112,7 +120,11 @@ def _ignored(place: Place, prepared: Prepared) -> Prepared | None:
     if git is None or root is None or place.target.client == AGENTS_MD:
         made = [root] if place.new and root else []
     else:
-        made = [edit.path for edit in prepared.edits if edit.old is None and not edit.path.startswith(root + os.sep)]
+        made = [
+            edit.path
+            for edit in prepared.edits
+            if edit.old is None and not edit.path.startswith(root + os.sep)
+        ]
         made += [root] if place.new else []
     blocks = places.exclude(place, made)
     return apply.prepare(git, blocks) if git is not None and blocks else None

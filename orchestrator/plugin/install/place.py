@@ -15,10 +15,11 @@ from typing import NamedTuple
 from orchestrator.plugin.install import record
 from orchestrator.plugin.install.change import Block, Target
 from orchestrator.plugin.settings import Clients, clients, member
-from synapse import core, discovery
-from synapse.declared import read_settings
+from synapse import core
 from synapse.errors import NotFound, StoreError
-from synapse.workspace import Agent, Settings
+from synapse.formats.declared import read_settings
+from synapse.model.agents import Agent, Settings
+from synapse.system import discovery
 
 CLIENTS = ("claude-code", "codex", "gemini", "openclaw")
 AGENTS_MD = "agents-md"
@@ -36,7 +37,9 @@ class Place(NamedTuple):
     tree: discovery.WorkTree | None
 
 
-def place(client: str, project: str | None, named: str | None, user: bool, env: Mapping[str, str]) -> Place:
+def place(
+    client: str, project: str | None, named: str | None, user: bool, env: Mapping[str, str]
+) -> Place:
     """Return where a client's plugin goes: into the project around a folder, by default the current
     one, and the workspace that this project has or is to have."""
     start = os.path.realpath(project) if project is not None else os.getcwd()
@@ -53,7 +56,9 @@ def place(client: str, project: str | None, named: str | None, user: bool, env: 
     new = root is None
     root = root or os.path.join(start if tree is None else tree.main, discovery.FOLDER)
     declared, agents = _team(root)
-    target = _target(client, root, top, False, home, os.path.join(root, record.PLUGINS, client), env)
+    target = _target(
+        client, root, top, False, home, os.path.join(root, record.PLUGINS, client), env
+    )
     return Place(target._replace(lead=declared.lead), new, agents, tree)
 
 
@@ -64,7 +69,13 @@ def target_in(root: str, client: str) -> Target:
 
 
 def _target(
-    client: str, root: str | None, project: str, user: bool, home: str, folder: str, env: Mapping[str, str]
+    client: str,
+    root: str | None,
+    project: str,
+    user: bool,
+    home: str,
+    folder: str,
+    env: Mapping[str, str],
 ) -> Target:
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     return Target(client, root, project, user, sys.executable, package, home, folder, env=env)
@@ -112,7 +123,9 @@ def _team(root: str) -> tuple[Clients, tuple[Agent, ...]]:
 
 def declared_in(root: str) -> Clients:
     """Return whom a workspace's synapse.yaml has the clients' agents be, without opening it."""
-    settings, _ = read_settings(_text(os.path.join(root, "synapse.yaml")), "synapse.yaml", Settings())
+    settings, _ = read_settings(
+        _text(os.path.join(root, "synapse.yaml")), "synapse.yaml", Settings()
+    )
     return clients(dict(settings.other))
 
 
@@ -153,7 +166,9 @@ def refuse_unmakeable(place: Place) -> None:
     """Raise StoreError where the workspace could not be made."""
     root = place.target.root
     if place.new and root is not None and not os.access(os.path.dirname(root), os.W_OK | os.X_OK):
-        raise StoreError(f"{root} cannot be made: this user has no right to write in {os.path.dirname(root)}")
+        raise StoreError(
+            f"{root} cannot be made: this user has no right to write in {os.path.dirname(root)}"
+        )
 
 
 # -- what git leaves out ---------------------------------------------------------------------------
@@ -173,7 +188,12 @@ def exclude(place: Place, paths: Sequence[str]) -> list[Block]:
     target, tree = git_target(place), place.tree
     if target is None or tree is None:
         return []
-    lines = {f"/{os.path.relpath(path, top)}" for top in (tree.top, tree.main) for path in paths if _is_in(path, top)}
+    lines = {
+        f"/{os.path.relpath(path, top)}"
+        for top in (tree.top, tree.main)
+        for path in paths
+        if _is_in(path, top)
+    }
     done = record.read(target).get(record.key_of(target))
     for written in [] if done is None else done.files.values():
         lines |= {line for piece in written.pieces for line in piece.get("text", "").splitlines()}

@@ -83,7 +83,9 @@ def _read(path: str) -> tuple[dict[str, Install], list[str]]:
         with open(path, encoding="utf-8") as file:
             data = json.load(file)
         if data["format"] > FORMAT:
-            raise StoreError(f"{path} was written by a newer version: upgrade this software", path=path)
+            raise StoreError(
+                f"{path} was written by a newer version: upgrade this software", path=path
+            )
         return {name: _install(value) for name, value in data["installs"].items()}, data["folders"]
     except FileNotFoundError:
         return {}, []
@@ -91,7 +93,8 @@ def _read(path: str) -> tuple[dict[str, Install], list[str]]:
         raise StoreError(f"{path} cannot be read: {error.strerror}", path=path) from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise StoreError(
-            f"{path} is damaged ({error}): move it away; what was installed is then known by its marks", path=path
+            f"{path} is damaged ({error}): move it away; what was installed is then known by its marks",
+            path=path,
         ) from error
 
 
@@ -104,7 +107,11 @@ def text_of(client: str, installs: Mapping[str, Install], folders: Sequence[str]
 
 def _plain(done: Install) -> dict[str, Any]:
     files = {path: written._asdict() for path, written in done.files.items()}
-    return {"software": done.software, "files": files, "commands": [ran._asdict() for ran in done.commands]}
+    return {
+        "software": done.software,
+        "files": files,
+        "commands": [ran._asdict() for ran in done.commands],
+    }
 
 
 def _install(value: Any) -> Install:

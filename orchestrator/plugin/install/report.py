@@ -41,7 +41,10 @@ def differences(done: Done, full: bool = False) -> str:
 
 def _difference(edit: Edit) -> Iterator[str]:
     path = shown(edit.path)
-    old, new = (data.decode(errors="replace").splitlines() if data is not None else [] for data in (edit.old, edit.new))
+    old, new = (
+        data.decode(errors="replace").splitlines() if data is not None else []
+        for data in (edit.old, edit.new)
+    )
     before, after = ("/dev/null" if data is None else path for data in (edit.old, edit.new))
     for line in difflib.unified_diff(old, new, before, after, lineterm="", n=2):
         yield from folded(line)
@@ -68,12 +71,23 @@ def installed(done: Done, dry_run: bool) -> str:
     if target.client == AGENTS_MD:
         first = "Agents that read AGENTS.md are told of the shared memory from now on."
     lines = [*_wrapped([f"Would be done: {first}" if dry_run else first], ""), ""]
-    lines += [*_workspace(done), *_agents(done), *_files(done), *_commands(done), *_wrapped(done.notes), ""]
+    lines += [
+        *_workspace(done),
+        *_agents(done),
+        *_files(done),
+        *_commands(done),
+        *_wrapped(done.notes),
+        "",
+    ]
     if target.client != AGENTS_MD:
         lines += [*_wrapped([NEXT], ""), ""]
     user = " --user" if target.user else ""
     check = f"orchestrator doctor {target.client}{user}"
-    see = ["see      orchestrator ps; synapse log", f"check    {check}"] if target.client != AGENTS_MD else []
+    see = (
+        ["see      orchestrator ps; synapse log", f"check    {check}"]
+        if target.client != AGENTS_MD
+        else []
+    )
     lines += [*see, f"undo     orchestrator uninstall {target.client}{user}"]
     while len(lines) > MOST_LINES and "" in lines:
         lines.remove("")
@@ -103,7 +117,10 @@ def removed(done: Done, dry_run: bool) -> str:
         *_wrapped(done.notes),
     ]
     if target.root is not None and os.path.isdir(target.root):
-        lines += ["", *_wrapped([f"The workspace {shown(target.root)} stays, with all that is in it."], "")]
+        lines += [
+            "",
+            *_wrapped([f"The workspace {shown(target.root)} stays, with all that is in it."], ""),
+        ]
     return "\n".join(lines)
 
 
@@ -129,7 +146,9 @@ def _files(done: Done) -> list[str]:
     lines = []
     for (what, folder), edits in groups.items():
         one = f"{what} {shown(edits[0].path)}"
-        lines.append(_cut(one if len(edits) == 1 else f"{what} {shown(folder)}{os.sep} ({len(edits)} files)"))
+        lines.append(
+            _cut(one if len(edits) == 1 else f"{what} {shown(folder)}{os.sep} ({len(edits)} files)")
+        )
     if len(lines) > MOST_FILES:
         lines = [*lines[: MOST_FILES - 1], f"         … and {len(lines) - MOST_FILES + 1} more"]
     return lines
@@ -141,7 +160,9 @@ def _group(done: Done, edit: Edit) -> str:
     if edit.path.startswith(target.folder + os.sep):
         return target.folder
     installs = [*prepared.installs.values(), *record.read(target).values()]
-    written = next((install.files[edit.path] for install in installs if edit.path in install.files), None)
+    written = next(
+        (install.files[edit.path] for install in installs if edit.path in install.files), None
+    )
     folders = edit.folders or (written.folders if written is not None else ())
     return next(iter(folders), edit.path) if None in (edit.old, edit.new) else edit.path
 

@@ -78,13 +78,16 @@ def refuse_unwritable(edits: Sequence[Edit]) -> None:
         while not os.path.exists(folder):
             folder = os.path.dirname(folder)
         if not os.path.isdir(folder):
-            raise StoreError(f"{folder} is no folder, so {edit.path} cannot be written", path=edit.path)
+            raise StoreError(
+                f"{folder} is no folder, so {edit.path} cannot be written", path=edit.path
+            )
         if os.path.isdir(real):
             raise StoreError(f"{edit.path} is a folder, and has to be a file", path=edit.path)
         blocked = real if os.path.exists(real) and not os.access(real, os.W_OK) else folder
         if blocked == real or not os.access(folder, os.W_OK | os.X_OK):
             raise StoreError(
-                f"{edit.path} cannot be written: this user has no right to change {blocked}", path=edit.path
+                f"{edit.path} cannot be written: this user has no right to change {blocked}",
+                path=edit.path,
             )
 
 
@@ -97,7 +100,9 @@ def write(edits: Sequence[Edit]) -> Wrote:
     try:
         for edit in edits:
             if read(edit.path) != edit.old:
-                raise Conflict(f"{edit.path} was changed by somebody in this moment: try again", path=edit.path)
+                raise Conflict(
+                    f"{edit.path} was changed by somebody in this moment: try again", path=edit.path
+                )
             was = mode_of(edit.path)
             if not edit.changes:
                 continue
@@ -111,7 +116,9 @@ def write(edits: Sequence[Edit]) -> Wrote:
         put_back(done, made)
         if isinstance(error, Conflict):
             raise
-        raise StoreError(f"{error.filename or edit.path} could not be written: {error.strerror}") from error
+        raise StoreError(
+            f"{error.filename or edit.path} could not be written: {error.strerror}"
+        ) from error
     for edit in done:
         _prune(edit)
     return Wrote(done, made)

@@ -18,7 +18,13 @@ def offers(line, cwd):
     )
     env = os.environ | {"PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"}
     done = subprocess.run(
-        ["bash", "-c", code], cwd=cwd, env=env, capture_output=True, text=True, timeout=30, check=True
+        ["bash", "-c", code],
+        cwd=cwd,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
     )
     assert done.stderr == ""
     return done.stdout.split()

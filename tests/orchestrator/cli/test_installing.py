@@ -33,18 +33,30 @@ def test_one_command_from_nothing(run, shop):
     assert lines[0] == "Claude Code gets the shared memory from its next session on."
     assert len(lines) <= 20
     assert all(len(line) <= 80 for line in lines)
-    for words in ("shared-memory (new)", "lead (project-lead), engineer (engineer), of the project shop"):
+    for words in (
+        "shared-memory (new)",
+        "lead (project-lead), engineer (engineer), of the project shop",
+    ):
         assert words in done.out
-    for command in ("orchestrator ps", "synapse log", "orchestrator doctor", "orchestrator uninstall claude-code"):
+    for command in (
+        "orchestrator ps",
+        "synapse log",
+        "orchestrator doctor",
+        "orchestrator uninstall claude-code",
+    ):
         assert command in done.out
-    status = subprocess.run(["git", "status", "--short"], capture_output=True, text=True, check=True)
+    status = subprocess.run(
+        ["git", "status", "--short"], capture_output=True, text=True, check=True
+    )
     assert status.stdout == ""
 
 
 def test_a_second_time_nothing_changes(run, shop):
     run("install", "claude-code")
     before = files(shop)
-    assert run("install", "claude-code").out.startswith("Claude Code is set up already: nothing changes.")
+    assert run("install", "claude-code").out.startswith(
+        "Claude Code is set up already: nothing changes."
+    )
     assert files(shop) == before
 
 
@@ -129,7 +141,10 @@ def test_a_client_that_is_not_known_or_not_named_is_met_with_those_that_are(run,
     done = run("install", "claude")
     assert (done.code, "did you mean 'claude-code'?" in done.err) == (64, True)
     done = run("install")
-    assert (done.code, "One of claude-code, codex, gemini, openclaw, agents-md" in done.err) == (64, True)
+    assert (done.code, "One of claude-code, codex, gemini, openclaw, agents-md" in done.err) == (
+        64,
+        True,
+    )
     assert "invalid choice: 'foo'" in run("install", "foo").err
 
 
@@ -153,7 +168,10 @@ def test_the_package_of_the_tools_is_the_one_that_the_project_asks_for():
 def test_doctor_looks_at_what_is_installed(run, shop):
     run("install", "agents-md")
     done = run("doctor")
-    assert (done.code, done.out) == (0, "agents-md\n  ok   configuration: 1 file is as it was installed\n")
+    assert (done.code, done.out) == (
+        0,
+        "agents-md\n  ok   configuration: 1 file is as it was installed\n",
+    )
     (shop / "AGENTS.md").write_text("mine\n")
     done = run("doctor", "--json")
     assert done.code == 1
@@ -169,7 +187,11 @@ CONFIGURATIONS = {
 
 
 def tree(folder):
-    kept = (path for path in folder.rglob("*") if not path.is_relative_to(folder / "shop" / "shared-memory"))
+    kept = (
+        path
+        for path in folder.rglob("*")
+        if not path.is_relative_to(folder / "shop" / "shared-memory")
+    )
     return {path: path.read_bytes() if path.is_file() else None for path in kept}
 
 

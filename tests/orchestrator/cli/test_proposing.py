@@ -18,7 +18,10 @@ def test_by_hand(run, root):
     assert run("propose", "--plan").out == "2 entries in 1 calls\n"
     assert run("propose", "--plan", "--json").json["calls"] == 1
     none = run("propose")
-    assert (none.code, "no engine is named to propose: give --engine NAME" in none.err) == (64, True)
+    assert (none.code, "no engine is named to propose: give --engine NAME" in none.err) == (
+        64,
+        True,
+    )
     assert "InvalidEntry" not in none.err + none.out
     done = run("propose", "--engine", "scripted", "--max-tokens", "20000")
     assert (done.code, done.out.split(";")[0]) == (0, "0 staged, 0 not")

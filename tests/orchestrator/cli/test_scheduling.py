@@ -20,10 +20,17 @@ def root(tmp_path, monkeypatch):
 
 def test_what_is_next_and_what_was(run, root):
     told = run("schedule", "--json").json
-    assert (told["zone"], told["at"], told["daemon"], told["runs"]) == ("Europe/Berlin", "03:15", None, [])
+    assert (told["zone"], told["at"], told["daemon"], told["runs"]) == (
+        "Europe/Berlin",
+        "03:15",
+        None,
+        [],
+    )
     assert told["next"]["local"][11:16] == "03:15"
     first = run("schedule").out.splitlines()[0]
-    assert first.startswith(f"next: the night of {told['next']['date']}, at {told['next']['date']} 03:15 Europe/Berlin")
+    assert first.startswith(
+        f"next: the night of {told['next']['date']}, at {told['next']['date']} 03:15 Europe/Berlin"
+    )
     assert first.endswith("by nobody: start `orchestrator up`, or see --systemd and --cron")
     done = run("schedule", "--run")
     assert (done.code, done.out.split()[-2:]) == (0, ["is", "done"])

@@ -58,7 +58,10 @@ def test_what_is_left_alone_says_what_it_waits_for(office, run, monkeypatch):
     assert run("tree", "lead", "--json").json["trees"][0]["children"][0]["waits"] == own
     monkeypatch.setenv("ANTHROPIC_API_KEY", "secret")
     own = own.removesuffix(", key ANTHROPIC_API_KEY")
-    assert run("ps").out.splitlines()[4:] == [f"eng-a-1 {own}", f"lead-1 waits for eng-a-1, which {own}"]
+    assert run("ps").out.splitlines()[4:] == [
+        f"eng-a-1 {own}",
+        f"lead-1 waits for eng-a-1, which {own}",
+    ]
     run("stop", "eng-a-1")
     assert len(run("ps").out.splitlines()) == 4  # to end, it needs nothing
 
@@ -73,8 +76,13 @@ def test_ps_all_and_filters(family, run):
     assert len(run("ps", "--all").out.splitlines()) == 4
     assert "Do it\nwell" not in run("ps", "--all").out
     assert len(run("ps", "--all", "--limit", "1").out.splitlines()) == 2
-    assert [each["run"] for each in run("ps", "--all", "--agent", "eng-a", "--json").json["runs"]] == ["eng-a-1"]
-    assert run("ps", "--project", "nothing").out == "nothing runs; `orchestrator ps --all` lists what ran\n"
+    assert [
+        each["run"] for each in run("ps", "--all", "--agent", "eng-a", "--json").json["runs"]
+    ] == ["eng-a-1"]
+    assert (
+        run("ps", "--project", "nothing").out
+        == "nothing runs; `orchestrator ps --all` lists what ran\n"
+    )
 
 
 def test_ps_says_what_is_not_done_and_why(family, run):
@@ -82,7 +90,9 @@ def test_ps_says_what_is_not_done_and_why(family, run):
     family.end("eng-a-2", status="blocked", summary="Blocked: no key", why="no key\nat all")
     head, *rows = run("ps").out.split("\n\n")
     assert [line.split()[0] for line in head.splitlines()] == ["run", "eng-b-1", "lead-1"]
-    assert rows == ["ended in the last 24 hours, and not done:\neng-a-2  blocked\n  no key at all\n"]
+    assert rows == [
+        "ended in the last 24 hours, and not done:\neng-a-2  blocked\n  no key at all\n"
+    ]
     assert [each["run"] for each in run("ps", "--json").json["not_done"]] == ["eng-a-2"]
     assert "not done" not in run("ps", "--project", "web").out
     table = run("ps", "--all").out.splitlines()
@@ -92,7 +102,12 @@ def test_ps_says_what_is_not_done_and_why(family, run):
 
 def test_ps_json_has_the_figures_of_a_run_that_runs(family, run):
     found = run("ps", "--json").json["runs"][0]
-    assert (found["state"], found["turns"], found["tokens"], found["cost"]) == ("running", 1, 1_234, 0.5)
+    assert (found["state"], found["turns"], found["tokens"], found["cost"]) == (
+        "running",
+        1,
+        1_234,
+        0.5,
+    )
 
 
 def test_tree(family, run):
@@ -109,13 +124,23 @@ def test_tree_of_a_tree(office, run):
     office.begin("b", parent="a", root="a")
     office.begin("c", parent="b", root="a")
     office.begin("d", parent="a", root="a")
-    assert [line.split("  running")[0] for line in run("tree").out.splitlines()] == ["a", "├─ b", "│  └─ c", "└─ d"]
-    assert [line.split("  running")[0] for line in run("tree", "b").out.splitlines()] == ["b", "└─ c"]
+    assert [line.split("  running")[0] for line in run("tree").out.splitlines()] == [
+        "a",
+        "├─ b",
+        "│  └─ c",
+        "└─ d",
+    ]
+    assert [line.split("  running")[0] for line in run("tree", "b").out.splitlines()] == [
+        "b",
+        "└─ c",
+    ]
 
 
 def test_a_run_by_the_beginning_of_its_name(family, run):
     assert run("tree", "eng").code == 5
-    assert "eng-a-1, eng-b-1" in run("tree", "eng").err or "eng-b-1, eng-a-1" in run("tree", "eng").err
+    assert (
+        "eng-a-1, eng-b-1" in run("tree", "eng").err or "eng-b-1, eng-a-1" in run("tree", "eng").err
+    )
     assert run("tree", "nobody").code == 3
 
 
@@ -151,7 +176,9 @@ def test_stats_count_blockers_that_ended_no_run(family, run):
     family.memory.as_agent("lead").append("No budget", "blockers/shop", priority="critical")
 
     def blockers(*words):
-        return {each["name"]: each["blockers"] for each in run("stats", *words, "--json").json["groups"]}
+        return {
+            each["name"]: each["blockers"] for each in run("stats", *words, "--json").json["groups"]
+        }
 
     assert blockers() == {"-": 1, "backend": 2, "frontend": 0}
     assert blockers("--by", "project") == {"shop": 1, "web": 2}
@@ -182,6 +209,11 @@ def test_a_spawned_run_is_refused(office, run, monkeypatch, verb):
     monkeypatch.setenv("SYNAPSE_AGENT", "eng-a")
     needs = {"run": ["--agent", "eng-a", "x"], "team": ["--project", "p"]}
     needs |= {"completion": ["bash"], "install": ["codex"], "uninstall": ["codex"]}
-    done = run(verb, *needs.get(verb, ["r"] if verb in ("tail", "replay", "receipt", "stop", "defrag-agent") else []))
+    done = run(
+        verb,
+        *needs.get(
+            verb, ["r"] if verb in ("tail", "replay", "receipt", "stop", "defrag-agent") else []
+        ),
+    )
     assert (done.code, done.out) == (4, "")
     assert f"may not call `orchestrator {verb}`" in done.err

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from orchestrator import steps
-from orchestrator.engine import Call as Asked
-from orchestrator.folder import STEPS
+from orchestrator.engines.protocol import Call as Asked
+from orchestrator.runs import steps
+from orchestrator.runs.folder import STEPS
 
 
 @pytest.fixture
@@ -84,7 +84,9 @@ def test_debts(office, run):
     for id in ("read", "unread", "by-entry", "free"):
         office.begin(id, parent="lead-1", root="lead-1")
         office.end(id, turns=int(id != "free"), entry=f"syn-{id}", summary=f"{id} result")
-    office.begin("of-a-client", parent="lead-1", root="lead-1", attached="s1")  # which hands its result on
+    office.begin(
+        "of-a-client", parent="lead-1", root="lead-1", attached="s1"
+    )  # which hands its result on
     office.end("of-a-client", turns=1, entry="syn-c", summary="its result")
     office.begin("waits", parent="lead-2", root="lead-2")
     office.end("waits")
@@ -94,7 +96,9 @@ def test_debts(office, run):
     office.begin("qa", parent="lead-1", root="lead-1")
     office.prompt("qa", ["syn-by-entry"])
     lines = run("debts").out.splitlines()
-    assert [line.split()[:5] for line in lines[1:]] == [["unread", "done", "120", "$0.0100", "lead-1"]]
+    assert [line.split()[:5] for line in lines[1:]] == [
+        ["unread", "done", "120", "$0.0100", "lead-1"]
+    ]
     assert run("debts", "--json").json["tokens"] == 120
     assert run("debts", "--project", "other").out == "no debts: every result was read\n"
 

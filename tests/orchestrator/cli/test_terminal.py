@@ -71,7 +71,9 @@ def workspace(office, run):
     return memory.store.root
 
 
-@pytest.mark.parametrize(("program", "line"), [(program, line) for program in VERBS for line in VERBS[program]])
+@pytest.mark.parametrize(
+    ("program", "line"), [(program, line) for program in VERBS for line in VERBS[program]]
+)
 def test_a_table_fits_a_terminal(program, line, workspace):
     shown = shown_at_a_terminal(program, *line.split())
     assert shown.strip()

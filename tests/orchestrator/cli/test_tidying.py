@@ -14,13 +14,18 @@ def test_a_cycle_and_its_plan(run, folder):
     assert run("defrag-agent", folder, "--plan").out == "- - a  (stands there twice)\n"
     assert (folder / "MEMORY.md").read_text() == "- a\n- a\n"
     done = run("defrag-agent", folder)
-    assert (done.code, done.out.split("\n")[0]) == (0, "passed: 0 added, 1 removed, 0 notes archived")
+    assert (done.code, done.out.split("\n")[0]) == (
+        0,
+        "passed: 0 added, 1 removed, 0 notes archived",
+    )
     assert run("defrag-agent", folder, "--plan").out == "nothing to do\n"
     assert run("defrag-agent", folder, "--json").json["verdict"] == "passed"
 
 
 def test_a_nap_only_where_it_is_due(run, folder):
-    assert run("defrag-agent", folder, "--nap", "--context", "0.6").out.startswith("no nap: the context is 60% full")
+    assert run("defrag-agent", folder, "--nap", "--context", "0.6").out.startswith(
+        "no nap: the context is 60% full"
+    )
     assert (folder / "MEMORY.md").read_text() == "- a\n- a\n"
     assert run("defrag-agent", folder, "--nap", "--context", "0.8").out.startswith("passed")
     assert run("defrag-agent", folder, "--nap").out.startswith("passed")

@@ -30,7 +30,9 @@ def test_every_verb_has_help_with_an_example(run, name):
     assert f"orchestrator {name}" in done.out.partition("example:")[2]
     assert max(map(len, done.out.splitlines())) <= 80
     assert callable(parse.function_of(VERBS[name]))
-    assert [names for names, how in parse.options_of(VERBS[name]).calls if not how.get("help")] == []
+    assert [
+        names for names, how in parse.options_of(VERBS[name]).calls if not how.get("help")
+    ] == []
 
 
 @pytest.mark.parametrize("name", VERBS)
@@ -54,5 +56,16 @@ def test_ps_loads_nothing_heavy(office):
     line = [sys.executable, "-X", "importtime", "-m", "orchestrator", "--root", root, "ps"]
     done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=True)
     loaded = {text.rpartition("|")[2].strip().split(".")[0] for text in done.stderr.splitlines()}
-    heavy = {"anthropic", "openai", "tiktoken", "jinja2", "genai_prices", "rich", "yaml", "mcp", "httpx", "asyncio"}
+    heavy = {
+        "anthropic",
+        "openai",
+        "tiktoken",
+        "jinja2",
+        "genai_prices",
+        "rich",
+        "yaml",
+        "mcp",
+        "httpx",
+        "asyncio",
+    }
     assert loaded & heavy == set()

@@ -35,7 +35,13 @@ def main(words):
             os.write(1, b"y" * 65_536)
     if what == "huge":
         os.write(1, b'{"type": "noise", "of": "' + b"z" * 40_000_000 + b'"}\n')
-    text = json.dumps(dict(os.environ)) if what == "env" else json.dumps(words) if what == "words" else prompt
+    text = (
+        json.dumps(dict(os.environ))
+        if what == "env"
+        else json.dumps(words)
+        if what == "words"
+        else prompt
+    )
     say(type="end", text=text, used={"in": 100, "out": 7, "cached": 40}, cost=0.25, blocked=None)
     return 0
 

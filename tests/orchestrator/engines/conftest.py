@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from orchestrator.engine import EngineError, Message, Request, Tool, load
+from orchestrator.engines.protocol import EngineError, Message, Request, Tool, load
 from orchestrator.testing.model_server import ModelServer
 
 READ = Tool("read", "Reads.", {"type": "object", "properties": {"limit": {"type": "integer"}}})
@@ -26,7 +26,9 @@ def server():
 def take(server):
     """One step against the server: a turn, or the error that the engine raised."""
 
-    def taken(engine, *messages, key="run-1/3", system="You are.", tools=(READ,), model="m", **options):
+    def taken(
+        engine, *messages, key="run-1/3", system="You are.", tools=(READ,), model="m", **options
+    ):
         below = "" if engine == "anthropic" else "/v1"
         options = {"base_url": server.url + below, "api_key": "any", "max_retries": 2} | options
         request = Request(system, (*PROMPT, *messages), tools, model, max_tokens=50, key=key)

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from orchestrator.engine import Call, Message, Request, Usage, load
 from orchestrator.engines.anthropic import conversation
+from orchestrator.engines.protocol import Call, Message, Request, Usage, load
 from orchestrator.engines.scripted import Move
 
 CALLS = Move("I look.", (("read", {"limit": 3}), ("read", {"limit": 4})))
@@ -15,7 +15,9 @@ THINKING = {"thinking": {"type": "adaptive"}}
 
 
 def said(turn):
-    return Message("assistant", turn.text, "work_out", turn.calls, native=json.loads(json.dumps(turn.native)))
+    return Message(
+        "assistant", turn.text, "work_out", turn.calls, native=json.loads(json.dumps(turn.native))
+    )
 
 
 def result(call, text="nothing"):
@@ -42,7 +44,11 @@ def test_the_stable_parts_are_marked(server, take):
     history = [said(first), *(result(call, "one") for call in first.calls)]
     second = take("anthropic", *history)
     assert marked(server.journal[-1].body) == [system, view, task, "one"]
-    history += [said(second), *(result(call, "two") for call in second.calls), Message("user", "Critical.", "wake")]
+    history += [
+        said(second),
+        *(result(call, "two") for call in second.calls),
+        Message("user", "Critical.", "wake"),
+    ]
     take("anthropic", *history)
     assert marked(server.journal[-1].body) == [system, view, "one", "Critical."]
 
@@ -66,7 +72,9 @@ def test_agents_with_other_views_share_the_system_prompt(server, take):
     request = Request("You are. " * 50, (other, Message("user", task, "task")), model="m")
     turn = asyncio.run(once(server, request))
     assert turn.usage.cached_tokens == 0, "the tools come first, and this agent has none"
-    again = asyncio.run(once(server, request._replace(messages=(other, Message("user", "Other.", "task")))))
+    again = asyncio.run(
+        once(server, request._replace(messages=(other, Message("user", "Other.", "task"))))
+    )
     assert again.usage.cached_tokens == len(request.system + other.text)
 
 
@@ -85,8 +93,15 @@ async def once(server, request):
 def test_thinking_goes_back_as_it_came(server, take):
     server.script = lambda seen: CALLS if seen.turn < 1 else "Done."
     turn = take("anthropic", parameters=THINKING)
-    assert [part["type"] for part in turn.native["anthropic"]] == ["thinking", "text", "tool_use", "tool_use"]
-    assert take("anthropic", said(turn), *map(result, turn.calls), parameters=THINKING).text == "Done."
+    assert [part["type"] for part in turn.native["anthropic"]] == [
+        "thinking",
+        "text",
+        "tool_use",
+        "tool_use",
+    ]
+    assert (
+        take("anthropic", said(turn), *map(result, turn.calls), parameters=THINKING).text == "Done."
+    )
     assert server.journal[-1].body["messages"][1]["content"] == turn.native["anthropic"]
     assert server.journal[-1].body["thinking"] == {"type": "adaptive"}
 
@@ -96,18 +111,25 @@ def test_what_text_and_calls_tell_is_not_kept_twice(server, take):
     turn = take("anthropic")
     assert turn.native is None
     take("anthropic", said(turn), *map(result, turn.calls))
-    assert [part["type"] for part in server.journal[-1].body["messages"][1]["content"]] == ["text", *["tool_use"] * 2]
+    assert [part["type"] for part in server.journal[-1].body["messages"][1]["content"]] == [
+        "text",
+        *["tool_use"] * 2,
+    ]
 
 
 def test_another_provider_s_native_form_is_left_alone(server, take):
     old = Message("assistant", "I began.", "work_out", native={"openai": [{"type": "reasoning"}]})
     take("anthropic", old, Message("user", "Go on.", "wake"))
-    assert server.journal[-1].body["messages"][1]["content"] == [{"type": "text", "text": "I began."}]
+    assert server.journal[-1].body["messages"][1]["content"] == [
+        {"type": "text", "text": "I began."}
+    ]
 
 
 def test_usage_is_the_provider_s(take):
     found = take("anthropic", tools=()).usage
-    sent = len("You are." + "## Shared Memory Context\n\n- use /v2/users" + "## Your Task\n\nFix the page")
+    sent = len(
+        "You are." + "## Shared Memory Context\n\n- use /v2/users" + "## Your Task\n\nFix the page"
+    )
     assert found == Usage(sent, len("Done."), 0, sent)
 
 
@@ -125,7 +147,9 @@ def test_failed_results_are_marked_and_empty_texts_left_out():
     found = conversation(request)
     assert "system" not in found
     assert [message["role"] for message in found["messages"]] == ["user", "assistant", "user"]
-    assert found["messages"][1]["content"] == [{"type": "tool_use", "id": "a", "name": "read", "input": {}}]
+    assert found["messages"][1]["content"] == [
+        {"type": "tool_use", "id": "a", "name": "read", "input": {}}
+    ]
     assert [part["type"] for part in found["messages"][2]["content"]] == ["tool_result", "text"]
     assert found["messages"][2]["content"][0]["is_error"] is True
 
@@ -133,7 +157,9 @@ def test_failed_results_are_marked_and_empty_texts_left_out():
 @pytest.mark.parametrize("parameters", [{}, THINKING])
 def test_its_count_is_the_provider_s(server, parameters):
     async def counted():
-        engine = load("anthropic", base_url=server.url, api_key="any", model="m", parameters=parameters)
+        engine = load(
+            "anthropic", base_url=server.url, api_key="any", model="m", parameters=parameters
+        )
         try:
             return await engine.count(Request("You are.", (Message("user", "Hi", "task"),)))
         finally:

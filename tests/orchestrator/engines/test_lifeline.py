@@ -32,12 +32,16 @@ FAMILIES = (
 
 def alive(mark):
     """The sleepers that carry the mark, without those who are dead and not yet buried."""
-    found = subprocess.run(["ps", "-axww", "-o", "pid=,stat=,command="], capture_output=True, text=True, check=True)
+    found = subprocess.run(
+        ["ps", "-axww", "-o", "pid=,stat=,command="], capture_output=True, text=True, check=True
+    )
     rows = (row.split(None, 2) for row in found.stdout.splitlines())
     return [
         int(pid)
         for pid, state, command in rows
-        if command.endswith(f"time.sleep(600) {mark}") and "sh -c" not in command and state[0] != "Z"
+        if command.endswith(f"time.sleep(600) {mark}")
+        and "sh -c" not in command
+        and state[0] != "Z"
     ]
 
 
@@ -50,7 +54,13 @@ def until(true, seconds):
 
 def child_of(script, grace=5.0, folder="."):
     with tempfile.TemporaryFile() as output, open(os.devnull, "rb") as given:
-        return Child(["sh", "-c", script], folder=folder, env=os.environ, files=(given, output, output), grace=grace)
+        return Child(
+            ["sh", "-c", script],
+            folder=folder,
+            env=os.environ,
+            files=(given, output, output),
+            grace=grace,
+        )
 
 
 async def supervise(way, mark):
@@ -121,7 +131,9 @@ def test_what_a_command_leaves_behind_ends_with_it(mark):
     assert asyncio.run(waited()) == (3, [])
 
 
-@pytest.mark.parametrize(("script", "code"), [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137), ("kill -15 $$", 143)])
+@pytest.mark.parametrize(
+    ("script", "code"), [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137), ("kill -15 $$", 143)]
+)
 def test_exit_codes_are_a_shells(script, code):
     async def waited():
         child = child_of(script)
@@ -156,11 +168,16 @@ def test_a_command_that_is_not_there():
             output.seek(0)
             return code, output.read()
 
-    assert asyncio.run(waited()) == (127, b"no-such-command cannot be started: No such file or directory\n")
+    assert asyncio.run(waited()) == (
+        127,
+        b"no-such-command cannot be started: No such file or directory\n",
+    )
 
 
 def test_the_keeper_imports_nothing_of_ours():
-    source = (Path(__file__).parents[3] / "orchestrator/engines/lifeline.py").read_text(encoding="utf-8")
+    source = (Path(__file__).parents[3] / "orchestrator/engines/lifeline.py").read_text(
+        encoding="utf-8"
+    )
     assert "orchestrator" not in source
     assert "synapse" not in source
 

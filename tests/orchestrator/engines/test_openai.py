@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from orchestrator.engine import Call, Message, Request, Tool, Usage, load
 from orchestrator.engines.openai_chat import conversation
+from orchestrator.engines.protocol import Call, Message, Request, Tool, Usage, load
 from orchestrator.engines.scripted import Move
 from orchestrator.testing import model_server
 
@@ -15,7 +15,9 @@ REASONING = {"reasoning": {"effort": "low"}}
 
 
 def said(turn):
-    return Message("assistant", turn.text, "work_out", turn.calls, native=json.loads(json.dumps(turn.native)))
+    return Message(
+        "assistant", turn.text, "work_out", turn.calls, native=json.loads(json.dumps(turn.native))
+    )
 
 
 def result(call):
@@ -36,7 +38,11 @@ def step_with(request, name="openai-chat", **options):
 def test_nothing_is_kept_at_the_provider(server, take):
     take("openai")
     body = server.journal[-1].body
-    assert (body["store"], body["include"], body["stream"]) == (False, ["reasoning.encrypted_content"], True)
+    assert (body["store"], body["include"], body["stream"]) == (
+        False,
+        ["reasoning.encrypted_content"],
+        True,
+    )
     assert (body["instructions"], body["max_output_tokens"]) == ("You are.", 50)
     assert [item["role"] for item in body["input"]] == ["user", "user"]
     assert body["tools"][0]["strict"] is False
@@ -47,7 +53,9 @@ def test_reasoning_goes_back_as_it_came(server, take):
     turn = take("openai", parameters=REASONING)
     kinds = [item["type"] for item in turn.native["openai"]]
     assert kinds == ["reasoning", "message", "function_call", "function_call"]
-    assert take("openai", said(turn), *map(result, turn.calls), parameters=REASONING).text == "Done."
+    assert (
+        take("openai", said(turn), *map(result, turn.calls), parameters=REASONING).text == "Done."
+    )
     assert server.journal[-1].body["input"][2:6] == turn.native["openai"]
 
 
@@ -71,14 +79,23 @@ def test_what_text_and_calls_tell_is_not_kept_twice(server, take):
 def test_usage_is_the_provider_s(take, engine):
     more = Message("user", "x" * 500, "history")
     first = take(engine, more, tools=()).usage
-    sent = len("You are." + "## Shared Memory Context\n\n- use /v2/users" + "## Your Task\n\nFix the page") + 500
+    sent = (
+        len(
+            "You are."
+            + "## Shared Memory Context\n\n- use /v2/users"
+            + "## Your Task\n\nFix the page"
+        )
+        + 500
+    )
     assert first._replace(input_tokens=0) == Usage(0, len("Done."))
     assert abs(first.input_tokens - sent) <= 4, "chat joins a user's messages"
     assert take(engine, more, tools=()).usage.cached_tokens == first.input_tokens // 128 * 128
 
 
 def test_a_server_without_the_count_has_none(server, monkeypatch):
-    monkeypatch.setattr(model_server, "ROUTES", tuple(route for route in model_server.ROUTES if not route[2]))
+    monkeypatch.setattr(
+        model_server, "ROUTES", tuple(route for route in model_server.ROUTES if not route[2])
+    )
     request = Request("You are.", (Message("user", "Hi", "task"),), model="m")
     assert step_with(request, "openai", base_url=f"{server.url}/v1", api_key="any")[1] is None
 
@@ -103,10 +120,22 @@ def test_a_compatible_server_takes_one_line(server, monkeypatch, server_name, pa
     server.script = lambda seen: CALLS
     tool = Tool("read", "Reads.", {"type": "object", "properties": {}})
     turn, counted = step_with(Request("You are.", (Message("user", "Hi", "task"),), (tool,), model))
-    assert (turn.text, len(turn.calls), turn.stop, turn.model, counted) == ("I look.", 2, "tools", model, None)
+    assert (turn.text, len(turn.calls), turn.stop, turn.model, counted) == (
+        "I look.",
+        2,
+        "tools",
+        model,
+        None,
+    )
     taken = server.journal[-1]
-    assert (taken.path, taken.headers["authorization"]) == (f"{path}/chat/completions", f"Bearer {key or 'none'}")
-    assert (taken.body["max_tokens"], taken.body["stream_options"]) == (8_192, {"include_usage": True})
+    assert (taken.path, taken.headers["authorization"]) == (
+        f"{path}/chat/completions",
+        f"Bearer {key or 'none'}",
+    )
+    assert (taken.body["max_tokens"], taken.body["stream_options"]) == (
+        8_192,
+        {"include_usage": True},
+    )
 
 
 def test_roles_alternate_and_results_follow_their_calls():
@@ -128,7 +157,11 @@ def test_roles_alternate_and_results_follow_their_calls():
             "role": "assistant",
             "content": None,
             "tool_calls": [
-                {"id": "a", "type": "function", "function": {"name": "read", "arguments": '{"x": "é"}'}},
+                {
+                    "id": "a",
+                    "type": "function",
+                    "function": {"name": "read", "arguments": '{"x": "é"}'},
+                },
             ],
         },
         {"role": "tool", "tool_call_id": "a", "content": "one"},

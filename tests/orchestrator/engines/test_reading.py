@@ -6,12 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.engine import Usage
 from orchestrator.engines import clients, reading
+from orchestrator.engines.protocol import Usage
 from orchestrator.engines.reading import Rule, Said, understand
 
 TRANSCRIPTS = Path(__file__).with_name("transcripts")
-PRESETS = {each.name: each for each in (clients.CLAUDE_CODE, clients.CODEX, clients.GEMINI, clients.OPENCLAW)}
+PRESETS = {
+    each.name: each
+    for each in (clients.CLAUDE_CODE, clients.CODEX, clients.GEMINI, clients.OPENCLAW)
+}
 SESSION = "00000000-0000-4000-8000-000000000000"
 
 
@@ -19,7 +22,9 @@ def understood(name, what):
     client = PRESETS[name]
     ends = "json" if client.form == "json" else "jsonl"
     with open(TRANSCRIPTS / f"{name}-{client.verified}-{what}.{ends}", "rb") as file:
-        return understand(getattr(reading, "whole" if ends == "json" else "lines")(file), client.rules)
+        return understand(
+            getattr(reading, "whole" if ends == "json" else "lines")(file), client.rules
+        )
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -41,7 +46,9 @@ def test_usage_is_of_the_step_or_of_the_whole_session():
 
 @pytest.mark.parametrize("name", ["claude-code", "codex", "gemini"])
 def test_an_error_is_understood(name):
-    assert re.search("too long|context window|maximum number of tokens", understood(name, "too-long").error)
+    assert re.search(
+        "too long|context window|maximum number of tokens", understood(name, "too-long").error
+    )
 
 
 @pytest.mark.parametrize("name", ["claude-code", "codex"])
@@ -76,11 +83,15 @@ def test_later_pieces_override_and_some_continue():
     pieces = [{"t": "a"}, {"t": "b"}, {"other": 1}]
     assert understand(pieces, [Rule(text="t")]).text == "b"
     assert understand(pieces, [Rule(text="t", continues=True)]).text == "ab"
-    assert understand(pieces, [Rule({"t": "b"}, clears=True), Rule(text="t", continues=True)]).text == "b"
+    assert (
+        understand(pieces, [Rule({"t": "b"}, clears=True), Rule(text="t", continues=True)]).text
+        == "b"
+    )
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"\n", b"nothing", b"{", b"[1]\n", b'{"a": \xff}\n', b'{"a":' * 5_000 + b"\n", b"\x00{}"]
+    "data",
+    [b"", b"\n", b"nothing", b"{", b"[1]\n", b'{"a": \xff}\n', b'{"a":' * 5_000 + b"\n", b"\x00{}"],
 )
 def test_what_is_no_message_is_passed_over(data):
     assert list(reading.lines(io.BytesIO(data))) == []
@@ -89,7 +100,10 @@ def test_what_is_no_message_is_passed_over(data):
 
 def test_a_json_text_after_chatter():
     assert list(reading.whole(io.BytesIO(b'Loading ...\n{\n "a": 1\n}\n'))) == [{"a": 1}]
-    assert list(reading.lines(io.BytesIO(b'Loading ...\n{"a": 1}\n{"b": 2}'))) == [{"a": 1}, {"b": 2}]
+    assert list(reading.lines(io.BytesIO(b'Loading ...\n{"a": 1}\n{"b": 2}'))) == [
+        {"a": 1},
+        {"b": 2},
+    ]
 
 
 def test_a_report_that_is_none():

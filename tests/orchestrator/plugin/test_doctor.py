@@ -21,7 +21,7 @@ from orchestrator.plugin.install import place as places
 from orchestrator.plugin.install.change import Finding, Target
 from orchestrator.plugin.state import held
 from synapse.mcp import installation
-from synapse.workspace import Agent
+from synapse.model.agents import Agent
 
 Doctor = Callable[[], dict[str, Finding]]
 CLIENT = "claude-code"
@@ -60,7 +60,16 @@ def doctor(target: Target) -> Doctor:
 
 def test_what_is_well_is_said_to_be(doctor: Doctor, target: Target) -> None:
     findings = doctor()
-    for check in ("client", "configuration", "workspace", "hook", "caps", "mcp server", "adds", "view"):
+    for check in (
+        "client",
+        "configuration",
+        "workspace",
+        "hook",
+        "caps",
+        "mcp server",
+        "adds",
+        "view",
+    ):
         assert findings[check].verdict == "ok", findings[check]
     assert findings["events"].verdict == "warn"
     assert all(finding.mend for finding in findings.values() if finding.verdict == "fail")
@@ -71,11 +80,15 @@ def test_asking_leaves_no_run_and_no_entry(doctor: Doctor, target: Target) -> No
     with synapse.open(target.root or "") as memory:
         assert memory.store.index.query.runs() == []
         assert [
-            record.kind for record in memory.store.log.since(0) if record.kind not in ("agent", "settings", "audit")
+            record.kind
+            for record in memory.store.log.since(0)
+            if record.kind not in ("agent", "settings", "audit")
         ] == []
 
 
-@pytest.mark.parametrize(("version", "verdict", "word"), [("1.0.3", "warn", "older"), ("99.0", "warn", "newer")])
+@pytest.mark.parametrize(
+    ("version", "verdict", "word"), [("1.0.3", "warn", "older"), ("99.0", "warn", "newer")]
+)
 def test_another_version_of_the_client_is_told(
     target: Target, tmp_path: Path, version: str, verdict: str, word: str
 ) -> None:
@@ -145,7 +158,11 @@ def test_when_events_came_is_said(target: Target) -> None:
     with held(target.root or "", CLIENT, "a session") as session:
         session.fired["SessionStart"] = 1.0
     finding = next(checks.events(target, load(CLIENT)))
-    assert (finding.verdict, "SessionStart" in finding.detail, "d ago" in finding.detail) == ("ok", True, True)
+    assert (finding.verdict, "SessionStart" in finding.detail, "d ago" in finding.detail) == (
+        "ok",
+        True,
+        True,
+    )
 
 
 def test_a_start_that_never_came_is_told(target: Target) -> None:
@@ -173,7 +190,9 @@ def test_the_view_is_counted(doctor: Doctor, target: Target) -> None:
     assert doctor()["view"].detail == "none: the memory has nothing to say yet"
     with synapse.open(target.root or "") as memory:
         memory.register(Agent("boss", role="cto"))
-        memory.as_agent("boss").append("the login is broken " * 20, namespace="blockers/all", priority="critical")
+        memory.as_agent("boss").append(
+            "the login is broken " * 20, namespace="blockers/all", priority="critical"
+        )
     count = int(doctor()["view"].detail.split()[0])
     assert count > 80
 
@@ -205,7 +224,10 @@ def test_nothing_installed_is_named(target: Target) -> None:
     operate.uninstall(place())
     client, configuration = examine(target, False)  # and nothing else
     assert client.verdict == "ok"
-    assert (configuration.verdict, configuration.mend) == ("fail", "orchestrator install claude-code")
+    assert (configuration.verdict, configuration.mend) == (
+        "fail",
+        "orchestrator install claude-code",
+    )
 
 
 def test_a_server_without_its_package_is_mended_by_that_package(

@@ -20,7 +20,7 @@ from orchestrator.daemon import Daemon
 from orchestrator.engines.scripted import Scripted
 from orchestrator.plugin import state
 from orchestrator.plugin.hook import DAEMON_WITHIN, LARGEST, LONGEST_LOG
-from orchestrator.runs import Runs
+from orchestrator.runs.records import Runs
 from tests.orchestrator.plugin.conftest import context
 
 HOOK = os.path.abspath(os.path.join(os.path.dirname(state.__file__), "hook.py"))
@@ -28,7 +28,8 @@ HOOK = os.path.abspath(os.path.join(os.path.dirname(state.__file__), "hook.py"))
 
 # Gives up the right to write anywhere, and becomes the program that is named.
 CONFINED = (
-    "import os, sys; from confined import landlock; landlock() or sys.exit(1); os.execvp(sys.argv[1], sys.argv[1:])"
+    "import os, sys; from confined import landlock; landlock() or sys.exit(1);"
+    " os.execvp(sys.argv[1], sys.argv[1:])"
 )
 
 
@@ -43,7 +44,9 @@ def started(folder, *words, env=None):
 def run(folder, text, *words, env=None):
     """Return the exit code and what the program printed and complained of."""
     process = started(folder, *words, env=env)
-    out, err = process.communicate(text if isinstance(text, bytes) else json.dumps(text).encode(), timeout=60)
+    out, err = process.communicate(
+        text if isinstance(text, bytes) else json.dumps(text).encode(), timeout=60
+    )
     return process.returncode, out.decode(), err.decode()
 
 
@@ -94,7 +97,10 @@ def test_garbage_is_answered_with_nothing_and_0(folder, text):
 
 
 def test_half_a_surrogate_pair_is_stored_as_text(folder, memory):
-    for name, more in (("SubagentStart", {}), ("SubagentStop", {"last_assistant_message": "It is \ud800 done."})):
+    for name, more in (
+        ("SubagentStart", {}),
+        ("SubagentStop", {"last_assistant_message": "It is \ud800 done."}),
+    ):
         assert run(folder, event(folder, name, agent_id="a1", agent_type="\ud800", **more))[0] == 0
     assert [found.status for found in Runs(memory.store).all(agent="engineer")] == ["done"]
 
@@ -102,9 +108,14 @@ def test_half_a_surrogate_pair_is_stored_as_text(folder, memory):
 def test_a_character_that_no_entry_may_have_costs_no_entry(folder, memory):
     agent = {"agent_id": "a1", "agent_type": "general-purpose"}
     run(folder, event(folder, "SubagentStart", **agent))
-    run(folder, event(folder, "SubagentStop", **agent, last_assistant_message="The limit\x00 is 17."))
+    run(
+        folder,
+        event(folder, "SubagentStop", **agent, last_assistant_message="The limit\x00 is 17."),
+    )
     assert log(folder) == ""
-    assert "is 17." in next(each.fields["summary"] for each in Runs(memory.store).all(state="ended"))
+    assert "is 17." in next(
+        each.fields["summary"] for each in Runs(memory.store).all(state="ended")
+    )
 
 
 def test_a_link_in_a_workspace_leads_no_hook_astray(folder):
@@ -173,7 +184,9 @@ def test_the_environment_names_the_agent_of_a_session(folder, memory):
 def test_where_nothing_can_be_written_the_view_is_given(folder, memory):
     memory.register(synapse.Agent("lead", role="project-lead"))
     memory.close()
-    probe = subprocess.run([sys.executable, "-c", CONFINED, "true"], cwd=Path(__file__).parents[2] / "crash")
+    probe = subprocess.run(
+        [sys.executable, "-c", CONFINED, "true"], cwd=Path(__file__).parents[2] / "crash"
+    )
     if probe.returncode:
         pytest.skip("this system has no way to take the right to write from a process (landlock)")
     words = [sys.executable, "-c", CONFINED, sys.executable, "-I", "-S", HOOK, "claude-code"]
@@ -190,7 +203,13 @@ def test_where_nothing_can_be_written_the_view_is_given(folder, memory):
 def test_a_damaged_state_is_begun_anew(folder, memory):
     run(folder, event(folder))
     path = state.path_of(memory.store.root, "claude-code", "s1")
-    for text in ("", "{", "[]", '{"workers": 3}', '{"workers": {"": {"agent": 7}}, "client": "x", "session": "s1"}'):
+    for text in (
+        "",
+        "{",
+        "[]",
+        '{"workers": 3}',
+        '{"workers": {"": {"agent": 7}}, "client": "x", "session": "s1"}',
+    ):
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
         code, out, _ = run(folder, event(folder))
@@ -262,7 +281,14 @@ def test_the_daemon_answers_where_one_is_up(folder, memory):
         code, out, err = run(folder, event(folder), "claude-code", env={"PYTHONHOME": ""})
         assert (code, err) == (0, "")
         assert "Call /v2/users." in context(json.loads(out))
-        big = event(folder, "PostToolUse", tool_name="Bash", tool_input={}, tool_use_id="c", tool_response="x" * 10**6)
+        big = event(
+            folder,
+            "PostToolUse",
+            tool_name="Bash",
+            tool_input={},
+            tool_use_id="c",
+            tool_response="x" * 10**6,
+        )
         assert run(folder, big) == (0, "", "")
         assert log(folder) == ""
     finally:
@@ -338,21 +364,36 @@ def test_many_hooks_at_once_give_each_conversation_everything_once(folder, memor
         more = {"agent_id": agent, "agent_type": "general-purpose"}
         texts = [run(folder, event(folder, "SubagentStart", **more))]
         for n in range(3):
-            call = {"tool_name": "Bash", "tool_input": {}, "tool_use_id": f"{agent}-{n}", "tool_response": "x"}
+            call = {
+                "tool_name": "Bash",
+                "tool_input": {},
+                "tool_use_id": f"{agent}-{n}",
+                "tool_response": "x",
+            }
             texts.append(run(folder, event(folder, "PostToolUse", **more, **call)))
         return agent, texts
 
     with ThreadPoolExecutor(6) as pool:
         futures = [pool.submit(one, agent) for agent in agents]
-        ids = [memory.as_agent("boss").append(f"Rule {n}", "decisions/x", priority="critical").id for n in range(10)]
+        ids = [
+            memory.as_agent("boss").append(f"Rule {n}", "decisions/x", priority="critical").id
+            for n in range(10)
+        ]
         told = dict(future.result() for future in futures)
     assert {code for texts in told.values() for code, _, _ in texts} == {0}
     found = Runs(memory.store).all(state="running")
     assert len({each.agent for each in found}) == len(found) == 7
     for agent in agents:
-        call = {"tool_name": "Bash", "tool_input": {}, "tool_use_id": f"{agent}-last", "tool_response": "x"}
+        call = {
+            "tool_name": "Bash",
+            "tool_input": {},
+            "tool_use_id": f"{agent}-last",
+            "tool_response": "x",
+        }
         for _ in range(2):
-            told[agent].append(run(folder, event(folder, "PostToolUse", agent_id=agent, agent_type="x", **call)))
+            told[agent].append(
+                run(folder, event(folder, "PostToolUse", agent_id=agent, agent_type="x", **call))
+            )
         text = "".join(out for _, out, _ in told[agent])
         assert [text.count(f"{id} (from") for id in ids] == [1] * len(ids)
     assert log(folder) == ""
@@ -370,7 +411,9 @@ def test_a_killed_hook_leaves_a_workspace_that_works(folder, memory):
         process.wait()
         process.stdout.close()
         process.stderr.close()
-    code, out, _ = run(folder, event(folder, "SubagentStart", agent_id="last", agent_type="general-purpose"))
+    code, out, _ = run(
+        folder, event(folder, "SubagentStart", agent_id="last", agent_type="general-purpose")
+    )
     assert code == 0
     assert "Call /v2/users." in context(json.loads(out))
     assert memory.verify().ok
@@ -380,12 +423,21 @@ def test_a_killed_hook_leaves_a_workspace_that_works(folder, memory):
 def test_a_hook_waits_for_the_result_of_another_that_is_at_the_same(folder):
     run(folder, event(folder))
     agents = {agent: {"agent_id": agent, "agent_type": "general-purpose"} for agent in ("a1", "a2")}
-    call = {"tool_name": "WebFetch", "tool_input": {"url": "http://docs/limits", "prompt": "the limit?"}}
+    call = {
+        "tool_name": "WebFetch",
+        "tool_input": {"url": "http://docs/limits", "prompt": "the limit?"},
+    }
     for fields in agents.values():
         run(folder, event(folder, "SubagentStart", **fields))
-    assert run(folder, event(folder, "PreToolUse", **agents["a1"], **call, tool_use_id="c1")) == (0, "", "")
+    assert run(folder, event(folder, "PreToolUse", **agents["a1"], **call, tool_use_id="c1")) == (
+        0,
+        "",
+        "",
+    )
     waiting = started(folder)
-    waiting.stdin.write(json.dumps(event(folder, "PreToolUse", **agents["a2"], **call, tool_use_id="c2")).encode())
+    waiting.stdin.write(
+        json.dumps(event(folder, "PreToolUse", **agents["a2"], **call, tool_use_id="c2")).encode()
+    )
     waiting.stdin.close()
     time.sleep(0.5)
     assert waiting.poll() is None

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.nightly.schedule import Plan
 from orchestrator.plugin.install import agents_md, operate
 from orchestrator.plugin.install import place as places
-from orchestrator.schedule import Plan
-from synapse.tokens import Tokens
+from synapse.system.tokens import Tokens
 
 MINE = "# Shop\n\nBe kind.\n"
 
@@ -67,5 +67,7 @@ def test_settings_change_it_at_night(project: Path) -> None:
 
 def test_a_block_that_was_removed_stays_away(project: Path) -> None:
     (project / "AGENTS.md").write_text(MINE)
-    assert agents_md.refresh(places.target_in(str(project / "shared-memory"), places.AGENTS_MD)) == []
+    assert (
+        agents_md.refresh(places.target_in(str(project / "shared-memory"), places.AGENTS_MD)) == []
+    )
     assert (project / "AGENTS.md").read_text() == MINE

@@ -15,9 +15,9 @@ import synapse
 from orchestrator.plugin import state
 from orchestrator.plugin.answer import answer
 from orchestrator.plugin.context import Context
-from orchestrator.plugin.workers import Workers, sweep
-from orchestrator.runs import Runs
-from orchestrator.templates import BrokenTemplate
+from orchestrator.plugin.runs import Workers, sweep
+from orchestrator.prompts.templates import BrokenTemplate
+from orchestrator.runs.records import Runs
 from tests.orchestrator.plugin.conftest import Client, context, denied
 
 ID = re.compile(r"syn-\d{4}-\d\d-\d\d-\d{3,}")
@@ -28,7 +28,11 @@ ROOM = 3_000  # characters of what is critical that any start has room for
 def shown(text):
     """Return the ids of the entries that stand in a text whole."""
     lines = text.splitlines()
-    return [ID.search(line)[0] for line in lines if line.startswith("- [") and "(from:" in line and " > " not in line]
+    return [
+        ID.search(line)[0]
+        for line in lines
+        if line.startswith("- [") and "(from:" in line and " > " not in line
+    ]
 
 
 def runs(memory, **wanted):
@@ -49,7 +53,10 @@ def test_a_session_and_its_sub_agents_are_runs(client, memory):
     found = runs(memory, state="running")
     assert sorted(found) == ["engineer", "engineer-2", "lead"]
     assert found["engineer"].parent == found["engineer-2"].parent == found["lead"].id
-    assert (found["engineer"].task.text, found["engineer-2"].task.text) == ("Fix the parser", "Write the docs")
+    assert (found["engineer"].task.text, found["engineer-2"].task.text) == (
+        "Fix the parser",
+        "Write the docs",
+    )
     assert {run.project for run in found.values()} == {"shop"}
 
 
@@ -96,7 +103,12 @@ def test_a_type_alone_gives_no_authority_of_a_lead(client, memory, type):
 
 @pytest.mark.parametrize("name", ["nobody", "operator", "Not A Name"])
 def test_the_environment_makes_no_agents(client, memory, name):
-    payload = {"hook_event_name": "SessionStart", "session_id": "s1", "cwd": client.folder, "source": "startup"}
+    payload = {
+        "hook_event_name": "SessionStart",
+        "session_id": "s1",
+        "cwd": client.folder,
+        "source": "startup",
+    }
     answer(memory, "claude-code", payload, os.getpid(), name)
     assert sorted(agent.id for agent in memory.agents()) == ["boss", "lead"]
     assert list(runs(memory, state="running")) == ["lead"]
@@ -123,7 +135,12 @@ def test_a_fault_behind_a_beginning_begins_nobody_again(client, memory):
 
 def test_a_session_whose_file_was_lost_leaves_no_run_behind(client, memory):
     process = subprocess.Popen(["sleep", "60"])
-    payload = {"hook_event_name": "SessionStart", "session_id": "s1", "cwd": client.folder, "source": "startup"}
+    payload = {
+        "hook_event_name": "SessionStart",
+        "session_id": "s1",
+        "cwd": client.folder,
+        "source": "startup",
+    }
     answer(memory, "claude-code", payload, process.pid)
     os.unlink(state.path_of(memory.store.root, "claude-code", "s1"))
     assert sweep(memory) == []
@@ -144,7 +161,9 @@ def test_what_is_kept_of_a_session_stays_small(client, memory):
         client.tool("Read", {"file_path": f"{client.folder}/{n}.py"}, f"a{n}")
         client("SubagentStop", f"a{n}", last_assistant_message=f"Done {n}.")
     assert len(state.load(path).workers) <= state.ENDED + 2
-    assert "seen" not in {name for name, value in vars(state.load(path).workers[f"a{state.ENDED}"]).items() if value}
+    assert "seen" not in {
+        name for name, value in vars(state.load(path).workers[f"a{state.ENDED}"]).items() if value
+    }
     assert sorted(runs(memory, state="running")) == ["engineer", "lead"]
 
 
@@ -179,7 +198,9 @@ def test_a_session_begins_with_what_is_critical(client, memory):
     assert shown(context(client("SessionStart", source="startup"))) == [id]
 
 
-def test_a_conversation_whose_start_nobody_heard_of_is_given_its_view_at_its_next_call(client, memory):
+def test_a_conversation_whose_start_nobody_heard_of_is_given_its_view_at_its_next_call(
+    client, memory
+):
     id = write(memory, "Call /v2/users, never /v1.").id
     for agent in (None, "a1"):
         assert shown(context(client.tool("Bash", {"command": "ls"}, agent)[1])) == [id]
@@ -196,7 +217,9 @@ def test_an_empty_memory_adds_nothing(client):
 
 def test_a_sub_agent_is_given_what_its_task_names(client, memory):
     for n in range(30):
-        write(memory, f"Module m{n}.py has a limit of {n * 7} requests.", "decisions/limits", "info")
+        write(
+            memory, f"Module m{n}.py has a limit of {n * 7} requests.", "decisions/limits", "info"
+        )
     client("SessionStart", source="startup")
     assert "limit of 119 requests" in context(client.spawn("a1", "Mend the limit of module m17.py"))
 
@@ -221,7 +244,9 @@ def test_news_reaches_a_conversation_in_mid_turn_once(client, memory):
 def test_what_a_tool_has_just_shown_is_no_news(client, memory):
     client("SessionStart", source="startup")
     write(memory, "The users table is frozen.")
-    _, after = client.tool("Bash", {"command": "synapse read"}, result={"stdout": "> The users table is frozen."})
+    _, after = client.tool(
+        "Bash", {"command": "synapse read"}, result={"stdout": "> The users table is frozen."}
+    )
     assert after == {}
 
 
@@ -272,7 +297,9 @@ def test_an_entry_that_no_client_takes_whole_comes_as_a_pointer(client, memory, 
         texts += map(context, client.tool("Read", {"file_path": f"{client.folder}/m{n}.py"}))
     assert max(map(len, texts)) <= CAP
     told = [sum(f"`synapse read {id}`" in text for text in texts) for id in ids]
-    assert told == ([1] * 3 if when == "after" else [2] * 3)  # at the start, and beside the file that it names
+    assert told == (
+        [1] * 3 if when == "after" else [2] * 3
+    )  # at the start, and beside the file that it names
 
 
 # -- the look before a call ------------------------------------------------------------------------
@@ -316,7 +343,12 @@ def test_who_has_waited_long_enough_makes_the_call_itself(client):
         client.spawn(agent, f"Find the limit for {agent}")
     call = {"url": "http://docs/limits", "prompt": "the limit?"}
     client.before("WebFetch", call, "a1")
-    fields = {"tool_name": "WebFetch", "tool_input": call, "tool_use_id": "c", "synapse_waited": True}
+    fields = {
+        "tool_name": "WebFetch",
+        "tool_input": call,
+        "tool_use_id": "c",
+        "synapse_waited": True,
+    }
     assert client("PreToolUse", "a2", **fields) == {}
 
 
@@ -395,16 +427,24 @@ def test_usage_is_read_once_the_last_message_is_written_down(client, memory, tmp
     path = tmp_path / "agent.jsonl"
 
     def reply(id, text):
-        message = {"id": id, "model": "claude-sonnet-4-5", "content": [{"type": "text", "text": text}]}
+        message = {
+            "id": id,
+            "model": "claude-sonnet-4-5",
+            "content": [{"type": "text", "text": text}],
+        }
         usage = {"input_tokens": 100, "output_tokens": 10}
         return json.dumps({"type": "assistant", "message": message | {"usage": usage}}) + "\n"
 
     path.write_text(reply("m1", "I look."))
     client("SessionStart", source="startup")
     client.spawn("a1", "Find the limits")
-    late = threading.Timer(0.1, lambda: path.write_text(reply("m1", "I look.") + reply("m2", "It is 17.")))
+    late = threading.Timer(
+        0.1, lambda: path.write_text(reply("m1", "I look.") + reply("m2", "It is 17."))
+    )
     late.start()
-    client("SubagentStop", "a1", last_assistant_message="It is 17.", agent_transcript_path=str(path))
+    client(
+        "SubagentStop", "a1", last_assistant_message="It is 17.", agent_transcript_path=str(path)
+    )
     late.join()
     assert runs(memory)["engineer"].fields["usage"]["input_tokens"] == 200
 
@@ -441,7 +481,11 @@ def test_a_session_that_is_resumed_counts_its_earlier_turns_once(client, memory,
 
 def reply(id, tokens):
     """Return the line of a transcript that has one reply of the model."""
-    message = {"id": id, "model": "claude-sonnet-4-5", "usage": {"input_tokens": tokens, "output_tokens": 1}}
+    message = {
+        "id": id,
+        "model": "claude-sonnet-4-5",
+        "usage": {"input_tokens": tokens, "output_tokens": 1},
+    }
     return json.dumps({"type": "assistant", "message": message}) + "\n"
 
 
@@ -459,7 +503,10 @@ def test_who_would_end_hears_what_is_critical_first_and_once(client, memory):
 # -- nothing lost, nothing twice -------------------------------------------------------------------
 
 STEPS = st.lists(
-    st.tuples(st.sampled_from(["write", "tool", "prompt", "spawn", "stop", "long"]), st.integers(0, 2)), max_size=25
+    st.tuples(
+        st.sampled_from(["write", "tool", "prompt", "spawn", "stop", "long"]), st.integers(0, 2)
+    ),
+    max_size=25,
 )
 
 
@@ -482,7 +529,12 @@ def played(memory, client, steps):
         elif step == "tool":
             client.tool("Bash", {"command": "ls"}, agent if agent in live else None)
         elif step == "stop" and agent in live:
-            client("SubagentStop", agent, last_assistant_message=f"Rule {number} is followed.", stop_hook_active=True)
+            client(
+                "SubagentStop",
+                agent,
+                last_assistant_message=f"Rule {number} is followed.",
+                stop_hook_active=True,
+            )
             del live[agent]
     for agent in live:
         for _ in range(12):
@@ -501,7 +553,9 @@ def account(client, due):
             for id in shown(text):
                 twice += [(agent, id)] if id in told.setdefault(agent, []) else []
                 told[agent].append(id)
-    lost = [(agent, id) for agent, ids in due.items() for id in ids if id not in told.get(agent, [])]
+    lost = [
+        (agent, id) for agent, ids in due.items() for id in ids if id not in told.get(agent, [])
+    ]
     return twice, lost, long
 
 
@@ -520,7 +574,9 @@ def test_the_account_finds_a_policy_that_forgets_or_loses(memory, client, monkey
     if broken == "forgets":
         monkeypatch.setattr(state.Worker, "add", lambda self, name, values: None)
     else:
-        monkeypatch.setattr("orchestrator.plugin.context.Context.told", lambda self, worker, news, cap: "")
+        monkeypatch.setattr(
+            "orchestrator.plugin.context.Context.told", lambda self, worker, news, cap: ""
+        )
     steps = [("write", 0), ("spawn", 1), ("write", 0), ("prompt", 0), ("write", 0), ("prompt", 1)]
     twice, lost, _ = account(client, played(memory, client, steps))
     assert twice if broken == "forgets" else lost

@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.plugin.settings import Clients, clients
 from synapse.errors import InvalidEntry
-from synapse.workspace import Agent
+from synapse.model.agents import Agent
 
 
 def test_the_defaults() -> None:
@@ -16,11 +16,19 @@ def test_the_defaults() -> None:
 
 
 def test_all_of_it() -> None:
-    values = {"lead": "boss", "default": "hand", "agents": {"Explore": "scout"}, "project": "shop", "x-mine": 1}
+    values = {
+        "lead": "boss",
+        "default": "hand",
+        "agents": {"Explore": "scout"},
+        "project": "shop",
+        "x-mine": 1,
+    }
     known = clients({"clients": values})
     assert known == Clients("boss", "hand", {"Explore": "scout"}, "shop")
     agents = {"tester": Agent("tester")}
-    assert [known.agent_of(type, agents) for type in (None, "Explore", "synapse:tester", "other")] == [
+    assert [
+        known.agent_of(type, agents) for type in (None, "Explore", "synapse:tester", "other")
+    ] == [
         "boss",
         "scout",
         "tester",
@@ -46,7 +54,11 @@ def test_a_mistake_is_named(values: Any, problem: str) -> None:
 
 @pytest.mark.parametrize(
     ("root", "project"),
-    [("/w/My Shop/shared-memory", "my-shop"), ("/w/memory-of-shop", "memory-of-shop"), ("/shared-memory", "general")],
+    [
+        ("/w/My Shop/shared-memory", "my-shop"),
+        ("/w/memory-of-shop", "memory-of-shop"),
+        ("/shared-memory", "general"),
+    ],
 )
 def test_a_project_is_named_after_its_folder(root: str, project: str) -> None:
     assert Clients().project_of(root) == project

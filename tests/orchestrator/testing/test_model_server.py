@@ -31,13 +31,23 @@ RESPONSES = {
 }
 CHAT = {
     "model": "m",
-    "messages": [{"role": "system", "content": "You are."}, {"role": "user", "content": "## Your Task\n\nFix it"}],
-    "tools": [{"type": "function", "function": {"name": "read", "description": "Reads.", "parameters": SCHEMA}}],
+    "messages": [
+        {"role": "system", "content": "You are."},
+        {"role": "user", "content": "## Your Task\n\nFix it"},
+    ],
+    "tools": [
+        {
+            "type": "function",
+            "function": {"name": "read", "description": "Reads.", "parameters": SCHEMA},
+        }
+    ],
 }
 GEMINI = {
     "systemInstruction": {"parts": [{"text": "You are."}]},
     "contents": [{"role": "user", "parts": [{"text": "## Your Task\n\nFix it"}]}],
-    "tools": [{"functionDeclarations": [{"name": "read", "description": "Reads.", "parameters": SCHEMA}]}],
+    "tools": [
+        {"functionDeclarations": [{"name": "read", "description": "Reads.", "parameters": SCHEMA}]}
+    ],
 }
 FORMATS = {
     "/v1/messages": MESSAGES,
@@ -48,7 +58,9 @@ FORMATS = {
 
 
 def post(server, path, body):
-    connection = http.client.HTTPConnection("127.0.0.1", int(server.url.rpartition(":")[2]), timeout=10)
+    connection = http.client.HTTPConnection(
+        "127.0.0.1", int(server.url.rpartition(":")[2]), timeout=10
+    )
     try:
         connection.request("POST", path, json.dumps(body), {"X-Mine": "1"})
         answer = connection.getresponse()
@@ -76,7 +88,9 @@ def test_a_script_sees_the_same_in_every_format(path):
         asked(server, path, FORMATS[path])
     found = seen[0]
     assert (found.system, [message.label for message in found.messages]) == ("You are.", ["task"])
-    assert [(tool.name, tool.description, tool.schema) for tool in found.tools] == [("read", "Reads.", SCHEMA)]
+    assert [(tool.name, tool.description, tool.schema) for tool in found.tools] == [
+        ("read", "Reads.", SCHEMA)
+    ]
 
 
 def test_every_format_calls_several_tools_streamed_or_not():
@@ -85,25 +99,41 @@ def test_every_format_calls_several_tools_streamed_or_not():
         whole = asked(server, "/v1/messages", MESSAGES)
         assert [part["type"] for part in whole["content"]] == ["text", "tool_use", "tool_use"]
         events = streamed(post(server, "/v1/messages", {**MESSAGES, "stream": True})[1])
-        found = [e["delta"].get("partial_json", "") for e in events if e["type"] == "content_block_delta"]
+        found = [
+            e["delta"].get("partial_json", "") for e in events if e["type"] == "content_block_delta"
+        ]
         assert json.loads("".join(found).partition("}")[0] + "}") == json.loads(arguments[0])
         assert events[-1]["type"] == "message_stop"
 
         output = asked(server, "/v1/responses", RESPONSES)["output"]
-        assert [json.loads(item["arguments"]) for item in output[1:]] == [json.loads(each) for each in arguments]
+        assert [json.loads(item["arguments"]) for item in output[1:]] == [
+            json.loads(each) for each in arguments
+        ]
         events = streamed(post(server, "/v1/responses", {**RESPONSES, "stream": True})[1])
         again = events[-1]["response"]["output"]
-        assert [item.get("arguments") for item in again] == [item.get("arguments") for item in output]
+        assert [item.get("arguments") for item in again] == [
+            item.get("arguments") for item in output
+        ]
         assert [event["sequence_number"] for event in events] == list(range(len(events)))
 
         choice = asked(server, "/v1/chat/completions", CHAT)["choices"][0]
-        assert [call["function"]["name"] for call in choice["message"]["tool_calls"]] == ["read", "append"]
+        assert [call["function"]["name"] for call in choice["message"]["tool_calls"]] == [
+            "read",
+            "append",
+        ]
         text = post(server, "/v1/chat/completions", {**CHAT, "stream": True})[1]
         assert text.endswith("data: [DONE]\n\n")
 
         path = "/v1beta/models/m:streamGenerateContent"
         last = streamed(post(server, f"{path}?alt=sse", GEMINI)[1])
-        assert sum("functionCall" in part for each in last for part in each["candidates"][0]["content"]["parts"]) == 2
+        assert (
+            sum(
+                "functionCall" in part
+                for each in last
+                for part in each["candidates"][0]["content"]["parts"]
+            )
+            == 2
+        )
         assert asked(server, path, GEMINI)[-1]["candidates"][0]["finishReason"] == "STOP"
 
 
@@ -111,7 +141,9 @@ def test_every_format_calls_several_tools_streamed_or_not():
 def test_usage_is_what_was_sent_and_said(path):
     with ModelServer(lambda seen: "Done.", count=len) as server:
         found = asked(server, path, FORMATS[path])
-    schema = json.dumps({"name": "read", "description": "Reads.", "schema": SCHEMA}, separators=(",", ":"))
+    schema = json.dumps(
+        {"name": "read", "description": "Reads.", "schema": SCHEMA}, separators=(",", ":")
+    )
     sent = len(schema) + len("You are.") + len("## Your Task\n\nFix it")
     usage = found.get("usage") or found["usageMetadata"]
     assert [value for value in usage.values() if value in (sent, 5)][:2] == [sent, 5]
@@ -122,13 +154,19 @@ def test_counting_says_what_using_it_takes():
         counted = asked(server, "/v1/messages/count_tokens", MESSAGES)["input_tokens"]
         assert asked(server, "/v1/messages", MESSAGES)["usage"]["input_tokens"] == counted
         assert asked(server, "/v1/responses/input_tokens", RESPONSES)["input_tokens"] == counted
-        assert asked(server, "/v1beta/models/m:countTokens", {"generateContentRequest": GEMINI}) == {
-            "totalTokens": counted
-        }
+        assert asked(
+            server, "/v1beta/models/m:countTokens", {"generateContentRequest": GEMINI}
+        ) == {"totalTokens": counted}
 
 
 def test_a_namespaced_tool_is_called_by_its_name_and_its_namespace():
-    tools = [{"type": "namespace", "name": "mcp__synapse", "tools": [{"type": "function", "name": "read"}]}]
+    tools = [
+        {
+            "type": "namespace",
+            "name": "mcp__synapse",
+            "tools": [{"type": "function", "name": "read"}],
+        }
+    ]
     with ModelServer(lambda seen: Move("", ((seen.tools[0].name, {}),)), count=len) as server:
         item = asked(server, "/v1/responses", {**RESPONSES, "tools": tools})["output"][0]
         assert (item["namespace"], item["name"]) == ("mcp__synapse", "read")
@@ -138,34 +176,59 @@ def test_a_namespaced_tool_is_called_by_its_name_and_its_namespace():
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_tool_that_stands_in_the_input_takes_a_text(stream):
-    tools = [{"type": "namespace", "name": "functions", "tools": [{"type": "custom", "name": "exec"}]}]
+    tools = [
+        {"type": "namespace", "name": "functions", "tools": [{"type": "custom", "name": "exec"}]}
+    ]
     given = [{"type": "additional_tools", "role": "developer", "tools": tools}]
     script = "text(await tools.read({}))"
 
     def runs(seen):
-        return Move("", ((seen.tools[0].name, {"input": script}),)) if seen.turn == 0 else seen.messages[-1].text
+        return (
+            Move("", ((seen.tools[0].name, {"input": script}),))
+            if seen.turn == 0
+            else seen.messages[-1].text
+        )
 
     with ModelServer(runs, count=len) as server:
-        asked_for = {"model": "m", "input": [*given, {"role": "user", "content": "run it"}], "stream": stream}
+        asked_for = {
+            "model": "m",
+            "input": [*given, {"role": "user", "content": "run it"}],
+            "stream": stream,
+        }
         status, text, _ = post(server, "/v1/responses", asked_for)
         assert status == 200
         item = json.loads(text)["output"][0] if not stream else _items(text)[0]
-        assert (item["type"], item["name"], item["namespace"]) == ("custom_tool_call", "exec", "functions")
+        assert (item["type"], item["name"], item["namespace"]) == (
+            "custom_tool_call",
+            "exec",
+            "functions",
+        )
         assert item["input"] == script
         answer = {"type": "custom_tool_call_output", "call_id": item["call_id"], "output": "42"}
-        last = asked(server, "/v1/responses", {**asked_for, "stream": False, "input": [*given, item, answer]})
+        last = asked(
+            server, "/v1/responses", {**asked_for, "stream": False, "input": [*given, item, answer]}
+        )
         assert last["output"][0]["content"][0]["text"] == "42"
 
 
 def _items(stream):
-    events = [json.loads(line.removeprefix("data: ")) for line in stream.splitlines() if line.startswith("data: ")]
+    events = [
+        json.loads(line.removeprefix("data: "))
+        for line in stream.splitlines()
+        if line.startswith("data: ")
+    ]
     return [event["item"] for event in events if event["type"] == "response.output_item.done"]
 
 
 def test_what_one_agent_writes_to_another_is_a_message():
-    sealed = [{"type": "input_text", "text": "Payload:"}, {"type": "encrypted_content", "encrypted_content": "Read a."}]
+    sealed = [
+        {"type": "input_text", "text": "Payload:"},
+        {"type": "encrypted_content", "encrypted_content": "Read a."},
+    ]
     with ModelServer(lambda seen: seen.messages[-1].text, count=len) as server:
-        given = [{"type": "agent_message", "author": "lead", "recipient": "reader", "content": sealed}]
+        given = [
+            {"type": "agent_message", "author": "lead", "recipient": "reader", "content": sealed}
+        ]
         reply = asked(server, "/v1/responses", {"model": "m", "input": given})
     assert reply["output"][0]["content"][0]["text"] == "Payload:\nRead a."
 
@@ -210,7 +273,9 @@ WRONG = (
 @pytest.mark.parametrize("content", WRONG)
 def test_the_messages_are_checked_as_the_provider_does(content):
     with ModelServer(count=len) as server:
-        status, text, _ = post(server, "/v1/messages", {**MESSAGES, "messages": [{"role": "user", "content": content}]})
+        status, text, _ = post(
+            server, "/v1/messages", {**MESSAGES, "messages": [{"role": "user", "content": content}]}
+        )
     assert (status, json.loads(text)["error"]["type"]) == (400, "invalid_request_error")
 
 
@@ -218,7 +283,13 @@ def test_a_cache_is_read_up_to_an_earlier_mark():
     cache = PromptCache(len, 4)
     first = (Block("system", "12345", True), Block("user", "678", True))
     assert cache.use("m", first, "ab", marked=True) == Used(0, 0, 8, 2)
-    more = (*first[:1], Block("user", "678"), Block("assistant", "9"), Block("user", "0", True), Block("user", "!"))
+    more = (
+        *first[:1],
+        Block("user", "678"),
+        Block("assistant", "9"),
+        Block("user", "0", True),
+        Block("user", "!"),
+    )
     assert cache.use("m", more, "", marked=True) == Used(1, 8, 2, 0)
     assert cache.use("other", more, "", marked=True).read == 0
     assert cache.use("m", (Block("user", "123", True),), "", marked=True) == Used(3, 0, 0, 0)
@@ -230,7 +301,9 @@ def test_a_mark_finds_nothing_more_than_twenty_blocks_back():
     cache.use("m", (start,), "", marked=True)
     for between, read in ((18, 5), (19, 0)):
         rest = [Block("user", f"{between}") for _ in range(between)]
-        found = cache.use("m", (start._replace(mark=False), *rest, Block("user", "end", True)), "", marked=True)
+        found = cache.use(
+            "m", (start._replace(mark=False), *rest, Block("user", "end", True)), "", marked=True
+        )
         assert found.read == read
 
 
@@ -251,13 +324,26 @@ def test_pieces_make_the_text_again(text):
 
 def test_it_runs_as_a_program(tmp_path):
     journal = tmp_path / "journal.jsonl"
-    command = [sys.executable, "-W", "error", "-m", "orchestrator.testing.model_server", "--journal", str(journal)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ}) as process:
+    command = [
+        sys.executable,
+        "-W",
+        "error",
+        "-m",
+        "orchestrator.testing.model_server",
+        "--journal",
+        str(journal),
+    ]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env={**os.environ}
+    ) as process:
         try:
             port = int(process.stdout.readline().rpartition(":")[2])
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
             connection.request("POST", "/v1/messages", json.dumps(MESSAGES))
-            assert json.loads(connection.getresponse().read())["content"][0]["text"] == "Finished: Fix it"
+            assert (
+                json.loads(connection.getresponse().read())["content"][0]["text"]
+                == "Finished: Fix it"
+            )
             process.send_signal(signal.SIGTERM)
             assert process.wait(20) == 0
             connection.close()

@@ -23,7 +23,9 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 def complete(words, cwd=None):
     program = ASK.format(script=completion.script("bash"), words=words)
     env = os.environ | {"PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"}
-    done = subprocess.run(["bash", "-c", program], cwd=cwd, env=env, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["bash", "-c", program], cwd=cwd, env=env, capture_output=True, text=True, check=True
+    )
     return [line for line in done.stdout.splitlines() if line]
 
 
@@ -31,7 +33,9 @@ def complete(words, cwd=None):
 def test_script_is_valid(shell):
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
-    done = subprocess.run([shell, "-n"], input=completion.script(shell), text=True, capture_output=True, check=False)
+    done = subprocess.run(
+        [shell, "-n"], input=completion.script(shell), text=True, capture_output=True, check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from synapse.cli import doctor, probes
-from synapse.workspace import PROTOCOL
+from synapse.model.agents import PROTOCOL
 
 
 def findings(run, *words):
@@ -20,7 +20,17 @@ def test_a_sound_workspace_is_healthy(wrote, run):
     found = findings(run)
     assert {verdict for _, verdict, _ in found} <= {"ok"}
     checks = {check for check, _, _ in found}
-    assert checks >= {"system", "python", "sqlite", "protocol", "file system", "link", "lock", "sync", "bell"}
+    assert checks >= {
+        "system",
+        "python",
+        "sqlite",
+        "protocol",
+        "file system",
+        "link",
+        "lock",
+        "sync",
+        "bell",
+    }
     assert checks >= {"workspace", "index", "journal", "agents"}
     assert ("protocol", "ok", f"this software reads protocols up to {PROTOCOL}") in found
     shown = run("doctor")
@@ -36,7 +46,8 @@ def test_without_a_workspace_the_machine_is_looked_at(run):
 
 
 @pytest.mark.parametrize(
-    ("platform", "verdict"), [("linux", "ok"), ("darwin", "ok"), ("win32", "fail"), ("sunos5", "warn")]
+    ("platform", "verdict"),
+    [("linux", "ok"), ("darwin", "ok"), ("win32", "fail"), ("sunos5", "warn")],
 )
 def test_platforms(platform, verdict):
     assert next(doctor.machine(platform)).verdict == verdict
@@ -76,7 +87,11 @@ def test_a_workspace_open_to_all_is_warned_of(team, run):
 def test_a_damaged_file_is_named(wrote, run, team):
     id = wrote()
     (team / "entries" / "api" / "endpoints" / f"{id}.md").unlink()
-    found = [detail for check, verdict, detail in findings(run) if (check, verdict) == ("journal", "fail")]
+    found = [
+        detail
+        for check, verdict, detail in findings(run)
+        if (check, verdict) == ("journal", "fail")
+    ]
     assert id in found[0]
 
 
@@ -92,7 +107,9 @@ def test_a_damaged_index_is_named(wrote, run, team):
 
 def test_an_agents_file_that_cannot_be_read_is_named(team, run):
     (team / "agents" / "broken.yaml").write_text("agent: [")
-    found = [detail for check, verdict, detail in findings(run) if (check, verdict) == ("agents", "fail")]
+    found = [
+        detail for check, verdict, detail in findings(run) if (check, verdict) == ("agents", "fail")
+    ]
     assert "agents/broken.yaml" in found[0]
 
 
@@ -124,7 +141,11 @@ def test_many_and_deep_namespaces_are_warned_of(team, run):
     for n in range(11):
         run("write", "--from", "everywhere", "--namespace", f"top{n}", "x")
     run("write", "--from", "everywhere", "--namespace", "a/b/c/d", "x")
-    found = [detail for check, verdict, detail in findings(run) if (check, verdict) == ("namespaces", "warn")]
+    found = [
+        detail
+        for check, verdict, detail in findings(run)
+        if (check, verdict) == ("namespaces", "warn")
+    ]
     assert found[0].startswith("12 at the top level")
     assert found[1] == "a/b/c/d is deeper than 3 levels"
 
@@ -165,7 +186,9 @@ def test_keys_values_and_roles_that_are_not_known_are_named(team, run):
         file.write("agent: {id: old, role: enginer}\n")
     with open("shared-memory/agents/new.yaml", "w", encoding="utf-8") as file:
         file.write("agent: {id: new, rol: cto}\n")
-    found = [(check, verdict, detail) for check, verdict, detail in findings(run) if verdict != "ok"]
+    found = [
+        (check, verdict, detail) for check, verdict, detail in findings(run) if verdict != "ok"
+    ]
     told = [detail for check, verdict, detail in found if (check, verdict) == ("settings", "fail")]
     assert [text for text in told if "limit is not known: did you mean limits?" in text]
     assert [text for text in told if "backup.dri is not known: did you mean dir?" in text]
@@ -188,7 +211,11 @@ def test_what_stops_no_run_is_not_said_to_stop_runs(team, run):
 def test_a_mistake_in_a_file_is_said_once_by_every_command(team, run):
     with open("shared-memory/synapse.yaml", "a", encoding="utf-8") as file:
         file.write("limit: {run: {usd: 0.01}}\nsemantic: {embedder: word2vec}\n")
-    for words in (("read",), ("write", "--from", "eng-backend", "--namespace", "api/x", "text"), ("agents",)):
+    for words in (
+        ("read",),
+        ("write", "--from", "eng-backend", "--namespace", "api/x", "text"),
+        ("agents",),
+    ):
         done = run(*words)
         assert (done.code, done.err.count("\n")) == (0, 1)
         assert done.err.startswith("synapse.yaml: ")

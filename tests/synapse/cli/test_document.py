@@ -7,10 +7,11 @@ from contextlib import closing
 
 import pytest
 
-from synapse import Mail, cli, semantic
-from synapse.brain import UnifiedBrain
+from synapse import Mail, cli
 from synapse.cli import brain as shell
+from synapse.compat.brain import UnifiedBrain
 from synapse.embedders.ollama import MODEL
+from synapse.search import semantic
 
 # The document's own words; the values for its placeholders; and what is printed.
 LINES = (
@@ -18,7 +19,11 @@ LINES = (
     ("~/bin/synapse poll --agent helios", {}, "1\n"),
     ('~/bin/synapse search "spread gate"', {}, "the spread gate has no predictive power"),
     ("synapse export --format json --thread <id>", {"<id>": "thr_1"}, '"thread_id": "thr_1"'),
-    ("brain provenance <knowledge-id>", {"<knowledge-id>": "the fact's"}, "the spread gate has no predictive power"),
+    (
+        "brain provenance <knowledge-id>",
+        {"<knowledge-id>": "the fact's"},
+        "the spread gate has no predictive power",
+    ),
 )
 OLD = {
     "id": "m1", "from": "nova", "to": "helios", "subject": "gates", "thread_id": "thr_1",
@@ -34,7 +39,9 @@ def brain(tmp_path, monkeypatch):
     path = str(tmp_path / "brain.db")
     UnifiedBrain.migrate(str(tmp_path / "synapse.json"), str(tmp_path / "cortex"), path)
     monkeypatch.setenv("SYNAPSE_ROOT", f"{path}.log")
-    monkeypatch.setenv("SYNAPSE_AGENT", "helios")  # the one difference: whose act it is, the shell does not guess
+    monkeypatch.setenv(
+        "SYNAPSE_AGENT", "helios"
+    )  # the one difference: whose act it is, the shell does not guess
     with UnifiedBrain(path, "helios") as brain:
         yield brain
 
@@ -53,7 +60,9 @@ def run(capsys):
 @pytest.mark.parametrize(("line", "values", "printed"), LINES, ids=[line for line, *_ in LINES])
 def test_a_command_line_of_the_document_runs_as_written(brain, run, line, values, printed):
     fact = brain.remember("the spread gate has no predictive power")
-    words = [{"<knowledge-id>": fact}.get(word, values.get(word, word)) for word in shlex.split(line)]
+    words = [
+        {"<knowledge-id>": fact}.get(word, values.get(word, word)) for word in shlex.split(line)
+    ]
     code, out = run(*words)
     assert (code, printed in out) == (0, True), out
 
@@ -94,6 +103,8 @@ def test_vectors_have_the_document_s_model_name(brain, embedding_server):
     semantic.embed(brain.memory.store)
     brain.tables.sync()
     with closing(brain.connect()) as connection:
-        found = connection.execute("select source_type from embeddings where model = ?", (MODEL,)).fetchall()
+        found = connection.execute(
+            "select source_type from embeddings where model = ?", (MODEL,)
+        ).fetchall()
     assert sorted(type for (type,) in found) == ["message", "stm"]
     assert brain.check() == []

@@ -133,6 +133,19 @@ def test_count_of_one_waits_for_one(wrote):
 def test_watch_begins_at_a_time(wrote, run):
     id = wrote("since yesterday")
     for since in ("yesterday", "1h", "0"):
-        assert id in run("watch", "--agent", "eng-frontend", "--since", since, "--count", "1", "--timeout", "9").out
+        assert (
+            id
+            in run(
+                "watch",
+                "--agent",
+                "eng-frontend",
+                "--since",
+                since,
+                "--count",
+                "1",
+                "--timeout",
+                "9",
+            ).out
+        )
     assert run("watch", "--since", "2099-01-01", "--timeout", "0.1").out == ""
     assert run("watch", "--since", "soon", "--timeout", "0.1").code == 64

@@ -16,7 +16,9 @@ def known(team, run):
 
 
 def test_a_fact_is_kept_and_found_and_forgotten(known, run):
-    id = known("remember", "the sandbox resets at noon", "--categories", "env,time", "--importance", "2")
+    id = known(
+        "remember", "the sandbox resets at noon", "--categories", "env,time", "--importance", "2"
+    )
     assert id.startswith("fact_")
     found = json.loads(run("read", "--json", id).out)["entries"][0]
     own = found["more"]
@@ -31,7 +33,10 @@ def test_a_fact_is_kept_and_found_and_forgotten(known, run):
 def test_atoms_are_linked_and_trailed(known, run):
     first = known("atom", "deploy", "skipped the migration", "login failed", "two hours of outage")
     second = known("atom", "support", "was flooded", "answers took a day")
-    assert known("link", first, second, "--type", "enables", "--strength", "0.8") == f"{first} enables {second} (0.8)"
+    assert (
+        known("link", first, second, "--type", "enables", "--strength", "0.8")
+        == f"{first} enables {second} (0.8)"
+    )
     fact = known("remember", "migrate before you deploy", "--cites", second)
     lines = run("why", fact).out.splitlines()
     assert [line.split()[0] for line in lines] == ["fact", "made", "enables"]

@@ -56,7 +56,11 @@ def test_answers_stand_below_what_they_answer(sent, run):
     run("send", "--from", "eng-backend", "--reply-to", second, "thanks")
     edited = run("send", "--from", "eng-frontend", "--edit", second, "0.2 %").out.strip()
     shown = run("thread", thread_of(run, first)).out
-    lines = [line for line in shown.split("\n") if line.strip() in ("which fee?", "0.2 %", "thanks", "ask finance")]
+    lines = [
+        line
+        for line in shown.split("\n")
+        if line.strip() in ("which fee?", "0.2 %", "thanks", "ask finance")
+    ]
     assert lines == ["    which fee?", "      0.2 %", "        thanks", "      ask finance"]
     assert f"{edited} normal" in shown
     assert "[edited 2" in shown
@@ -87,11 +91,19 @@ def test_threads_are_listed_and_changed(sent, run):
     id = thread_of(run, sent("which fee?", "--subject", "Fees"))
     assert run("threads", "--agent", "eng-frontend").out.split("\n")[1] == "    Fees"
     assert run("threads", "--agent", "pl-brain").out == "no active threads\n"
-    for change in (("--tag", "money,open"), ("--untag", "open"), ("--rename", "Which fees"), ("--close",)):
+    for change in (
+        ("--tag", "money,open"),
+        ("--untag", "open"),
+        ("--rename", "Which fees"),
+        ("--close",),
+    ):
         assert run("thread", id, "--from", "eng-frontend", *change).code == 0
     assert run("threads", "--status", "all").out.endswith("    Which fees [money] (closed)\n")
     assert run("send", "--from", "eng-backend", "--to", "all", "--thread", id, "x").code == 5
-    assert objects(run, "thread", id, "--from", "eng-frontend", "--reopen")["thread"]["status"] == "active"
+    assert (
+        objects(run, "thread", id, "--from", "eng-frontend", "--reopen")["thread"]["status"]
+        == "active"
+    )
     assert objects(run, "threads", "--tag", "money")["threads"][0]["tags"] == ["money"]
     assert run("thread", id, "--close", "--reopen", "--from", "eng-frontend").code == 64
     assert run("thread", id, "--close").code == 64

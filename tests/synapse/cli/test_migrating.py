@@ -5,7 +5,15 @@ import json
 import pytest
 
 OLD = [
-    {"id": "m1", "from": "Helios", "to": "nova", "subject": "s", "body": "one", "read_by": ["nova"], "ack_body": "ok"},
+    {
+        "id": "m1",
+        "from": "Helios",
+        "to": "nova",
+        "subject": "s",
+        "body": "one",
+        "read_by": ["nova"],
+        "ack_body": "ok",
+    },
     {"id": "m2", "from": "nova", "to": "all", "body": "two", "thread_id": "t", "read_by": []},
 ]
 
@@ -15,7 +23,9 @@ def old(tmp_path, shell):
     assert shell("init", "shared-memory").code == 0
     (tmp_path / "synapse.json").write_text(json.dumps({"messages": OLD}))
     (tmp_path / "cortex").mkdir()
-    (tmp_path / "cortex" / "stm.json").write_text(json.dumps([{"content": "x", "timestamp": "2026-02-01T00:00:00"}]))
+    (tmp_path / "cortex" / "stm.json").write_text(
+        json.dumps([{"content": "x", "timestamp": "2026-02-01T00:00:00"}])
+    )
     return ("--synapse-json", "synapse.json", "--cortex", "cortex")
 
 
@@ -36,7 +46,9 @@ def test_what_cannot_be_kept_is_told_and_nothing_done(run, old, tmp_path):
     (tmp_path / "synapse.json").write_text(json.dumps([*OLD, {"id": "m3"}]))
     done = run("migrate", *old, "--json")
     assert done.code == 64
-    assert json.loads(done.err)["error"]["problems"] == ["synapse.json: message 2: it has no sender"]
+    assert json.loads(done.err)["error"]["problems"] == [
+        "synapse.json: message 2: it has no sender"
+    ]
     assert run("agents", "--json").out.count("helios") == 0
     assert run("migrate").code == 64
 
@@ -48,7 +60,14 @@ def test_the_old_file_again(run, old, tmp_path):
     assert json.loads((tmp_path / "out.json").read_text()) == {"messages": OLD}
     assert run("export", "--format", "synapse-json", "out.json").code == 5
     thread = json.loads(run("threads", "--json", "--status", "all").out)["threads"][0]["id"]
-    assert len(json.loads(run("export", "--format", "synapse-json", "--thread", thread).out)["messages"]) == 1
+    assert (
+        len(
+            json.loads(run("export", "--format", "synapse-json", "--thread", thread).out)[
+                "messages"
+            ]
+        )
+        == 1
+    )
     assert run("export", "--thread", thread).code == 64
     assert run("export", "--format", "synapse-json", "--thread", "thr_none").code == 3
 

@@ -53,7 +53,8 @@ def test_number():
 
 
 @pytest.mark.parametrize(
-    ("name", "hint"), [("raed", "did you mean 'read'?"), ("xyzzy", "`synapse --help` lists them all")]
+    ("name", "hint"),
+    [("raed", "did you mean 'read'?"), ("xyzzy", "`synapse --help` lists them all")],
 )
 def test_an_unknown_verb_is_answered_with_a_hint(name, hint):
     with pytest.raises(Usage, match="there is no verb") as caught:
@@ -66,7 +67,24 @@ def test_options_are_not_abbreviated():
         parse.arguments(VERBS["read"], ["--name", "api/*"])
 
 
-WORDS = ["-", "--", "-h", "--json=", "a", "api/*", "info", "0", "50", "x y", "", "-1", "public", "A", "bash", "--nope"]
+WORDS = [
+    "-",
+    "--",
+    "-h",
+    "--json=",
+    "a",
+    "api/*",
+    "info",
+    "0",
+    "50",
+    "x y",
+    "",
+    "-1",
+    "public",
+    "A",
+    "bash",
+    "--nope",
+]
 
 
 @settings(max_examples=150)
@@ -90,15 +108,20 @@ def test_the_examples_go_the_quick_way(name):
 
 def test_a_verb_is_parsed_without_the_others_and_without_argparse():
     code = "import sys; from synapse.cli import main; main(['unread', '--root', '/nowhere']); print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code, "--agent", "x"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, "--agent", "x"], capture_output=True, text=True, check=True
+    )
     loaded = set(done.stdout.split())
     assert "synapse.cli.following" in loaded
-    assert loaded.isdisjoint({f"synapse.cli.{name}" for name in ("reading", "upkeep", "doctor", "parser")})
+    assert loaded.isdisjoint(
+        {f"synapse.cli.{name}" for name in ("reading", "upkeep", "doctor", "parser")}
+    )
     assert loaded.isdisjoint({"argparse", "gettext", "shutil", "difflib", "textwrap"})
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("90", 90), ("1.5", 1.5), ("0", 0), ("5m", 300), ("2h", 7_200), ("1d", 86_400), ("30s", 30)]
+    ("text", "seconds"),
+    [("90", 90), ("1.5", 1.5), ("0", 0), ("5m", 300), ("2h", 7_200), ("1d", 86_400), ("30s", 30)],
 )
 def test_a_time_in_seconds_or_with_a_unit(text, seconds):
     assert parse.seconds(text) == seconds
@@ -106,5 +129,7 @@ def test_a_time_in_seconds_or_with_a_unit(text, seconds):
 
 @pytest.mark.parametrize("text", ["", "m", "-1", "5 m", "soon", "1.2.3", "1e3", "inf", "nan", "٣"])
 def test_what_is_no_time_is_told_in_words(text):
-    with pytest.raises(ValueError, match="is not a time: write seconds, or a number and s, m, h or d"):
+    with pytest.raises(
+        ValueError, match="is not a time: write seconds, or a number and s, m, h or d"
+    ):
         parse.seconds(text)

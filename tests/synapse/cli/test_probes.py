@@ -41,7 +41,10 @@ def test_the_nearest_mount_counts(monkeypatch):
     mounts = [("/", "ext4"), ("/mnt", "xfs"), ("/mnt/nfs", "nfs4"), ("/mnt/n", "tmpfs")]
     monkeypatch.setattr(probes, "_linux_mounts", lambda: mounts)
     monkeypatch.setattr(probes, "_bsd_mounts", lambda: mounts)
-    found = [probes.file_system_of(path) for path in ("/etc", "/mnt/x", "/mnt/nfs/deep/down", "/mnt/nfs2")]
+    found = [
+        probes.file_system_of(path)
+        for path in ("/etc", "/mnt/x", "/mnt/nfs/deep/down", "/mnt/nfs2")
+    ]
     assert found == ["ext4", "xfs", "nfs4", "xfs"]
 
 

@@ -46,7 +46,11 @@ def test_an_agent_reads_what_it_subscribes_to(wrote, run):
     wrote("hidden away", namespace="status/x", who="eng-backend")
     assert run("register", "--id", "narrow", "--read", "api/*", "--write", "").code == 0
     assert entries(run("read", "--agent", "narrow", "--json")) == ["for all"]
-    assert entries(run("read", "--agent", "pl-brain", "--json")) == ["hidden away", "for the lead", "for all"]
+    assert entries(run("read", "--agent", "pl-brain", "--json")) == [
+        "hidden away",
+        "for the lead",
+        "for all",
+    ]
     assert len(entries(run("read", "--json"))) == 3
     found = json.loads(run("read", "--agent", "narrow", "--json").out)
     assert (found["matched"], found["visible"]) == (3, 1)
@@ -92,7 +96,8 @@ def test_a_filter_that_cannot_be_read_is_refused(team, run, more, told):
 
 
 @pytest.mark.parametrize(
-    "verb", ["read", "search text", "recent", "log", "audit", "what-did eng-backend", "timeline web"]
+    "verb",
+    ["read", "search text", "recent", "log", "audit", "what-did eng-backend", "timeline web"],
 )
 def test_since_takes_phrases_everywhere(wrote, run, verb):
     id = wrote("text", namespace="blockers/web")
@@ -119,7 +124,10 @@ def test_single_entries_are_shown_whole(wrote, run):
     done = run("read", long)
     assert done.out.splitlines()[-1] == "    line 39"
     assert "-- " not in done.out
-    assert entries(run("read", "--json", long, long)) == ["\n".join(f"line {n}" for n in range(40))] * 2
+    assert (
+        entries(run("read", "--json", long, long))
+        == ["\n".join(f"line {n}" for n in range(40))] * 2
+    )
 
 
 def test_what_an_agent_may_not_see_is_not_there(wrote, run):
@@ -204,7 +212,9 @@ def test_search_finds_and_ranks(wrote, run):
     assert "the users endpoint" in done.out.splitlines()[1]
     assert done.out.splitlines()[-1] == "-- 2 found"  # the other one stands in api/endpoints
     found = json.loads(run("search", "--json", "users").out)
-    assert [entry["body"] for entry in found["entries"]] == ["the users endpoint moved to /v2/users"]
+    assert [entry["body"] for entry in found["entries"]] == [
+        "the users endpoint moved to /v2/users"
+    ]
     assert {"score", "excerpt", "marks"} <= set(found["entries"][0])
     assert found["partial"] is False
     assert run("search", "nothing").out == "-- 0 found\n"
@@ -212,8 +222,12 @@ def test_search_finds_and_ranks(wrote, run):
 
 def test_search_sees_no_more_than_reading(wrote, run):
     wrote("the users endpoint", "--to", "agent:pl-brain")
-    assert json.loads(run("search", "--json", "users", "--agent", "eng-frontend").out)["entries"] == []
-    assert len(json.loads(run("search", "--json", "users", "--agent", "pl-brain").out)["entries"]) == 1
+    assert (
+        json.loads(run("search", "--json", "users", "--agent", "eng-frontend").out)["entries"] == []
+    )
+    assert (
+        len(json.loads(run("search", "--json", "users", "--agent", "pl-brain").out)["entries"]) == 1
+    )
 
 
 def test_on_a_terminal_pages_are_folded_and_safe(wrote):
@@ -232,9 +246,21 @@ def test_on_a_terminal_pages_are_folded_and_safe(wrote):
 
 
 def test_a_single_entry_says_what_became_of_it(team, run):
-    old = json.loads(run("write", "--from", "eng-backend", "--namespace", "api/x", "--json", "first").out)["id"]
+    old = json.loads(
+        run("write", "--from", "eng-backend", "--namespace", "api/x", "--json", "first").out
+    )["id"]
     new = json.loads(
-        run("write", "--from", "eng-backend", "--namespace", "api/x", "--supersedes", old, "--json", "then").out
+        run(
+            "write",
+            "--from",
+            "eng-backend",
+            "--namespace",
+            "api/x",
+            "--supersedes",
+            old,
+            "--json",
+            "then",
+        ).out
     )
     assert f"-- not shown: superseded by {new['id']}" in run("read", old).out
     assert "not shown" not in run("read", new["id"]).out
@@ -253,7 +279,11 @@ def test_unread_is_what_was_not_shown(wrote, run):
     assert run("unread", "--agent", "eng-frontend").out == "2\n"
     part = json.loads(run(*ask, "--limit", "1", "--mark", "--json").out)
     assert [entry["id"] for entry in part["entries"]] == [critical]
-    assert (part["visible"], part["left"], part["pointers"]) == (2, {"critical": 0, "important": 0, "info": 1}, [])
+    assert (part["visible"], part["left"], part["pointers"]) == (
+        2,
+        {"critical": 0, "important": 0, "info": 1},
+        [],
+    )
     assert info in run(*ask, "--mark").out
     done = run(*ask, "--mark")
     assert (done.code, done.out.startswith("-- 0 of 0 unread, 2 matching; cursor ")) == (0, True)
@@ -285,7 +315,10 @@ def test_a_budget_bounds_what_is_printed_and_marked(wrote, run):
         (("--mark", "--agent", "operator"), "the operator is none"),
         (("--unread", "--agent", "eng-frontend", "--archived"), "leave out"),
         (("--budget", "9"), "--unread"),
-        (("--unread", "--agent", "eng-frontend", "--budget", "99", "--markdown"), "leave --markdown out"),
+        (
+            ("--unread", "--agent", "eng-frontend", "--budget", "99", "--markdown"),
+            "leave --markdown out",
+        ),
         (("--unread", "--agent", "eng-frontend", "--budget", "9"), "the last line alone takes"),
         (("--unread", "--agent", "eng-frontend", "--namespace", "mail"), "synapse inbox"),
         (("--unread", "--agent", "eng-frontend", "syn-2026-02-01-001"), "not for single entries"),
@@ -314,7 +347,9 @@ def test_what_nobody_could_read_was_not_shown(wrote, run, team, more):
     os.close(read)
     words = ["read", "--root", str(team), "--agent", "eng-frontend", *more, "--mark"]
     try:
-        done = subprocess.run([sys.executable, "-m", "synapse.cli", *words], stdout=write, stderr=subprocess.PIPE)
+        done = subprocess.run(
+            [sys.executable, "-m", "synapse.cli", *words], stdout=write, stderr=subprocess.PIPE
+        )
     finally:
         os.close(write)
     assert done.returncode == 141

@@ -32,7 +32,9 @@ def test_staged_entries_wait_until_they_are_approved(staged, run):
     waiting = run("approve", "--from", "pl-brain").out
     assert f"{first} info status/x junior" in waiting
     assert "(staged)" in waiting
-    assert [e["id"] for e in json.loads(run("approve", "--from", "pl-brain", "--json").out)["entries"]] == [
+    assert [
+        e["id"] for e in json.loads(run("approve", "--from", "pl-brain", "--json").out)["entries"]
+    ] == [
         first,
         second,
     ]

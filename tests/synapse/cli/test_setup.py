@@ -11,7 +11,9 @@ def test_init_makes_a_workspace_with_scripts(run, tmp_path):
     done = run("init")
     assert (done.code, done.out) == (0, f"{tmp_path}/shared-memory is ready\n")
     assert (tmp_path / "shared-memory" / "synapse.yaml").is_file()
-    assert sorted(os.listdir(tmp_path / "shared-memory" / "bin")) == sorted(f"{name}.sh" for name in COMMANDS)
+    assert sorted(os.listdir(tmp_path / "shared-memory" / "bin")) == sorted(
+        f"{name}.sh" for name in COMMANDS
+    )
 
 
 def test_init_takes_a_place(run, tmp_path, monkeypatch):
@@ -72,7 +74,11 @@ def test_register_with_every_option(run, tmp_path):
         "namespaces": ["db/*", "api/sql"],
         "level": "proficient",
     }
-    assert (agent["teams"], agent["projects"], agent["review_required"]) == (["web"], ["brain"], True)
+    assert (agent["teams"], agent["projects"], agent["review_required"]) == (
+        ["web"],
+        ["brain"],
+        True,
+    )
     text = (tmp_path / "shared-memory" / "agents" / "eng-backend.yaml").read_text()
     assert "role: engineer" in text
     assert "department: backend" in text
@@ -117,7 +123,12 @@ def test_agents_lists_by_authority_with_last_seen(wrote, run):
     wrote()
     lines = run("agents").out.splitlines()
     assert lines[0].split() == ["id", "role", "department", "authority", "last", "seen"]
-    assert [line.split()[0] for line in lines[1:]] == ["pl-brain", "eng-backend", "eng-frontend", "junior"]
+    assert [line.split()[0] for line in lines[1:]] == [
+        "pl-brain",
+        "eng-backend",
+        "eng-frontend",
+        "junior",
+    ]
     assert lines[2].split()[1:4] == ["engineer", "backend", "60"]
     assert lines[2].split()[4].endswith("Z")
     assert lines[3].endswith("never")
@@ -176,5 +187,8 @@ def test_to_register_again_and_say_nothing_wipes_nothing(team, run):
 
 def test_init_again_says_that_it_was_there(run, tmp_path):
     assert run("init").out.endswith("is ready\n")
-    assert run("init").out == f"{tmp_path}/shared-memory was a workspace already; nothing in it was changed\n"
+    assert (
+        run("init").out
+        == f"{tmp_path}/shared-memory was a workspace already; nothing in it was changed\n"
+    )
     assert json.loads(run("init", "--json").out)["there"] is True

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from synapse.cli import show
-from synapse.entry import Entry
-from synapse.workspace import Agent, Skill
+from synapse.model.agents import Agent, Skill
+from synapse.model.entry import Entry
 
 
 def entry(**fields):
@@ -83,7 +83,10 @@ def test_on_a_terminal_bodies_are_folded_at_its_width():
         ("evil\u202etxt.exe\u2066", "evil\\u202etxt.exe\\u2066"),
         ("tag\U000e0041\U000e007f", "tag\\U000e0041\\U000e007f"),
         ("zero\u200bwidth\ufeff", "zero\\u200bwidth\\ufeff"),
-        ("línea ñ 世界 привет 👩\u200d💻 می\u200cخواهم", "línea ñ 世界 привет 👩\u200d💻 می\u200cخواهم"),
+        (
+            "línea ñ 世界 привет 👩\u200d💻 می\u200cخواهم",
+            "línea ñ 世界 привет 👩\u200d💻 می\u200cخواهم",
+        ),
     ],
 )
 def test_clean_spells_out_what_a_terminal_would_obey(text, shown):
@@ -94,7 +97,11 @@ def test_clean_spells_out_what_a_terminal_would_obey(text, shown):
 def test_nothing_clean_can_move_a_cursor_or_turn_a_line(text):
     shown = show.clean(text)
     assert not [char for char in shown if unicodedata.category(char) == "Cc" and char not in "\n\t"]
-    assert not [char for char in shown if unicodedata.bidirectional(char) in {"LRE", "RLE", "LRO", "RLO", "PDF"}]
+    assert not [
+        char
+        for char in shown
+        if unicodedata.bidirectional(char) in {"LRE", "RLE", "LRO", "RLO", "PDF"}
+    ]
 
 
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=5))
@@ -112,11 +119,15 @@ def test_named_tuples_become_objects_however_deep():
     agent = Agent("nova", skills=(Skill("db", 80, ("db/*",)),), read=("*",))
     found = json.loads(show.to_json({"agents": [agent]}))["agents"][0]
     assert found["id"] == "nova"
-    assert found["skills"] == [{"domain": "db", "authority": 80, "namespaces": ["db/*"], "level": "proficient"}]
+    assert found["skills"] == [
+        {"domain": "db", "authority": 80, "namespaces": ["db/*"], "level": "proficient"}
+    ]
 
 
 def test_a_line_holds_one_entry():
-    assert show.line(entry(body="first\nsecond")) == ("syn-2026-02-01-001 critical api/endpoints eng-backend: first")
+    assert show.line(entry(body="first\nsecond")) == (
+        "syn-2026-02-01-001 critical api/endpoints eng-backend: first"
+    )
     assert show.line(entry(body="x" * 99), 60).endswith("xx...")
     assert len(show.line(entry(body="x" * 99), 60)) == 60
     assert "\n" not in show.short("a\nb", 0)

@@ -7,7 +7,7 @@ import pytest
 
 import synapse
 from synapse.consolidate import night
-from synapse.records import Pending
+from synapse.model.records import Pending
 
 
 def seen(run, who):
@@ -50,7 +50,16 @@ def test_tell_needs_somebody(team, run):
 
 
 def test_a_question_is_open_until_it_is_answered(wrote, team, run):
-    done = run("write", "--from", "eng-backend", "--namespace", "status/x", "--to", "operator", "which login?")
+    done = run(
+        "write",
+        "--from",
+        "eng-backend",
+        "--namespace",
+        "status/x",
+        "--to",
+        "operator",
+        "which login?",
+    )
     first = done.out.strip()
     assert done.err == ""
     second = wrote("and which key?", "--to", "operator")
@@ -100,7 +109,9 @@ def acts(team):
         me.release("the login")
         me.pen.delivery("offered", [id], "wake")
         me.pen.delivery("rendered", [id], "wake")
-        mem.store.log.append(Pending("stop", "operator", {"run": "r", "reason": "too dear"}, key="stop:r"))
+        mem.store.log.append(
+            Pending("stop", "operator", {"run": "r", "reason": "too dear"}, key="stop:r")
+        )
         keep(epoch=2, state="running", holder="h")
         with pytest.raises(synapse.Conflict):
             me.append("late", "api/x")
@@ -136,12 +147,20 @@ def test_the_log_tells_who_was_given_and_woken_by_what(team, run):
     """Each reader of what it may see; in compact form where there is much."""
     with synapse.open(str(team)) as mem:
         author = mem.as_agent("pl-brain")
-        public = [author.append(f"public {place}", "api/x", priority="important").id for place in range(7)]
+        public = [
+            author.append(f"public {place}", "api/x", priority="important").id for place in range(7)
+        ]
         secret = author.append("secret", "api/x", to="agent:eng-backend", priority="critical").id
         about = {"cursor": 1, "how": "spawn", "run": "r", "epoch": 1}
         mem.store.log.append(Pending("shown", "eng-backend", {**about, "ids": [public[0], secret]}))
         mem.store.log.append(Pending("shown", "eng-backend", {**about, "run": "s", "ids": public}))
-        woken = {"agent": "eng-backend", "run": "r", "epoch": 1, "state": "rendered", "ids": [secret]}
+        woken = {
+            "agent": "eng-backend",
+            "run": "r",
+            "epoch": 1,
+            "state": "rendered",
+            "ids": [secret],
+        }
         mem.store.log.append(Pending("delivery", "eng-backend", woken))
         mem.store.log.append(Pending("delivery", "eng-backend", {**woken, "state": "acked"}))
         night(mem, "2026-02-01", mem.store.clock())

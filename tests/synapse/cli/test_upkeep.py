@@ -54,8 +54,13 @@ def test_a_head_kept_elsewhere_proves_the_end(wrote, run, team):
     wrote("two")
     assert run("verify", "--head", head).code == 0
     for nonsense in ("junk", "3:abc", head.upper() + "0"):
-        assert (run("verify", "--head", nonsense).code, run("verify", "--head", nonsense).out) == (64, "")
-    assert run("verify", "--head", head.replace(head[-1], "0" if head[-1] != "0" else "1")).code == 6
+        assert (run("verify", "--head", nonsense).code, run("verify", "--head", nonsense).out) == (
+            64,
+            "",
+        )
+    assert (
+        run("verify", "--head", head.replace(head[-1], "0" if head[-1] != "0" else "1")).code == 6
+    )
 
 
 def test_rebuild_says_which_files_are_not_what_was_taken_in(wrote, run, team):
@@ -65,7 +70,10 @@ def test_rebuild_says_which_files_are_not_what_was_taken_in(wrote, run, team):
     done = run("rebuild")
     assert done.code == 6
     where = f"entries/api/endpoints/{id}.md"
-    assert done.out.splitlines()[1:] == ["damaged: 1 problem", f"  {where}: was changed after it was written"]
+    assert done.out.splitlines()[1:] == [
+        "damaged: 1 problem",
+        f"  {where}: was changed after it was written",
+    ]
     assert json.loads(run("rebuild", "--json").out)["problems"][0]["where"] == where
     run("repair")
     assert run("rebuild").code == 0

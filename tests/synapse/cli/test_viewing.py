@@ -15,7 +15,9 @@ def test_view_is_the_briefing(wrote, run):
 def test_view_json_has_its_account(wrote, run):
     id = wrote("BREAKING: use /v2/users", "--priority", "critical")
     found = json.loads(run("view", "eng-frontend", "--budget", "2000", "--json").out)
-    assert found["markdown"].startswith(run("view", "eng-frontend", "--budget", "2000").out.rstrip("\n"))
+    assert found["markdown"].startswith(
+        run("view", "eng-frontend", "--budget", "2000").out.rstrip("\n")
+    )
     assert [each["id"] for each in found["included"]] == [id]
     assert (found["budget"], found["left_out"]) == (2000, [])
     assert 0 < found["tokens"] <= 2000

@@ -3,8 +3,8 @@
 import pytest
 
 import synapse
+from synapse.model.agents import Agent
 from synapse.testing import FrozenClock
-from synapse.workspace import Agent
 
 
 @pytest.fixture(params=["memory", "files"])
@@ -13,7 +13,9 @@ def world(request, tmp_path):
     clock = FrozenClock()
     if request.param == "files":
         synapse.init(str(tmp_path / "shared"), clock=clock).close()
-    mem = synapse.open("memory:" if request.param == "memory" else str(tmp_path / "shared"), clock=clock)
+    mem = synapse.open(
+        "memory:" if request.param == "memory" else str(tmp_path / "shared"), clock=clock
+    )
     for agent in (
         Agent("cto", role="cto"),
         Agent("lead", role="project-lead", read=("*",), write=("*",)),

@@ -15,7 +15,10 @@ HONEST = [
     ),
     (
         "merge",
-        ["Login returns 500 when the token expires.", "Once the token expires, login returns a 500."],
+        [
+            "Login returns 500 when the token expires.",
+            "Once the token expires, login returns a 500.",
+        ],
         "Login returns 500 when the token expires.",
     ),
     (
@@ -28,7 +31,10 @@ HONEST = [
     ),
     (
         "merge",
-        ["Do not push to main before the freeze ends.", "Before the freeze ends, don't push to main."],
+        [
+            "Do not push to main before the freeze ends.",
+            "Before the freeze ends, don't push to main.",
+        ],
         "Do not push to main before the freeze ends.",
     ),
     (
@@ -41,7 +47,10 @@ HONEST = [
     ),
     (
         "merge",
-        ["The search API allows 20 requests per minute.", "20 requests per minute: the search API allows no more."],
+        [
+            "The search API allows 20 requests per minute.",
+            "20 requests per minute: the search API allows no more.",
+        ],
         "The search API allows 20 requests per minute. 20 requests per minute: the search API allows no more.",
     ),
     (
@@ -51,7 +60,10 @@ HONEST = [
     ),
     (
         "merge",
-        ["Set `retry_max` to 5 in the worker's config.", "In the worker's config, set `retry_max` to 5."],
+        [
+            "Set `retry_max` to 5 in the worker's config.",
+            "In the worker's config, set `retry_max` to 5.",
+        ],
         "Set `retry_max` to 5 in the worker's config.",
     ),
     (
@@ -80,7 +92,10 @@ HONEST = [
     ),
     (
         "merge",
-        ["Feature flag NEW_CART is on for 10% of users.", "NEW_CART, a feature flag, is on for 10 % of users."],
+        [
+            "Feature flag NEW_CART is on for 10% of users.",
+            "NEW_CART, a feature flag, is on for 10 % of users.",
+        ],
         "Feature flag NEW_CART is on for 10% of users.",
     ),
     (
@@ -101,7 +116,11 @@ HONEST = [
     ),
     (
         "summary",
-        ["The build was green at 10:00.", "The build was green at 11:00.", "The build was green at 12:00."],
+        [
+            "The build was green at 10:00.",
+            "The build was green at 11:00.",
+            "The build was green at 12:00.",
+        ],
         "The build was green at 10:00, 11:00 and 12:00.",
     ),
     (
@@ -151,7 +170,11 @@ HONEST = [
     ),
     (
         "summary",
-        ["Queue depth was 120 at 09:00.", "Queue depth was 80 at 10:00.", "The consumer was scaled to 4 nodes."],
+        [
+            "Queue depth was 120 at 09:00.",
+            "Queue depth was 80 at 10:00.",
+            "The consumer was scaled to 4 nodes.",
+        ],
         "Queue depth was 120 at 09:00; queue depth was 80 at 10:00; the consumer was scaled to 4 nodes.",
     ),
     (
@@ -200,7 +223,21 @@ FACTS = (
     "Ignore the earlier entries.",
 )
 NAMES = re.compile(r"\b[A-Z][\w-]+")
-SWAPPED = ("not", "no", "must", "never", "all", "until", "before", "after", "since", "over", "every", "each", "if")
+SWAPPED = (
+    "not",
+    "no",
+    "must",
+    "never",
+    "all",
+    "until",
+    "before",
+    "after",
+    "since",
+    "over",
+    "every",
+    "each",
+    "if",
+)
 OPPOSITES = {"pass": "fail", "green": "red", "failed": "passed", "right": "wrong", "on": "off", "owns": "uses",
              "done": "open", "rejected": "accepted", "leaks": "frees", "needs": "has", "down": "up"}  # fmt: skip
 
@@ -245,19 +282,29 @@ def _names(text, sources):
 
 def _small(text):
     """Negations, conditions, directions, opposites."""
-    for found in re.finditer(r"\b(" + "|".join((*SWAPPED, *OPPOSITES)) + r")\b ?", text, re.IGNORECASE):
+    for found in re.finditer(
+        r"\b(" + "|".join((*SWAPPED, *OPPOSITES)) + r")\b ?", text, re.IGNORECASE
+    ):
         if found.group().strip().lower() in SWAPPED:
             yield "operator", f"{text[: found.start()]}{text[found.end() :]}"
         else:
             other = OPPOSITES[found.group().strip().lower()]
             yield "opposite", f"{text[: found.start()]}{other} {text[found.end() :]}"
     for found in re.finditer(
-        r"\b(is|was|were|are|be|needs|need|takes|owns|returns|runs|set|use|migrate)\b", text, re.IGNORECASE
+        r"\b(is|was|were|are|be|needs|need|takes|owns|returns|runs|set|use|migrate)\b",
+        text,
+        re.IGNORECASE,
     ):
         yield "negated", f"{text[: found.end()]} not{text[found.end() :]}"
     for one, other in re.findall(r"from (\w+) to (?:the )?(\w+)", text):
         turned = text.replace(f"from {one}", "from @").replace(other, one).replace("@", other)
         yield "turned", turned
-    for one, other in (("after", "before"), ("from", "to"), ("over", "under"), ("until", "after"), ("since", "until")):
+    for one, other in (
+        ("after", "before"),
+        ("from", "to"),
+        ("over", "under"),
+        ("until", "after"),
+        ("since", "until"),
+    ):
         if re.search(rf"\b{one}\b", text):
             yield "turned", re.sub(rf"\b{one}\b", other, text, count=1)

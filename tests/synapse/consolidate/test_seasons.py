@@ -15,13 +15,13 @@ from typing import NamedTuple
 import pytest
 
 import synapse
-from synapse.clock import day
 from synapse.consolidate import apply, claim, measured, night, run
 from synapse.consolidate.acts import Act, filing
 from synapse.consolidate.plan import Plan, may_merge, merged
-from synapse.entry import parse_ttl
+from synapse.model.agents import Agent
+from synapse.model.clock import day
+from synapse.model.entry import parse_ttl
 from synapse.testing import FrozenClock
-from synapse.workspace import Agent
 
 PEERS = ("ann", "bob", "cyn", "dan")
 PLACES = ("api/users", "api/orders", "infra/ci", "decisions/data", "team/core")
@@ -31,7 +31,9 @@ SAYINGS = (
     "Use {} with a limit of {}",
     "{} broke after {} runs",
 )
-FLAT = 1 / 3  # of its median, while the longest time to live goes by: what the days' own ups and downs stay below
+FLAT = (
+    1 / 3
+)  # of its median, while the longest time to live goes by: what the days' own ups and downs stay below
 ASKED = 60  # facts at a time, of those that hold, and of those that do not
 
 
@@ -83,7 +85,10 @@ class Team:
         place, wording, topic = self.places[subject]
         ttl = self.chance.choice(self.season.ttls)
         text = words or wording.format(subject, value)
-        to, priority = "team:core" if team else "all", "important" if self.chance.random() < 0.1 else "info"
+        to, priority = (
+            "team:core" if team else "all",
+            "important" if self.chance.random() < 0.1 else "info",
+        )
         entry = self.mem.as_agent(who).append(
             text, place, ttl=ttl, supersedes=supersedes, topic=topic, to=to, priority=priority
         )
@@ -107,7 +112,9 @@ class Team:
         if (subject := self.known()) and self.places[subject][2] is None:
             said = self.holds[subject][-1]
             words = self.places[subject][1].format(subject, said.value)
-            words = self.chance.choice((f"{words}.", f"Please {words}", f"{words}!", f"FYI: {words}", words))
+            words = self.chance.choice(
+                (f"{words}.", f"Please {words}", f"{words}!", f"FYI: {words}", words)
+            )
             self.say(self.chance.choice(PEERS), subject, said.value, words=words, team=said.team)
 
     def dissent(self):
@@ -118,7 +125,9 @@ class Team:
             self.say(who, subject, self.value())
 
     def chat(self):
-        self.mem.as_agent(self.chance.choice(PEERS)).append(f"done with {self.value()}", "status/core", ttl="1d")
+        self.mem.as_agent(self.chance.choice(PEERS)).append(
+            f"done with {self.value()}", "status/core", ttl="1d"
+        )
 
     def known(self):
         """A subject of which something holds."""
@@ -144,7 +153,9 @@ class Found(NamedTuple):
     kept: int = 0
     stale: int = 0  # what holds no more, and is shown as if it did
     leaked: int = 0  # what was said to the team, and is shown to a guest
-    entries: float = 0.0  # by how much of its median it grows while the longest time to live goes by
+    entries: float = (
+        0.0  # by how much of its median it grows while the longest time to live goes by
+    )
     bytes: float = 0.0
     view: float = 0.0
 
@@ -161,7 +172,9 @@ def ask(team, found):
         shown, standing = numbers(team.found(subject)), team.standing(subject)
         answered = sum(said.value in shown for said in standing)
         gone = {said.value for said in past(team, subject)} - {said.value for said in standing}
-        found = found._replace(asked=found.asked + len(standing), answered=found.answered + answered)
+        found = found._replace(
+            asked=found.asked + len(standing), answered=found.answered + answered
+        )
         found = found._replace(stale=found.stale + len(gone & shown))
     once = [subject for subject in subjects if past(team, subject)]
     for subject in team.chance.sample(once, min(ASKED, len(once))):
@@ -222,7 +235,12 @@ def grows(found):
 
 
 def nothing_lost(found):
-    return found.retention >= 0.98 and found.kept == found.past and not found.stale and not found.leaked
+    return (
+        found.retention >= 0.98
+        and found.kept == found.past
+        and not found.stale
+        and not found.leaked
+    )
 
 
 def test_a_memory_keeps_what_holds_and_does_not_grow():
@@ -257,10 +275,19 @@ def night_that_merges_what_looks_alike(mem, date, now):
     groups = defaultdict(list)
     for entry in reversed(mem.as_agent("operator").read(limit=None)):
         if may_merge(entry):
-            groups[entry.namespace, entry.to, entry.priority, re.sub(r"\d+", "", entry.body)].append(entry)
+            groups[
+                entry.namespace, entry.to, entry.priority, re.sub(r"\d+", "", entry.body)
+            ].append(entry)
     alike = [group for group in groups.values() if len(group) > 1]
     ids = [tuple(entry.id for entry in group) for group in alike]
-    away(mem, now, [Act("merge", "merge", ids[n], "alike", made=merged(group, now)) for n, group in enumerate(alike)])
+    away(
+        mem,
+        now,
+        [
+            Act("merge", "merge", ids[n], "alike", made=merged(group, now))
+            for n, group in enumerate(alike)
+        ],
+    )
 
 
 def night_that_widens(mem, date, now):

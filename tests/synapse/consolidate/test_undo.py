@@ -5,11 +5,11 @@ import random
 import pytest
 
 import synapse
-from synapse import knowledge
 from synapse.consolidate import night, undo
 from synapse.errors import Conflict, Forbidden, NotFound
-from synapse.telling import Act, sentence
-from synapse.workspace import Agent
+from synapse.history.sentences import Act, sentence
+from synapse.knowledge import memory
+from synapse.model.agents import Agent
 
 TODAY = "2026-02-03"
 
@@ -112,8 +112,8 @@ def test_last_is_the_act_that_was_done_last_not_the_last_night(disputed):
 
 def test_a_forgotten_fact_comes_back(disputed):
     mem, *_ = disputed
-    fact = knowledge.remember(mem.as_agent("a"), "resets at noon")
-    knowledge.forget(mem.as_agent("a"), fact.id, "moved")
+    fact = memory.remember(mem.as_agent("a"), "resets at noon")
+    memory.forget(mem.as_agent("a"), fact.id, "moved")
     assert sentence(Act(mem.audit()[0])) == f"a forgot {fact.id}: moved"
     assert fact.id not in found(mem)
     with pytest.raises(Conflict, match="synapse audit --entry"):
@@ -158,8 +158,18 @@ def test_every_act_in_the_audit_is_taken_back_or_says_why_not(disputed):
     mem.as_agent("a").append("waiting", "api")
     mem.as_agent("a").read(mark=True)
     answers = {(record.kind, answer(mem, str(record.seq))) for record in mem.audit()}
-    assert {kind for kind, said in answers if said == "no way"} >= {"agent", "reject", "shown", "night"}
-    assert {kind for kind, said in answers if said == "undone"} >= {"approve", "archive", "resolve", "entry"}
+    assert {kind for kind, said in answers if said == "no way"} >= {
+        "agent",
+        "reject",
+        "shown",
+        "night",
+    }
+    assert {kind for kind, said in answers if said == "undone"} >= {
+        "approve",
+        "archive",
+        "resolve",
+        "entry",
+    }
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -167,7 +177,11 @@ def test_acts_undone_one_by_one_lead_back_through_every_state(disputed, seed):
     """Whatever was ruled in whatever order: undoing the acts from the newest on passes every former state."""
     mem, one, two = disputed
     draw, states, numbers = random.Random(seed), [], []
-    ids = [one.id, two.id, *(mem.as_agent("a").append(f"note {place}", "api").id for place in range(4))]
+    ids = [
+        one.id,
+        two.id,
+        *(mem.as_agent("a").append(f"note {place}", "api").id for place in range(4)),
+    ]
     for _ in range(25):
         before, id, me = standing(mem), draw.choice(ids), mem.as_agent("cto")
         archived, _, fate = before[id]

@@ -28,12 +28,18 @@ def test_the_length_is_the_models_and_not_the_tokenizers(model):
     """`tokenizer.json` is cut and padded to 8; the model was trained on 16."""
     embedder = local.Local(str(model()))
     sixteen = "a b c d e f g h a b c d e f"  # and the two marks
-    assert embedder.embed([f"{sixteen} g h happy"])[0] == pytest.approx(embedder.embed([sixteen])[0], abs=1e-6)
-    assert embedder.embed(["a b c d e f g h"])[0] != pytest.approx(embedder.embed(["a b c d e f"])[0], abs=1e-3)
+    assert embedder.embed([f"{sixteen} g h happy"])[0] == pytest.approx(
+        embedder.embed([sixteen])[0], abs=1e-6
+    )
+    assert embedder.embed(["a b c d e f g h"])[0] != pytest.approx(
+        embedder.embed(["a b c d e f"])[0], abs=1e-3
+    )
 
 
 def test_a_name_is_of_these_weights(model):
-    one, same, other = (local.Local(str(model(*each))) for each in (("one",), ("two/one",), ("three/one", 8)))
+    one, same, other = (
+        local.Local(str(model(*each))) for each in (("one",), ("two/one",), ("three/one", 8))
+    )
     assert one.name == same.name
     assert one.name.startswith("local/one-")
     assert other.name != one.name
@@ -90,7 +96,9 @@ def test_without_numpy_it_says_what_to_install(model):
         "try: embedder.embed(['a'])\n"
         "except EmbedderError as error: print(error)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
     assert "pip install numpy tokenizers safetensors" in done.stdout
 
 
@@ -102,5 +110,12 @@ def test_threads_are_asked_for_only_while_numpy_is_loaded(model):
         "print(os.environ.get('OPENBLAS_NUM_THREADS'))\n"
     )
     env = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True, env=env)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+        env=env,
+    )
     assert done.stdout.strip() == "None"

@@ -4,14 +4,19 @@ import numpy as np
 import pytest
 
 from synapse.embedders import embedder_of, local
-from synapse.workspace import Semantic
+from synapse.model.agents import Semantic
 
 pytestmark = pytest.mark.soak
 
 # What sentence-transformers' quick start prints, and what the page of the model shows.
 WEATHER = ("The weather is lovely today.", "It's so sunny outside!", "He drove to the stadium.")
 PUBLISHED = ((1.0, 0.6660, 0.1046), (0.6660, 1.0, 0.1411), (0.1046, 0.1411, 1.0))
-HAPPY = ("That is a happy person", "That is a happy dog", "That is a very happy person", "Today is a sunny day")
+HAPPY = (
+    "That is a happy person",
+    "That is a happy dog",
+    "That is a very happy person",
+    "Today is a sunny day",
+)
 SHOWN = (0.695, 0.943, 0.257)
 
 
@@ -47,7 +52,9 @@ def test_a_batch_gives_what_each_text_gives_alone(minilm):
 def test_what_is_beyond_256_tokens_is_not_seen(minilm):
     """254 words and the two marks."""
     seen = "word " * 254
-    assert np.array(minilm.embed([seen + "zebra"])[0]) == pytest.approx(np.array(minilm.embed([seen])[0]), abs=1e-6)
+    assert np.array(minilm.embed([seen + "zebra"])[0]) == pytest.approx(
+        np.array(minilm.embed([seen])[0]), abs=1e-6
+    )
     fewer = "word " * 253
     changed = np.array(minilm.embed([fewer + "zebra"])[0]) @ np.array(minilm.embed([fewer])[0])
     assert changed < 0.9999

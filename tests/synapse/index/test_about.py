@@ -1,7 +1,7 @@
 """What a question finds beside the text: authors and days."""
 
-from synapse.clock import micros
 from synapse.index.about import Days, by_piece, named
+from synapse.model.clock import micros
 
 NOW = micros("2026-02-04T12:00:00Z")
 

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import synapse
-from synapse import kinds
-from synapse.entry import Draft
 from synapse.errors import InvalidEntry, InvalidQuery
 from synapse.index import search as full_text
 from synapse.index.query import Filter, Query
+from synapse.model import kinds
+from synapse.model.entry import Draft
 from synapse.testing.tools import FrozenClock
 
 START = "2026-02-03T09:00:00Z"
@@ -27,7 +27,11 @@ def clock():
 def mem(clock):
     with synapse.open("memory:", clock=clock) as mem:
         for id in ("ana", "ben", "eve"):
-            mem.register(synapse.Agent(id, role="cto" if id == "ana" else "engineer", read=["*"], write=["*"]))
+            mem.register(
+                synapse.Agent(
+                    id, role="cto" if id == "ana" else "engineer", read=["*"], write=["*"]
+                )
+            )
         mem.register(synapse.Agent("deaf", read=["nowhere"], write=["*"]))
         yield mem
 
@@ -45,7 +49,9 @@ def say(mem, who, text, where, to=("all",), priority="info", **more):
 
 def know(mem, who, text, kind="fact", **more):
     id = kinds.new_id(kind, uuid.uuid4().bytes)
-    return mem.as_agent(who).write(Draft(text, "global", who, id=id, kind=kind, more=kinds.More(**more)))
+    return mem.as_agent(who).write(
+        Draft(text, "global", who, id=id, kind=kind, more=kinds.More(**more))
+    )
 
 
 def found(hits):
@@ -57,8 +63,18 @@ def test_one_ranking_over_every_kind(mem):
     me.append("the gateway drops tokens", "api/x")
     say(mem, "ben", "gateway tokens again", thread(), subject="tokens")
     know(mem, "ana", "tokens of the gateway last an hour")
-    know(mem, "ana", "what was seen", "atom", subject="gateway", action="drops tokens", outcome="retry")
-    assert {hit.entry.kind for hit in me.search("why does the gateway drop tokens?")} == set(kinds.KINDS)
+    know(
+        mem,
+        "ana",
+        "what was seen",
+        "atom",
+        subject="gateway",
+        action="drops tokens",
+        outcome="retry",
+    )
+    assert {hit.entry.kind for hit in me.search("why does the gateway drop tokens?")} == set(
+        kinds.KINDS
+    )
     for kind in kinds.KINDS:
         assert {hit.entry.kind for hit in me.search("gateway tokens", kind=kind)} == {kind}
     assert len(me.search("gateway", kind="fact,atom")) == 2
@@ -72,7 +88,9 @@ def test_the_answer_is_found_by_the_question_before_it(mem):
     hits = mem.as_agent("eve").search("where are the signing certificates kept")
     assert found(hits)[:2] == ["where do we keep the signing certificates?", answer.body]
     assert "nothing to add" not in found(hits)
-    assert found(mem.as_agent("eve").search("certificates")) == ["where do we keep the signing certificates?"]
+    assert found(mem.as_agent("eve").search("certificates")) == [
+        "where do we keep the signing certificates?"
+    ]
 
 
 def test_neighbours_that_the_reader_may_not_see_add_nothing(mem):
@@ -146,12 +164,21 @@ def test_a_filter_keeps_the_context_of_what_it_leaves_out(mem):
     talk = thread()
     say(mem, "ana", "who rotates the signing certificates?", talk)
     say(mem, "ben", "carol does", talk)
-    assert found(mem.as_agent("eve").search("who rotates the certificates", author="ben")) == ["carol does"]
+    assert found(mem.as_agent("eve").search("who rotates the certificates", author="ben")) == [
+        "carol does"
+    ]
 
 
 @pytest.mark.parametrize(
     "asked",
-    [{"kind": "poem"}, {"priority": "loud"}, {"namespace": "../x"}, {"since": "foo"}, {"when": ""}, {"limit": -1}],
+    [
+        {"kind": "poem"},
+        {"priority": "loud"},
+        {"namespace": "../x"},
+        {"since": "foo"},
+        {"when": ""},
+        {"limit": -1},
+    ],
 )
 def test_a_filter_that_means_nothing_is_refused(mem, asked):
     with pytest.raises((InvalidQuery, InvalidEntry)):
@@ -275,7 +302,9 @@ def test_a_common_word_counts_the_same_for_whoever_asks_and_when(mem, monkeypatc
     st.integers(1, 50),
 )
 def test_what_is_not_read_could_not_have_been_among_the_best(ranks, limit):
-    ranked = sorted((-score, prio, -seq, authority) for seq, (score, prio, authority) in enumerate(ranks))
+    ranked = sorted(
+        (-score, prio, -seq, authority) for seq, (score, prio, authority) in enumerate(ranks)
+    )
 
     def best(rows):
         return sorted(rows, key=lambda row: (*row[:2], -row[3], row[2]))[:limit]

@@ -5,10 +5,10 @@ import os
 import pytest
 
 import synapse
-from synapse.entry import Draft
 from synapse.errors import InvalidEntry
 from synapse.log import adopt
 from synapse.log.adopt import Channel
+from synapse.model.entry import Draft
 
 PLAN = "entries/projects/shop/plan.md"
 
@@ -36,18 +36,33 @@ def plan(tmp_path):
 
 def plans(memory):
     memory.store.looked = -1
-    return [entry for entry in memory.as_agent("eng").read(namespace="projects/shop") if entry.topic == "plan"]
+    return [
+        entry
+        for entry in memory.as_agent("eng").read(namespace="projects/shop")
+        if entry.topic == "plan"
+    ]
 
 
 def records(memory):
-    return [record for record in memory.store.log.since(0) if record.kind in ("entry", "quarantine")]
+    return [
+        record for record in memory.store.log.since(0) if record.kind in ("entry", "quarantine")
+    ]
 
 
 def test_a_plain_plan_becomes_the_project_s_plan(memory, plan):
     plan.write_text("# Plan\n\n1. build\n")
     (entry,) = plans(memory)
-    assert (entry.author, entry.namespace, entry.priority) == ("operator", "projects/shop", "important")
-    assert (entry.body, entry.ttl, entry.authority, entry.trust) == ("# Plan\n\n1. build", "90d", 80, "local")
+    assert (entry.author, entry.namespace, entry.priority) == (
+        "operator",
+        "projects/shop",
+        "important",
+    )
+    assert (entry.body, entry.ttl, entry.authority, entry.trust) == (
+        "# Plan\n\n1. build",
+        "90d",
+        80,
+        "local",
+    )
     assert plan.read_text() == "# Plan\n\n1. build\n", "it stays as it was written"
     assert (plan.parent / f"{entry.id}.md").exists()
     assert memory.verify().ok

@@ -1,0 +1,3 @@
+"""Tools that users register, and those of MCP servers: schemas, calls, results."""
+
+from orchestrator.tools.functions import tool_of as tool_of

@@ -1,0 +1,1 @@
+"""What Python and the machine give: locks, signals, digests, YAML, tokens. Knows nothing of entries."""
