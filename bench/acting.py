@@ -12,8 +12,8 @@ from orchestrator.runs.records import Runs, name
 from orchestrator.runs.task import Task
 from orchestrator.sharing.findings import Findings, Look
 from orchestrator.tools.calls import Shares, act_of
+from synapse.agent_memory import AgentMemory
 from synapse.core import Memory
-from synapse.seat import Seat
 
 RULES = 20  # entries that are for a moment
 LOOK = (Goal("p50", 1e-3),)
@@ -68,7 +68,7 @@ def acting(ground: Ground) -> Iterator[Row]:
             )
 
 
-def _seat(mem: Memory, origin: str) -> Seat:
+def _seat(mem: Memory, origin: str) -> AgentMemory:
     agent = mem.store.agents()[READER]
     id = name(READER, origin, os.getpid())
     run = Runs(mem.store).begin(id, Task("Look", READER, "alpha"), agent, "bench", None, None)

@@ -15,6 +15,7 @@ from typing import IO
 import synapse
 from bench.figures import once
 from bench.workload import DAY, DAYS, READER, Item, items, people
+from synapse.agent_memory import AgentMemory
 from synapse.authority import admit
 from synapse.exchange import write_declarations
 from synapse.log import settle
@@ -26,7 +27,6 @@ from synapse.model import clock
 from synapse.model.agents import OPERATOR, Agent, Settings, settled
 from synapse.model.entry import Draft, Entry, addressees
 from synapse.model.records import Pending, Record, entry_of
-from synapse.seat import Seat
 
 FILES_UP_TO = 100_000
 
@@ -52,7 +52,7 @@ class Ground:
         return mem
 
     @property
-    def reader(self) -> Seat:
+    def reader(self) -> AgentMemory:
         return self.mem.as_agent(READER)
 
     def everything(self) -> Iterator[Entry]:

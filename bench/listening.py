@@ -35,7 +35,7 @@ class Listening:
             with Supervisor(
                 memory, engine=engine, tools=[tool_of(rest)], limits=Limits(turns=TURNS + 1)
             ) as boss:
-                boss.books.ear.quota = EVERYBODY
+                boss.run_store.ear.quota = EVERYBODY
                 async with boss:
                     await self._go_on(boss)
         return {

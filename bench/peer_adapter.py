@@ -36,7 +36,7 @@ class Adapter:
         self.now = clock.micros(NOW)
         synapse.init(self.root).close()
         self.mem = synapse.open(self.root, clock=lambda: self.now)
-        self.seats: dict[str, synapse.Seat] = {}
+        self.seats: dict[str, synapse.AgentMemory] = {}
         self.marked = -1
 
     def load(self, entries: Iterable[Fields]) -> None:
@@ -51,7 +51,7 @@ class Adapter:
         self.reader.search("endpoint")
 
     @property
-    def reader(self) -> synapse.Seat:
+    def reader(self) -> synapse.AgentMemory:
         return self._seat(READER)
 
     def append(self, entry: Fields) -> None:
@@ -74,7 +74,7 @@ class Adapter:
     def search(self, query: str) -> list[str]:
         return [hit.entry.id for hit in self.reader.search(query, limit=10)]
 
-    def _seat(self, agent: str) -> synapse.Seat:
+    def _seat(self, agent: str) -> synapse.AgentMemory:
         if agent not in self.seats:
             self.seats[agent] = self.mem.as_agent(agent)
         return self.seats[agent]

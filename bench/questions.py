@@ -16,13 +16,13 @@ import synapse
 from bench.figures import Beside, Goal, Row, Timing
 from bench.ground import Ground, declared_lines, fill, team
 from bench.workload import DAY, DAYS, READER, WORDS, WRITERS
+from synapse.agent_memory import AgentMemory
 from synapse.authority import admit
 from synapse.log.line import Line, entry_line
 from synapse.model import kinds
 from synapse.model.agents import Settings
 from synapse.model.entry import Draft, addressees
 from synapse.model.records import Pending
-from synapse.seat import Seat
 
 VOCABULARY = 30_000
 SYLLABLES = "ba ce di fo gu ha je ki lo mu na pe qui ro su ta ve wi xo yu za bre cli dro fla gri plo sta tru".split()
@@ -81,7 +81,7 @@ def asking(ground: Ground) -> Iterator[Row]:
     yield Row("a whole question, the process's own time", ground.size, cpu.values(), None, goals)
 
 
-def _asked(seat: Seat, questions: Sequence[Question]) -> tuple[Timing, Timing, float]:
+def _asked(seat: AgentMemory, questions: Sequence[Question]) -> tuple[Timing, Timing, float]:
     """What each took by the clock and in the process's own time, asked once, and how many found their item."""
     wall, cpu, found = [], [], 0
     for question in questions:

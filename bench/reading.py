@@ -13,8 +13,8 @@ from bench.child import told
 from bench.figures import Beside, Goal, Row, Timing, timed
 from bench.ground import Ground, team
 from bench.workload import PLANTED, READER, WRITERS, items
+from synapse.agent_memory import AgentMemory
 from synapse.index.search import RANKED
-from synapse.seat import Seat
 
 SHAPES: dict[str, dict[str, Any]] = {
     "24 h, all priorities": {"since": "24h"},
@@ -33,7 +33,7 @@ BUDGET = 8_000
 NOTE = "short status, nothing to do"
 
 
-def forget(seat: Seat) -> None:
+def forget(seat: AgentMemory) -> None:
     """Make the seat work its answers out again, as it does whenever the store has changed."""
     seat._pages.clear()
     seat._unread = (None, 0, 0)
@@ -146,7 +146,7 @@ def view(ground: Ground) -> Iterator[Row]:
     )
 
 
-def _views(seat: Seat) -> tuple[Timing, int]:
+def _views(seat: AgentMemory) -> tuple[Timing, int]:
     if seat.briefing(BUDGET).bounded:
         raise AssertionError("no tokenizer can be loaded here, so no exact counts are stored")
     return timed(lambda: seat.briefing(BUDGET), calls=100), len(seat.briefing(BUDGET).included)

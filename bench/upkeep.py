@@ -132,7 +132,7 @@ def noticing(ground: Ground) -> Iterator[Row]:
     yield Row("notice a dropped file: slowest read", ground.size, Timing(calls).values(), beside)
 
 
-def _noticed(root: str, seat: synapse.Seat, name: str) -> tuple[float, float]:
+def _noticed(root: str, seat: synapse.AgentMemory, name: str) -> tuple[float, float]:
     folder = os.path.join(root, "entries", "api", "endpoints")
     os.makedirs(folder, exist_ok=True)
     text = DROP.format(id=f"syn-{name}", author=WRITERS[0])

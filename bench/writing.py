@@ -16,7 +16,7 @@ from bench.ground import Ground
 from bench.limits import Raw
 from bench.workload import NAMESPACES, READER, WRITERS, bodies
 from synapse.log.files import FilesLog
-from synapse.system.signal import Bell
+from synapse.system.signal import NotificationPipe
 
 BLOCKS, BLOCK = 20, 50
 CREW, EACH = 8, 300
@@ -36,7 +36,7 @@ def append(ground: Ground) -> Iterator[Row]:
     """One writer: journal, file and bell. Blocks of raw writes stand between its own, so both have the same disk."""
     raw = Raw(os.path.join(os.path.dirname(ground.root), f"raw-{ground.size}"))
     with ground.open(frozen=False) as mem:
-        bell = Bell(mem.store.bells or "")
+        bell = NotificationPipe(mem.store.bells or "")
         try:
             write = writer(mem)
             yield from _beside(ground, "append, durable", raw, write)

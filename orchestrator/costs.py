@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from orchestrator.engines.protocol import Turn, Usage, declared
-from orchestrator.runs.lease import Holder
+from orchestrator.runs.lease import Lease
 from orchestrator.runs.records import Run, Runs
 from orchestrator.runs.task import Task
 from orchestrator.session import Session
@@ -33,7 +33,7 @@ class Costs:
     """One supervisor's part in the budget that all of a workspace share. `root` is None where nothing is shared."""
 
     def __init__(
-        self, runs: Runs, root: str, shared: bool, holder: Holder, own: Limits | None
+        self, runs: Runs, root: str, shared: bool, holder: Lease, own: Limits | None
     ) -> None:
         self.runs, self.holder, self._lives = runs, holder.name, holder.lives
         self._understood: Settings | None = None
@@ -95,8 +95,8 @@ class Costs:
         """What was admitted did not begin."""
         self.budget.withdraw(id, where)
 
-    def take_over(self, run: Run) -> None:
-        self.budget.take_over(run.id, self.holder, self._where(run))
+    def recover(self, run: Run) -> None:
+        self.budget.recover(run.id, self.holder, self._where(run))
 
     def forget_the_dead(self) -> None:
         """Count no run as alive whose supervisor is not."""

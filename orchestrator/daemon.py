@@ -22,7 +22,7 @@ from orchestrator.nightly.schedule import Alarm
 from orchestrator.plugin.answer import answer
 from orchestrator.plugin.runs import sweep
 from orchestrator.plugin.wakes.idle import Wake, Wakes
-from orchestrator.recovery import Takeover
+from orchestrator.recovery import Recovery
 from orchestrator.supervisor import Supervisor
 from synapse.errors import Conflict, NotFound, StoreBusy, StoreError, SynapseError
 
@@ -51,7 +51,7 @@ class Daemon:
         self.left: dict[str, str] = {}  # by run, what it waits for
         self._noted: dict[str, str] = {}
         self.socket = os.path.join(_folder(root), ".daemon.sock")
-        self.wakes = Wakes(supervisor.books.memory)
+        self.wakes = Wakes(supervisor.run_store.memory)
         self.down = asyncio.Event()
         self.taken: list[str] = []
         self.began = time.monotonic()
@@ -70,7 +70,7 @@ class Daemon:
                         StoreBusy
                     ):  # who has the lock may let go: the next look finds the same
                         await self.supervisor.look()
-                        self._looked(await self.supervisor.take_over())
+                        self._looked(await self.supervisor.recover())
                         for wake in await self._due():
                             waking.add(asyncio.create_task(self._wake(wake)))
                     waking = {task for task in waking if not task.done()}
@@ -80,7 +80,7 @@ class Daemon:
             os.unlink(self.socket)
             os.close(self._lock)
 
-    def _looked(self, found: Takeover) -> None:
+    def _looked(self, found: Recovery) -> None:
         """Keep what a look came to. What is left alone is noted once, and again for a new reason."""
         self.taken += [run.id for run in found.taken]
         self.left = found.left
@@ -108,7 +108,7 @@ class Daemon:
         """End the runs of clients that are gone; return the sessions that are to be woken. What is
         wrong with any of them is noted once, and is no reason to go down."""
         try:
-            await self.supervisor.desk(sweep, self.supervisor.books.memory)
+            await self.supervisor.desk(sweep, self.supervisor.run_store.memory)
             wakes: list[Wake] = await self.supervisor.desk(self.wakes.due)
             return wakes
         except StoreBusy:
@@ -145,7 +145,7 @@ class Daemon:
                 asked.get("pid"),
                 str(asked.get("identity", "")),
             )
-            return answer(self.supervisor.books.memory, *about)
+            return answer(self.supervisor.run_store.memory, *about)
 
         return {"answer": await self.supervisor.desk(answered)}
 

@@ -11,7 +11,7 @@ from typing import Any
 from synapse.errors import SynapseError
 
 
-class Desk:
+class MemoryThread:
     """Does what it is given in the order in which it was asked. `inline` on the event loop's own thread, at once: for
     virtual time."""
 

@@ -40,11 +40,11 @@ from orchestrator.runs import ledger, requirements, steps, writeback
 from orchestrator.runs.blockers import Blockers
 from orchestrator.runs.folder import ERROR, LEDGER, OUTPUT, RECEIPT, STEPS, TRANSCRIPT, Folder
 from orchestrator.runs.intent import ALIKE, intent_of, similar
-from orchestrator.runs.lease import LEASE, Holder
+from orchestrator.runs.lease import LEASE, Lease
 from orchestrator.runs.records import ATTEMPTS, Run, Runs, still
 from orchestrator.runs.task import Outcome, Result, Task, check, result_of
 from orchestrator.session import Session
-from orchestrator.session_config import Terms
+from orchestrator.session_config import SessionConfig
 from orchestrator.sharing.findings import Findings
 from orchestrator.spend.limits import Limits
 from orchestrator.spend.reservations import Reservation
@@ -52,6 +52,7 @@ from orchestrator.spend.segments import COORDINATORS, said_label
 from orchestrator.tools import calls
 from orchestrator.wake import News
 from synapse import tools as memory_tools
+from synapse.agent_memory import AgentMemory
 from synapse.core import Memory
 from synapse.errors import (
     Conflict,
@@ -67,7 +68,6 @@ from synapse.model.agents import OPERATOR, Agent
 from synapse.model.entry import SECOND, Entry
 from synapse.model.records import Guard, Pending
 from synapse.notify import Follower
-from synapse.seat import Seat
 from synapse.view.block import POINTER
 
 _ID = re.compile(r"syn-\d{4}-\d\d-\d\d-\d+")
@@ -95,14 +95,14 @@ class Usual(NamedTuple):
 class Furniture(NamedTuple):
     """What a session is made of."""
 
-    seat: Seat
+    seat: AgentMemory
     tools: list[memory_tools.Tool]
-    terms: Terms
+    terms: SessionConfig
     folder: Folder
     recorded: list[steps.Step]
 
 
-class Books:
+class RunStore:
     """One supervisor's."""
 
     def __init__(
@@ -129,7 +129,7 @@ class Books:
         self._temporary = None if memory.store.root else tempfile.mkdtemp(prefix="synapse-runs-")
         self.root = memory.store.root or self._temporary or ""
         self.runs = Runs(memory.store)
-        self.holder = Holder(self.root, name, lease)
+        self.holder = Lease(self.root, name, lease)
         self.findings = Findings(memory.store, self.root, self.holder.lives, not self._temporary)
         self.costs = Costs(self.runs, self.root, not self._temporary, self.holder, limits)
         self.templates = Templates(memory.store.root)
@@ -179,7 +179,7 @@ class Books:
             )
         return found
 
-    def seat(self, run: Run) -> Seat:
+    def seat(self, run: Run) -> AgentMemory:
         """The memory as the agent has it in this incarnation of the run."""
         return self.memory.as_agent(run.agent, run.id, run.epoch)
 
@@ -293,7 +293,7 @@ class Books:
             self.seat(run), tools, self._terms(run, engine, folder), folder, [*recorded, step]
         )
 
-    def _terms(self, run: Run, engine: Engine, folder: Folder) -> Terms:
+    def _terms(self, run: Run, engine: Engine, folder: Folder) -> SessionConfig:
         left = self.costs.seconds_left(run)
         place = None
         if not engine.takes_tools:
@@ -303,7 +303,7 @@ class Books:
         model = run.fields["model"]
         resumes = engine.takes_tools or bool(getattr(engine, "resumes", False))
         bounded = self.costs.bounded(run)
-        return Terms(
+        return SessionConfig(
             self.costs.counter(model), model, MAX_OUTPUT, left, place, label, bounded, resumes
         )
 

@@ -22,14 +22,14 @@ from orchestrator.engines.protocol import (
     Usage,
     taken_by,
 )
-from orchestrator.memory_thread import Desk
+from orchestrator.memory_thread import MemoryThread
 from orchestrator.runs import steps
 from orchestrator.runs.blockers import Blockers
 from orchestrator.runs.folder import LEDGER, STEPS, Folder
 from orchestrator.runs.ledger import Line, Segment, dump
 from orchestrator.runs.records import Run
 from orchestrator.runs.task import Outcome, Result
-from orchestrator.session_config import Handler, Said, Terms
+from orchestrator.session_config import Handler, SessionConfig, ToolResult
 from orchestrator.spend import segments
 from orchestrator.spend.limits import LimitReached, Unpriced
 from orchestrator.telemetry import step_span, tool_span
@@ -50,7 +50,7 @@ Sent = tuple[Segment, ...]
 class Ground(Protocol):
     """What a session asks of its supervisor, on the event loop."""
 
-    desk: Desk
+    desk: MemoryThread
     sessions: dict[str, Session]
 
     async def hear(self) -> None: ...
@@ -58,7 +58,7 @@ class Ground(Protocol):
     async def ended_children(self, run: str, read: frozenset[str]) -> list[Result]: ...
 
 
-class Books(Protocol):
+class RunStore(Protocol):
     """What it asks of the supervisor's books. All of it may touch the disk: `Ground.desk` takes it there."""
 
     blockers: Blockers
@@ -86,15 +86,15 @@ class Session:
     def __init__(
         self,
         ground: Ground,
-        books: Books,
+        run_store: RunStore,
         run: Run,
         engine: Engine,
         handlers: Mapping[str, Handler],
         folder: Folder,
-        terms: Terms,
+        terms: SessionConfig,
         recorded: list[steps.Step],
     ) -> None:
-        self.ground, self.books, self.run, self.engine = ground, books, run, engine
+        self.ground, self.run_store, self.run, self.engine = ground, run_store, run, engine
         self.handlers, self.folder, self.terms = handlers, folder, terms
         self.inbox: dict[str, News] = {}
         self.interrupt = asyncio.Event()
@@ -229,7 +229,9 @@ class Session:
         if outcome.status == "blocked" and not outcome.debt and not outcome.below:
             return await self._unanswered(outcome)
         if outcome.status == "done" and self.conversation.reported:
-            await self.ground.desk(self.books.blockers.settle, self.run, self.conversation.reported)
+            await self.ground.desk(
+                self.run_store.blockers.settle, self.run, self.conversation.reported
+            )
         return outcome
 
     async def _unanswered(self, outcome: Outcome) -> Outcome | None:
@@ -238,7 +240,7 @@ class Session:
         if answered >= ANSWERS or not self._coordinators():
             return outcome
         if outcome.blocker is None:
-            id = await self.ground.desk(self.books.blockers.report, self.run, outcome, answered)
+            id = await self.ground.desk(self.run_store.blockers.report, self.run, outcome, answered)
             outcome = outcome._replace(blocker=id)
         if outcome.blocker is None:
             return outcome
@@ -276,7 +278,7 @@ class Session:
                                 tier=NOW
                             )  # it is told, whatever else there is
                             return True
-                    if not await self.ground.desk(self.books.blockers.stands, blocker):
+                    if not await self.ground.desk(self.run_store.blockers.stands, blocker):
                         return True
                     if not self._has_help(blocker):
                         return False
@@ -307,7 +309,7 @@ class Session:
             turn.text
         )
         own, tools = self.conversation.blockers, self.engine.takes_tools
-        blocker = await self.ground.desk(self.books.blockers.standing, self.run, own, tools)
+        blocker = await self.ground.desk(self.run_store.blockers.standing, self.run, own, tools)
         if said or blocker:
             return Outcome("blocked", turn.text, said or "it reported a blocker", blocker)
         unread = await self._unread()
@@ -316,7 +318,7 @@ class Session:
             return Outcome(
                 "blocked", turn.text, f"it left results unread: {', '.join(debt)}", debt=debt
             )
-        below = await self.ground.desk(self.books.blockers.below, self.run)
+        below = await self.ground.desk(self.run_store.blockers.below, self.run)
         if below:
             named = ", ".join(f"{run} ({entry})" if entry else run for run, entry in below)
             why = f"work that it gave out is blocked, and nobody has settled it: {named}"
@@ -345,11 +347,11 @@ class Session:
             sent = segments.begun_again(sent)
         counted = sum(segment.tokens for segment in sent)
         weight = await self._weight(request, counted)
-        reservation = await self.ground.desk(self.books.reserve, self, weight)
+        reservation = await self.ground.desk(self.run_store.reserve, self, weight)
         noted = (
             None
             if self.conversation.turns
-            else self.ground.desk.aside(self.books.note_shown, self.run, self.first)
+            else self.ground.desk.aside(self.run_store.note_shown, self.run, self.first)
         )
         try:
             turn = await self._stepped(request)
@@ -403,7 +405,7 @@ class Session:
 
     def _keep(self, turn: Turn, sent: Sent, reservation: Any, counted: int) -> None:
         """What was paid for is recorded before anything is done with it."""
-        cost = self.books.settle(self, reservation, turn, counted)
+        cost = self.run_store.settle(self, reservation, turn, counted)
         sent = segments.begun_again(sent) if turn.anew else sent
         got = segments.got(turn, self.terms.label, self.terms.counter.count)
         usage = None if turn.usage.estimated else turn.usage
@@ -413,7 +415,7 @@ class Session:
 
     def _lose(self, sent: Sent, reservation: Any, lost: int) -> None:
         """A call came to nothing. What it took all the same is booked, in the budget and in the ledger."""
-        self.books.settle(self, reservation, None, lost)
+        self.run_store.settle(self, reservation, None, lost)
         if lost:
             usage = Usage(lost, estimated=True)
             self.folder.record(
@@ -445,7 +447,7 @@ class Session:
             if about:
                 await self._say(RESOLVED, "wake", why, **about)
             return
-        text, ids = await self.ground.desk(self.books.wake_text, self, news)
+        text, ids = await self.ground.desk(self.run_store.wake_text, self, news)
         if not text:
             return  # none of it stands any more
         text = f"{ANSWERED}\n{text}" if why == "answered" else text
@@ -454,7 +456,7 @@ class Session:
             text, "wake", why, ids=ids, **({"pointed": pointed} if pointed else {}), **about
         )
         offered = {each.entry.id: each.offered for each in news if each.entry.id in ids}
-        await self.ground.desk(self.books.delivered, self, ids, "rendered", offered)
+        await self.ground.desk(self.run_store.delivered, self, ids, "rendered", offered)
         self._rendered.append((len(self.conversation.turns), ids))
 
     async def _acknowledge(self) -> None:
@@ -463,7 +465,7 @@ class Session:
         taken = [id for at, ids in self._rendered if turns >= at + 2 for id in ids]
         if taken:
             self._rendered = [(at, ids) for at, ids in self._rendered if turns < at + 2]
-            await self.ground.desk(self.books.delivered, self, taken, "acked", {})
+            await self.ground.desk(self.run_store.delivered, self, taken, "acked", {})
 
     async def _unread(self) -> list[Result]:
         """Return the results of its children that it has not read, once all have ended."""
@@ -479,7 +481,7 @@ class Session:
             return False
         read = [result.run for result in unread]
         await self._say(
-            await self.ground.desk(self.books.results_text, self.run, unread),
+            await self.ground.desk(self.run_store.results_text, self.run, unread),
             "plan",
             "unread",
             read=read,
@@ -496,7 +498,7 @@ class Session:
             if each.run not in self.conversation.read and each.entry not in self.seen
         ]
         if new:
-            text = await self.ground.desk(self.books.results_text, self.run, new, "blocked")
+            text = await self.ground.desk(self.run_store.results_text, self.run, new, "blocked")
             await self._say(text, "plan", "blocked", read=[result.run for result in new])
 
     async def _say(self, text: str, label: str, why: str, **about: Any) -> None:
@@ -514,12 +516,12 @@ class Session:
         handler = self.handlers.get(call.name)
         if handler is None:
             names = ", ".join(each.tool.name for each in self.offered()) or "none"
-            said = Said(f"Error: there is no tool {call.name}; yours: {names}", failed=True)
+            said = ToolResult(f"Error: there is no tool {call.name}; yours: {names}", failed=True)
         elif call.problem:
-            said = Said(f"Error: the arguments cannot be read: {call.problem}", failed=True)
+            said = ToolResult(f"Error: the arguments cannot be read: {call.problem}", failed=True)
         elif begun and not handler.repeatable:
             text = "Error: the process died while this was being carried out. Whether it took effect is not known;"
-            said = Said(f"{text} it was not repeated.", failed=True)
+            said = ToolResult(f"{text} it was not repeated.", failed=True)
         else:
             if not handler.repeatable:
                 await self.ground.desk(self._record, "call", {"call": call.id}, True)
@@ -534,13 +536,13 @@ class Session:
             self.seen.add(id)
             self.inbox.pop(id, None)  # it came while the call waited for it
 
-    async def _carried_out(self, handler: Handler, call: Call) -> Said:
+    async def _carried_out(self, handler: Handler, call: Call) -> ToolResult:
         key = f"{self.run.id}/{len(self.conversation.turns)}/{call.id}"
         try:
             with tool_span(self.run.id, self.run.agent, call.name, call.id):
                 return await handler.call(call, key)
         except SynapseError as error:
-            return Said(f"Error: {error}", failed=True)
+            return ToolResult(f"Error: {error}", failed=True)
 
     # -- the record --------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from orchestrator.engines.protocol import Call, Place, Tool
 from orchestrator.spend.counting import Counter
 
 
-class Said(NamedTuple):
+class ToolResult(NamedTuple):
     """What a tool gave: the text for the model, and what the run has to remember of it. `label` is
     what its tokens are for, where the tool alone does not say it."""
 
@@ -24,12 +24,12 @@ class Handler(NamedTuple):
     `offered` costs no schema, and is carried out for whoever calls it all the same."""
 
     tool: Tool
-    call: Callable[[Call, str], Awaitable[Said]]
+    call: Callable[[Call, str], Awaitable[ToolResult]]
     repeatable: bool = True
     offered: bool = True
 
 
-class Terms(NamedTuple):
+class SessionConfig(NamedTuple):
     """What this session works under."""
 
     counter: Counter

@@ -15,11 +15,11 @@ from typing import Any, TypeVar
 
 from orchestrator.engines import protocol as engines
 from orchestrator.engines.protocol import Engine, EngineError, check_name
-from orchestrator.memory_thread import Desk
+from orchestrator.memory_thread import MemoryThread
 from orchestrator.nightly.upkeep import Upkeep
 from orchestrator.prompts.opening import Policy, by_default
-from orchestrator.recovery import Takeover, take_over
-from orchestrator.run_store import Books, Usual
+from orchestrator.recovery import Recovery, recover
+from orchestrator.run_store import RunStore, Usual
 from orchestrator.runs import requirements
 from orchestrator.runs.lease import BEAT, LEASE
 from orchestrator.runs.records import ATTEMPTS, Run, name
@@ -110,12 +110,12 @@ class Supervisor:
         self._background: list[asyncio.Task[None]] = []
         self._listener: Listener | None = None
         self._upkeep: Upkeep | None = None
-        self.desk = Desk(inline=inline)
+        self.desk = MemoryThread(inline=inline)
         name = f"{os.getpid()}-{os.urandom(4).hex()}"
         try:
             if self.default_engine not in self._given:
                 check_name(dict(memory.store.settings.other).get("engines"), self.default_engine)
-            self.books = Books(
+            self.run_store = RunStore(
                 memory,
                 name,
                 context=context,
@@ -130,7 +130,7 @@ class Supervisor:
         except BaseException:
             self.desk.close(self._close_memory)
             raise
-        self.sharing = Sharing(self.desk, self.books, self.sessions)
+        self.sharing = Sharing(self.desk, self.run_store, self.sessions)
 
     # -- for people --------------------------------------------------------------------------------
 
@@ -145,7 +145,7 @@ class Supervisor:
 
     async def _resumed(self) -> list[Result]:
         async with self:
-            taken = (await self.take_over()).taken
+            taken = (await self.recover()).taken
             return [await self.result(run) for run in taken]
 
     def _waited(self, name: str, instead: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -162,8 +162,8 @@ class Supervisor:
     async def spawn(self, task: Task, *, parent: str | None = None) -> Result:
         """Do a task, for a run that is its parent or for nobody; what comes of it, refused by a limit without a run."""
         async with self:
-            begun = self.books.now()
-            above = None if parent is None else await self.desk(self.books.known, parent)
+            begun = self.run_store.now()
+            above = None if parent is None else await self.desk(self.run_store.known, parent)
             try:
                 run = await self.start(task, parent=above)
             except LimitReached as limit:
@@ -180,7 +180,7 @@ class Supervisor:
         usual = self._usual(parent)
         if not self.desk.inline:
             await self._loaded(task, usual)
-        admitted = self.desk(self.books.admit, task, parent, id, self._engine_for, usual)
+        admitted = self.desk(self.run_store.admit, task, parent, id, self._engine_for, usual)
         run: Run
         run, repeated = await admitted
         if not repeated and run.id not in self._lives:
@@ -194,34 +194,34 @@ class Supervisor:
 
     async def _result(self, run: Run, *, patient: bool) -> Result:
         while (life := self._lives.get(run.id)) is None:
-            found = await self.desk(self.books.known, run.id)
+            found = await self.desk(self.run_store.known, run.id)
             if not found.running:
                 break
-            taken, left = await self.take_over(found.root)
+            taken, left = await self.recover(found.root)
             if run.id in left and not patient:
                 raise Conflict(_WAITS.format(run=run.id, why=left[run.id]), run=run.id)
             if not taken:
                 await asyncio.sleep(LOOK_EVERY / 2)
         if life is not None:
             return await asyncio.shield(life)
-        result: Result = await self.desk(self.books.result, found)
+        result: Result = await self.desk(self.run_store.result, found)
         return result
 
-    async def take_over(self, root: str | None = None) -> Takeover:
+    async def recover(self, root: str | None = None) -> Recovery:
         """Go on with every run whose supervisor is gone, or with those of one tree, as far as what
         they need is here; return these, and what the others wait for."""
-        found: Takeover = await self.desk(take_over, self.books, root)
+        found: Recovery = await self.desk(recover, self.run_store, root)
         for run in found.taken:
             self._begin(run)
         return found
 
     async def look(self) -> None:
         """Adopt what was dropped into the workspace, although nobody reads just now."""
-        await self.desk(self.books.store.look)
+        await self.desk(self.run_store.store.look)
 
     async def stop(self, run: str, reason: str = "stopped by the operator") -> None:
         """End a run and all below it."""
-        await self.desk(self.books.runs.stop, run, "operator", reason)
+        await self.desk(self.run_store.runs.stop, run, "operator", reason)
         await self.hear()
 
     async def leave(self) -> None:
@@ -241,8 +241,8 @@ class Supervisor:
                 await self._connected(server)
             if not self.desk.inline:
                 loop = asyncio.get_running_loop()
-                self._listener = Listener(self.books.store, lambda: soon(loop, self._rung))
-                self._upkeep = Upkeep(self.books.store, lambda: bool(self._lives))
+                self._listener = Listener(self.run_store.store, lambda: soon(loop, self._rung))
+                self._upkeep = Upkeep(self.run_store.store, lambda: bool(self._lives))
         return self
 
     async def __aexit__(
@@ -279,7 +279,7 @@ class Supervisor:
             self._runner.run(self._close_engines())
             self._runner.close()
             self._runner = None
-        self.desk.close(self.books.close)
+        self.desk.close(self.run_store.close)
         self._close_memory()
 
     def _close_memory(self) -> None:
@@ -315,7 +315,7 @@ class Supervisor:
     async def _beat(self) -> None:
         while True:
             await asyncio.sleep(BEAT)
-            self.books.holder.beat()
+            self.run_store.holder.beat()
             if self._listener is None:
                 await self.hear()
 
@@ -345,15 +345,15 @@ class Supervisor:
             session = self.sessions[run.id] = await self._session(run)
             outcome = await self._lived(session)
         except Exception as error:
-            outcome = await self.desk(self.books.failed, run, error)
-        result: Result = await self.desk(self.books.close_run, run, outcome, session)
+            outcome = await self.desk(self.run_store.failed, run, error)
+        result: Result = await self.desk(self.run_store.close_run, run, outcome, session)
         parent = self.sessions.get(run.parent or "")
         if parent is not None and result.status == "blocked":
             parent.child_blocked(result)
         return result
 
     async def _lived(self, session: Session) -> Outcome:
-        news, over = await self.desk(self.books.missed, session)
+        news, over = await self.desk(self.run_store.missed, session)
         for each in news:
             session.offer(each)
         if reason := over or self._ending:
@@ -370,17 +370,17 @@ class Supervisor:
     async def _session(self, run: Run) -> Session:
         engine = self._engine(str(run.fields["engine"]))
         tools = [*self.user_tools, *self.server_tools]
-        found = await self.desk(self.books.furnish, run, engine, not self.sessions)
+        found = await self.desk(self.run_store.furnish, run, engine, not self.sessions)
         ground = Ground(self, self.sharing, found.seat, lambda: session)
         handlers = of_session(ground, run, tools, found.tools) if engine.takes_tools else {}
         session = Session(
-            self, self.books, run, engine, handlers, found.folder, found.terms, found.recorded
+            self, self.run_store, run, engine, handlers, found.folder, found.terms, found.recorded
         )
         return session
 
     async def _loaded(self, task: Task, usual: Usual) -> None:
         """Import an SDK that the task will need, off the event loop: it takes a second."""
-        agent = self.books.store.index.query.declared.get(task.agent)
+        agent = self.run_store.store.index.query.declared.get(task.agent)
         named = task.engine or (agent.engine if agent else None) or usual.engine
         if named not in self.engines:
             await asyncio.to_thread(self._engine, named)
@@ -398,7 +398,7 @@ class Supervisor:
     def _engine(self, name: str) -> Engine:
         """The engine of this name: given, declared in synapse.yaml, or one of ours."""
         if name not in self.engines:
-            kind, options = self.books.engine_declared(name)
+            kind, options = self.run_store.engine_declared(name)
             self.engines[name] = engines.load(kind, **options)
         return self.engines[name]
 
@@ -408,9 +408,9 @@ class Supervisor:
         tools = [*self.user_tools, *self.server_tools]
         if tools != self._signed[0]:
             self._signed = tools, requirements.signatures(each.tool for each in tools)
-        version = self.books.templates.version
+        version = self.run_store.templates.version
         return requirements.Offer(
-            self.books.engine_declared, os.environ, self._given, self._signed[1], version
+            self.run_store.engine_declared, os.environ, self._given, self._signed[1], version
         )
 
     def _lacking(self, run: Run, asked_for: bool = False) -> tuple[str, ...]:
@@ -438,14 +438,14 @@ class Supervisor:
     async def hear(self) -> None:
         """What is critical into the inboxes of those it is for; an end to what somebody stopped. Seen through even if
         whoever asked is cancelled: what was taken off the log is everybody's."""
-        if self.desk.inline and not self.books.stirred():
+        if self.desk.inline and not self.run_store.stirred():
             await asyncio.sleep(0)  # whoever is out of time ends here
         else:
             await asyncio.shield(self._heard())
 
     async def _heard(self) -> None:
-        heard = await self.desk(self.books.heard, list(self.sessions.values()))
-        now = self.books.now()
+        heard = await self.desk(self.run_store.heard, list(self.sessions.values()))
+        now = self.run_store.now()
         for id, entry, tier in heard.news:
             if id in self.sessions:
                 self.sessions[id].offer(News(entry, now, tier))
@@ -483,19 +483,19 @@ class Supervisor:
         """Wait for the end of a child; look for that of one which another supervisor holds."""
         if here:
             await session.ended.wait()
-        elif not (await self.take_over(session.run.root)).taken:
+        elif not (await self.recover(session.run.root)).taken:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(session.ended.wait(), LOOK_EVERY)
 
     async def stranger(self, giver: Run, agent: str) -> str | None:
         """Return what an agent is told that gives work to one who is not registered; None for one
         who is."""
-        problem: str | None = await self.desk(self.books.stranger, giver, agent)
+        problem: str | None = await self.desk(self.run_store.stranger, giver, agent)
         return problem
 
     async def told(self, reader: Run, results: list[Result]) -> str:
         """What children left, as their parent is told."""
-        text: str = await self.desk(self.books.results_text, reader, results, "results")
+        text: str = await self.desk(self.run_store.results_text, reader, results, "results")
         return text
 
     async def ended_children(self, run: str, read: frozenset[str]) -> list[Result]:
@@ -503,5 +503,5 @@ class Supervisor:
         return [await self.result(child) for child in await self._unread(run, read)]
 
     async def _unread(self, run: str, read: frozenset[str]) -> list[Run]:
-        children: list[Run] = await self.desk(self.books.runs.children, run)
+        children: list[Run] = await self.desk(self.run_store.runs.children, run)
         return [child for child in reversed(children) if child.id not in read]

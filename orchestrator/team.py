@@ -107,17 +107,17 @@ class Team(NamedTuple):
         async with supervisor:
             for id in (self.cto, self.lead, *self.engineers, self.qa):
                 if id:  # before anything is spent on the others
-                    await supervisor.desk(supervisor.books.agent, id)
+                    await supervisor.desk(supervisor.run_store.agent, id)
             work = _Work(self, supervisor, brief, project, force)
             report = await (
                 work.by_tools() if await self._is_driven_by_tools(supervisor) else work.by_plan()
             )
-            await supervisor.desk(_taken_in, supervisor.books.memory, report.runs)
-            await supervisor.desk(_settled, supervisor.books.memory, self.lead, project, report)
+            await supervisor.desk(_taken_in, supervisor.run_store.memory, report.runs)
+            await supervisor.desk(_settled, supervisor.run_store.memory, self.lead, project, report)
             return report
 
     async def _is_driven_by_tools(self, supervisor: Supervisor) -> bool:
-        agent = await supervisor.desk(supervisor.books.agent, self.lead)
+        agent = await supervisor.desk(supervisor.run_store.agent, self.lead)
         return (agent.engine or supervisor.default_engine) in MODELS
 
 
@@ -182,14 +182,14 @@ class _Work:
         else:
             text = f"{self.brief}\n\n{self._roster()}"
         result = await self._do(team.cto or team.lead, text, memory_tools=team.memory_tools)
-        below = await self.boss.desk(lambda: self.boss.books.runs.all(root=result.run))
+        below = await self.boss.desk(lambda: self.boss.run_store.runs.all(root=result.run))
         others = [
             await self.boss.result(run)
             for run in reversed(below)
             if run.id != result.run and not run.running
         ]
         plan = await self.boss.desk(
-            _planned, self.boss.books.memory, team.lead, self.project, result.run
+            _planned, self.boss.run_store.memory, team.lead, self.project, result.run
         )
         runs = (*others, result)
         if not result.done:
@@ -240,7 +240,7 @@ class _Work:
         if not planned.done:
             return self._so_far(planned)
         plan, text = await self.boss.desk(
-            _plan, self.boss.books.memory, planned, team.lead, self.project
+            _plan, self.boss.run_store.memory, planned, team.lead, self.project
         )
         tasks = parts(text)
         if problem := self._problem(tasks):
@@ -266,7 +266,7 @@ class _Work:
     async def _unseen(self, tests: Sequence[str], entries: Iterable[object]) -> str:
         """Return why these runs tested nothing: none of the results was in front of them. Empty where one was."""
         results = sorted({str(entry) for entry in entries if entry})
-        seen = await self.boss.desk(self.boss.books.seen, tests, results) if results else ()
+        seen = await self.boss.desk(self.boss.run_store.seen, tests, results) if results else ()
         if seen or not results:
             return ""
         return (

@@ -20,7 +20,7 @@ from synapse.model.entry import SECOND, Entry
 from synapse.model.results import Event
 from synapse.notify import Follower
 from synapse.store import Store
-from synapse.system.signal import Bell
+from synapse.system.signal import NotificationPipe
 from synapse.view.block import Block, pointer, whole
 from synapse.view.relevance import clauses, concerns, forms
 
@@ -241,7 +241,7 @@ class Listener:
         if self._store.bells is None:
             self._watch()
             return
-        bell = Bell(self._store.bells)
+        bell = NotificationPipe(self._store.bells)
         try:
             while not self._over.is_set():
                 bell.wait(LOOK_EVERY)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from synapse.system.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from synapse.agent_memory import AgentMemory, Seat
     from synapse.claims import Claim
     from synapse.compat.shared import SharedMemoryStore
     from synapse.core import Memory, init, open
@@ -38,12 +39,12 @@ if TYPE_CHECKING:
     from synapse.model.entry import Draft, Entry
     from synapse.model.message import Message, Thread
     from synapse.model.results import Event, Fate, Hit, Hits, Page, Problem, Rebuilt, Report
-    from synapse.seat import Seat
     from synapse.system.discovery import find
     from synapse.view.view import View
 
 __all__ = [
     "Agent",
+    "AgentMemory",
     "Claim",
     "Conflict",
     "Draft",
@@ -86,6 +87,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "agent_memory": ("AgentMemory", "Seat"),
     "claims": ("Claim",),
     "compat.shared": ("SharedMemoryStore",),
     "core": ("Memory", "init", "open"),
@@ -94,7 +96,6 @@ _HOMES = {
     "model.entry": ("Draft", "Entry"),
     "model.message": ("Message", "Thread"),
     "model.results": ("Event", "Fate", "Hit", "Hits", "Page", "Problem", "Rebuilt", "Report"),
-    "seat": ("Seat",),
     "system.discovery": ("find",),
     "view.view": ("View",),
 }

@@ -14,7 +14,7 @@ from synapse.model.entry import SECOND
 from synapse.model.records import Pending, unclaimed
 from synapse.store import Store
 from synapse.system.typed import Any, NamedTuple
-from synapse.writer import Pen
+from synapse.writer import Writer
 
 LONGEST = 24 * 60  # minutes
 MOST = 200  # characters of the name of a piece of work
@@ -39,7 +39,7 @@ def named(work: str) -> str:
 
 
 def take(
-    pen: Pen,
+    pen: Writer,
     work: str,
     minutes: int,
     note: str | None,
@@ -83,7 +83,7 @@ def take(
             return _claim(record.fields)
 
 
-def release(pen: Pen, work: str, once: str | None, now: int) -> Claim:
+def release(pen: Writer, work: str, once: str | None, now: int) -> Claim:
     """Give the work back; NotFound where it is not one's own."""
     work = named(work)
     mine = holder(pen.store, work, now)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 
+from synapse.agent_memory import AgentMemory
 from synapse.authority import admit
 from synapse.errors import Forbidden, InvalidEntry, NotFound, StoreCorrupt, StoreError
 from synapse.log import open_log
@@ -21,13 +22,12 @@ from synapse.model.entry import SECOND, Draft, Entry
 from synapse.model.namespace import is_component
 from synapse.model.records import Pending, Record, entry_of
 from synapse.model.results import Event, Page, Problem, Rebuilt, Report
-from synapse.seat import Seat
 from synapse.store import Store
 from synapse.system.checks import checked, encodes, fields_fit
 from synapse.system.digest import sha256
 from synapse.writer import incarnation
 
-__all__ = ["Event", "Memory", "Page", "Problem", "Rebuilt", "Report", "Seat", "init", "open"]
+__all__ = ["AgentMemory", "Event", "Memory", "Page", "Problem", "Rebuilt", "Report", "init", "open"]
 
 _FOLDERS = (
     "agents",
@@ -70,7 +70,7 @@ class Memory:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self._seats: dict[str, Seat] = {}
+        self._seats: dict[str, AgentMemory] = {}
 
     # -- agents ------------------------------------------------------------------------------------
 
@@ -108,7 +108,7 @@ class Memory:
     def agents(self) -> list[Agent]:
         return list(self.store.agents().values())
 
-    def as_agent(self, id: str, run: str | None = None, epoch: int | None = None) -> Seat:
+    def as_agent(self, id: str, run: str | None = None, epoch: int | None = None) -> AgentMemory:
         """The memory as this agent has it; `operator` reads everything and writes no entries.
 
         With a run and its epoch, as the agent has it in that incarnation of the run: a member of the run's project, and
@@ -128,9 +128,9 @@ class Memory:
         if current is not None:
             run, epoch = spawned, current
         if run is not None and epoch is not None:
-            return Seat(self.store, id, run, epoch)
+            return AgentMemory(self.store, id, run, epoch)
         if id not in self._seats:
-            self._seats[id] = Seat(self.store, id)
+            self._seats[id] = AgentMemory(self.store, id)
         return self._seats[id]
 
     def last_seen(self) -> dict[str, int]:

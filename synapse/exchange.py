@@ -61,10 +61,10 @@ def lines_in(store: Store, lines: Iterable[str]) -> int:
     raws = list(proven(lines))
     records = [record for record in map(decode, raws) if record is not None]
     if isinstance(store.log, FilesLog):
-        store.log.take_over(raws, records)
+        store.log.recover(raws, records)
         store.sign(*write_declarations(store.log, records))
     else:
-        store.log.take_over(records)
+        store.log.recover(records)
     store.fresh(force=True)
     return len(records)
 

@@ -14,7 +14,7 @@ from synapse.model import namespace as ns
 from synapse.model.entry import Entry
 from synapse.model.records import Record, entry_of
 from synapse.model.results import Event
-from synapse.system.signal import Bell
+from synapse.system.signal import NotificationPipe
 from synapse.system.typed import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def follow(
     follower: Follower, bells: str | None, refresh: Callable[[], None], timeout: float | None = None
 ) -> Iterator[Event]:
     """Events as they come. Rung or not, it looks again four times a second; `refresh` runs before such a look."""
-    bell = Bell(bells) if bells else None
+    bell = NotificationPipe(bells) if bells else None
     until = None if timeout is None else time.monotonic() + timeout
     try:
         while True:

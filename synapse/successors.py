@@ -12,7 +12,7 @@ from synapse.model.agents import CONSOLIDATOR, Agent
 from synapse.model.entry import NEVER, SECOND, Entry
 from synapse.model.records import Pending
 from synapse.store import Store
-from synapse.writer import Pen
+from synapse.writer import Writer
 
 
 def outdated(store: Store, entry: Entry) -> str | None:
@@ -26,7 +26,7 @@ def outdated(store: Store, entry: Entry) -> str | None:
     return None
 
 
-def approve(store: Store, pen: Pen, agent: Agent, entry: Entry) -> None:
+def approve(store: Store, pen: Writer, agent: Agent, entry: Entry) -> None:
     """Let it take effect, for as long as the longest of its sources would have, and file these away."""
     if reason := outdated(store, entry):
         raise Conflict(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from synapse.agent_memory import AgentMemory
 from synapse.errors import InvalidEntry, ReadOnly, SynapseError
 from synapse.knowledge import recall
 from synapse.knowledge.capsule import short
@@ -19,7 +20,6 @@ from synapse.model.clock import seconds
 from synapse.model.entry import NEVER, PRIORITIES, Entry, words
 from synapse.model.kinds import MESSAGE, URGENCY, kind_of
 from synapse.model.message import Message
-from synapse.seat import Seat
 from synapse.system.typed import Any, NamedTuple
 from synapse.view import block
 
@@ -51,11 +51,11 @@ class Tool(NamedTuple):
     name: str
     description: str
     schema: Mapping[str, Any]
-    call: Callable[[Seat, Arguments, str | None], str]
+    call: Callable[[AgentMemory, Arguments, str | None], str]
     writes: bool
 
 
-def call(tool: Tool, seat: Seat, arguments: object, once: str | None = None) -> str:
+def call(tool: Tool, seat: AgentMemory, arguments: object, once: str | None = None) -> str:
     """What the tool answers; a ToolProblem where the arguments do not fit, or the memory refuses."""
     try:
         return tool.call(seat, checked(tool, arguments), once)
@@ -131,14 +131,14 @@ def _kind(schema: Mapping[str, Any]) -> str:
 # -- the tools -------------------------------------------------------------------------------------------
 
 
-def _append(seat: Seat, given: Arguments, once: str | None) -> str:
+def _append(seat: AgentMemory, given: Arguments, once: str | None) -> str:
     fields = {name: value for name, value in given.items() if name not in ("namespace", "body")}
     if "supersedes" in fields:
         fields["supersedes"] = [resolved(seat, id).id for id in words(fields["supersedes"])]
     return _stored(seat.append(given["body"], given["namespace"], once=once, **fields))
 
 
-def _report_blocker(seat: Seat, given: Arguments, once: str | None) -> str:
+def _report_blocker(seat: AgentMemory, given: Arguments, once: str | None) -> str:
     where = f"blockers/{given.get('project') or _project(seat)}"
     text = blocker_of(given["text"]) or given["text"]
     return _stored(seat.append(f"Blocked: {text}", where, priority="critical", once=once))
@@ -169,7 +169,7 @@ def _unmarked(text: str) -> str:
     return text
 
 
-def _project(seat: Seat) -> str:
+def _project(seat: AgentMemory) -> str:
     project = seat.pen.project()
     if project is None:
         raise InvalidEntry(
@@ -183,7 +183,7 @@ def _stored(entry: Entry) -> str:
     return f"Stored as {entry.id} in {entry.namespace}{waits}."
 
 
-def _read(seat: Seat, given: Arguments, once: str | None) -> str:
+def _read(seat: AgentMemory, given: Arguments, once: str | None) -> str:
     if "id" in given:
         return _one(seat, given["id"], given.get("offset", 0), once)
     if seat.id != OPERATOR and not given.keys() & {"namespace", "since"}:
@@ -194,7 +194,7 @@ def _read(seat: Seat, given: Arguments, once: str | None) -> str:
     return _capsule([_short(entry) for entry in page], page.visible, "name a namespace or since")
 
 
-def _news(seat: Seat, once: str | None) -> str:
+def _news(seat: AgentMemory, once: str | None) -> str:
     """Return what the agent was not shown, and mark what is there whole. A retry gives again what its key marked."""
     page = seat.read(unread=True, limit=PAGE)
     whole = [block.whole(entry).text for entry in page]
@@ -216,7 +216,7 @@ def _news(seat: Seat, once: str | None) -> str:
     return f"Nothing new for you: {every}, and you were shown all that you may see of them."
 
 
-def _named(seat: Seat, once: str | None) -> list[str] | None:
+def _named(seat: AgentMemory, once: str | None) -> list[str] | None:
     """Return the entries that a first call under this key marked as shown; None where there was none."""
     if once is None:
         return None
@@ -225,7 +225,7 @@ def _named(seat: Seat, once: str | None) -> list[str] | None:
     return None if seq is None else list(seat.store.log.at(seq).fields["ids"])
 
 
-def _note(seat: Seat, entry: Entry, once: str | None) -> None:
+def _note(seat: AgentMemory, entry: Entry, once: str | None) -> None:
     """Mark an entry as shown that the agent has just been given to its end, where it was not before."""
     agent, index = seat.store.agent(seat.id), seat.store.index
     if agent is None or entry.author == agent.id or entry.staged:
@@ -249,7 +249,7 @@ def _short(entry: Entry) -> str:
     return text if len(text.encode()) <= CAPSULE // 2 else block.pointer(entry).text
 
 
-def _one(seat: Seat, id: str, offset: int, once: str | None) -> str:
+def _one(seat: AgentMemory, id: str, offset: int, once: str | None) -> str:
     """One entry whole, or as much of it as there is room for, from an offset on."""
     entry = resolved(seat, id)
     id = entry.id
@@ -279,29 +279,29 @@ def _one(seat: Seat, id: str, offset: int, once: str | None) -> str:
     return shown(low)
 
 
-def _memory_search(seat: Seat, given: Arguments, _: str | None) -> str:
+def _memory_search(seat: AgentMemory, given: Arguments, _: str | None) -> str:
     return recall.search(seat, **given).text
 
 
-def _memory_remember(seat: Seat, given: Arguments, once: str | None) -> str:
+def _memory_remember(seat: AgentMemory, given: Arguments, once: str | None) -> str:
     entry = recall.remember(seat, once=once, **given)
     waits = "; it waits for review" if entry.staged else ""
     disputed = f"; disputed with {', '.join(entry.disputed)}" if entry.disputed else ""
     return f"Kept as {short(entry)} in {entry.namespace}{waits}{disputed}."
 
 
-def _memory_forget(seat: Seat, given: Arguments, once: str | None) -> str:
+def _memory_forget(seat: AgentMemory, given: Arguments, once: str | None) -> str:
     return f"Forgot {short(recall.forget(seat, once=once, **given))}; it stays in the log."
 
 
-def _claim(seat: Seat, given: Arguments, once: str | None) -> str:
+def _claim(seat: AgentMemory, given: Arguments, once: str | None) -> str:
     if given.get("release"):
         return f"Released {seat.release(given['work'], once=once).work!r}."
     claim = seat.claim(given["work"], minutes=given.get("minutes", 30), once=once)
     return f"{claim.work!r} is yours until {seconds(claim.until)}."
 
 
-def _ack(seat: Seat, given: Arguments, once: str | None) -> str:
+def _ack(seat: AgentMemory, given: Arguments, once: str | None) -> str:
     ids = [resolved(seat, id).id for id in words(given["ids"])]
     messages = [id for id in ids if kind_of(id) == MESSAGE]
     others = [id for id in ids if id not in messages]
@@ -312,7 +312,7 @@ def _ack(seat: Seat, given: Arguments, once: str | None) -> str:
     return f"Acknowledged {', '.join(ids)}."
 
 
-def _briefing(seat: Seat, given: Arguments, once: str | None) -> str:
+def _briefing(seat: AgentMemory, given: Arguments, once: str | None) -> str:
     least, usual, most = BRIEFING
     budget = given.get("budget", usual)
     if not least <= budget <= most:
@@ -326,7 +326,7 @@ def _briefing(seat: Seat, given: Arguments, once: str | None) -> str:
     return view.markdown()
 
 
-def _send(seat: Seat, given: Arguments, once: str | None) -> str:
+def _send(seat: AgentMemory, given: Arguments, once: str | None) -> str:
     fields = {name: given[name] for name in ("subject", "priority") if name in given}
     mail = Mail(seat)
     if "re" in given:
@@ -348,7 +348,7 @@ def _send(seat: Seat, given: Arguments, once: str | None) -> str:
     return f"Sent as {message.entry.id} to {message.entry.to} in {message.thread}."
 
 
-def _inbox(seat: Seat, _: Arguments, once: str | None) -> str:
+def _inbox(seat: AgentMemory, _: Arguments, once: str | None) -> str:
     """Give the unread messages, and mark those as read that are there whole. A retry gives again what its key
     marked."""
     mail = Mail(seat)

@@ -15,7 +15,7 @@ from synapse.store import Store
 from synapse.system.typed import Any
 
 
-class Pen:
+class Writer:
     """Writes as one agent; with a run, as its incarnation `epoch`, as long as that is current and, unless it may have
     `ended`, at work."""
 

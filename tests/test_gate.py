@@ -17,6 +17,7 @@ import pytest
 
 import synapse
 from synapse import cli
+from synapse.agent_memory import AgentMemory
 from synapse.authority import may_rule, visible
 from synapse.cli.parse import options_of
 from synapse.cli.verbs import ALIASES, OPERATORS, VERBS, Verb
@@ -33,7 +34,6 @@ from synapse.model.agents import Agent, Semantic, settled
 from synapse.model.entry import Draft, Entry, addressees
 from synapse.model.records import Pending
 from synapse.search import semantic
-from synapse.seat import Seat
 from synapse.testing import FrozenClock
 from synapse.view import news
 
@@ -1093,7 +1093,7 @@ def in_order(parts, text):
 
 
 def test_every_public_reader_has_a_row():
-    assert unlisted(public(Seat), SEAT) == set()
+    assert unlisted(public(AgentMemory), SEAT) == set()
     assert unlisted(public(synapse.Mail), MAILED) == set()
     assert unwalked(synapse.Mail, MAIL_READERS_PASS, "mark") == set()
     assert unlisted(public(synapse.Memory), MEMORY) == set()
@@ -1103,13 +1103,13 @@ def test_every_public_reader_has_a_row():
     assert unlisted(own(shared), ["recall_tools", "always"]) == set()
     assert unlisted(synapse.__all__, PUBLIC) == set()
     assert unlisted(VERBS, SHELL) == set()
-    assert unwalked(Seat) == set()
+    assert unwalked(AgentMemory) == set()
     assert unasked() == set()
     assert ungated(load_sql("queries.sql")) == set()
 
 
 def test_a_reader_without_a_row_fails(tmp_path):
-    class Peeking(Seat):
+    class Peeking(AgentMemory):
         def peek(self, id):
             """A new reader."""
 
@@ -1264,7 +1264,7 @@ def test_what_is_unread_passes_the_gate_page_by_page(fresh, reader):
 
 
 def test_the_walk_finds_a_reader_that_forgot_the_gate(world):
-    class Leaky(Seat):
+    class Leaky(AgentMemory):
         def _me(self):
             return None
 
@@ -1277,7 +1277,7 @@ def test_the_walk_finds_a_reader_that_forgot_the_gate(world):
 
 
 def test_the_walk_finds_news_that_forgot_the_gate(world):
-    class Leaky(Seat):
+    class Leaky(AgentMemory):
         def _me(self):
             return settled(Agent("eng-c", read=("*",), teams=("red", "backend", "frontend")))
 
@@ -1305,7 +1305,7 @@ def test_every_gated_statement_runs_in_the_walk(world, fresh, monkeypatch):
     for talkative in (1.0, 0.0):
         monkeypatch.setattr(query, "_TALKATIVE", talkative)
         for reader in READERS:
-            me = Seat(world.mem.store, reader)
+            me = AgentMemory(world.mem.store, reader)
             for name in ("read", "search", "unread", "get", "briefing"):
                 assert list(faults(world, me, name)) == []
             for name in ("inbox", "threads"):

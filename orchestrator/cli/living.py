@@ -78,4 +78,4 @@ async def _watched(boss: Supervisor, progress: Progress) -> None:
 
 
 async def _look(boss: Supervisor, progress: Progress) -> None:
-    progress.show(await boss.desk(progress.look, boss.books.store, boss.books.holder.name))
+    progress.show(await boss.desk(progress.look, boss.run_store.store, boss.run_store.holder.name))

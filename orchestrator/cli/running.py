@@ -246,5 +246,5 @@ def resume(call: Call) -> int:
 
 async def _resumed(boss: Supervisor) -> tuple[list[Result], dict[str, str]]:
     """Return what came of the runs that were gone on with, and what the others wait for."""
-    taken, left = await boss.take_over()
+    taken, left = await boss.recover()
     return [await boss.result(run) for run in taken], left

@@ -18,7 +18,7 @@ from orchestrator.engines.protocol import (
     taken_by,
 )
 from orchestrator.runs.folder import LEDGER, TRANSCRIPT, Folder
-from orchestrator.runs.lease import BEAT, Holder
+from orchestrator.runs.lease import BEAT, Lease
 from orchestrator.runs.ledger import Line, Segment, dump
 from orchestrator.runs.records import Runs
 from orchestrator.spend import limits, prices
@@ -65,7 +65,7 @@ class Asker:
         self.ratios = Ratios(root)
         self.counter = Counter(self.model, ratio=self.ratios.of(self.model))
         self.spent = Spent()
-        self.holder = Holder(root, f"{self.name}-{os.getpid()}")
+        self.holder = Lease(root, f"{self.name}-{os.getpid()}")
         self.budget = budget_of(Runs(store), root, self.policy)
 
     async def ask(self, system: str, text: str) -> str:

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from orchestrator.plugin.context import Context
 from orchestrator.plugin.event import Event, Reply
-from orchestrator.plugin.runs import Workers
+from orchestrator.plugin.runs import ClientRuns
 from orchestrator.plugin.state import LONGEST, Worker
 from orchestrator.runs.intent import ALIKE, similar
 from orchestrator.runs.lease import lives
@@ -37,10 +37,10 @@ CALL_SECONDS = 60.0  # that a fetch or a search takes at most
 _MINUTE = 60 * SECOND
 
 
-class Looks:
+class CallChecks:
     """Looks into the memory around the calls of one session's workers."""
 
-    def __init__(self, workers: Workers, context: Context) -> None:
+    def __init__(self, workers: ClientRuns, context: Context) -> None:
         self.workers, self.context, self.store = workers, context, workers.store
         self.findings = Findings(self.store, workers.root, lambda name: lives(workers.root, name))
 

@@ -10,16 +10,16 @@ from collections.abc import Iterator
 
 from orchestrator.plugin import state
 from orchestrator.plugin.calls import open_calls
-from orchestrator.plugin.runs import Workers
+from orchestrator.plugin.runs import ClientRuns
 from orchestrator.plugin.settings import clients
 from orchestrator.plugin.state import MAIN, ClientSession, Worker
 from orchestrator.runs.lease import client_holder
+from synapse.agent_memory import AgentMemory
 from synapse.core import Memory
 from synapse.mcp.caller import Caller
-from synapse.seat import Seat
 
 
-def seat_of(memory: Memory, client: str, caller: Caller, pid: int, lead: str = "") -> Seat:
+def seat_of(memory: Memory, client: str, caller: Caller, pid: int, lead: str = "") -> AgentMemory:
     """Return the seat of the conversation that calls. Where no hook has told of one, the lead's, in
     no run: its client has no hooks that run."""
     memory.store.fresh()
@@ -28,7 +28,7 @@ def seat_of(memory: Memory, client: str, caller: Caller, pid: int, lead: str = "
         named = lead in memory.store.agents()
         return memory.as_agent(lead if named else clients(dict(memory.store.settings.other)).lead)
     session, worker = known
-    workers = Workers(memory, session)
+    workers = ClientRuns(memory, session)
     return workers.seat(worker) if workers.is_running(worker) else memory.as_agent(worker.agent)
 
 

@@ -10,17 +10,17 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from orchestrator import wake
-from orchestrator.plugin.runs import Workers
+from orchestrator.plugin.runs import ClientRuns
 from orchestrator.plugin.state import MAIN, Worker
 from orchestrator.prompts import render, selection
 from orchestrator.prompts.fence import SECRET_BYTES, fence, secret
 from orchestrator.prompts.templates import Templates
 from orchestrator.wake import NOW, SOON, Ear, News, Reader
+from synapse.agent_memory import AgentMemory
 from synapse.errors import OverBudget
 from synapse.model.agents import Agent
 from synapse.model.entry import Entry
 from synapse.model.records import Pending
-from synapse.seat import Seat
 from synapse.view.block import POINTER, Block, pointer, whole
 from synapse.view.view import View
 
@@ -39,7 +39,7 @@ class Opening(NamedTuple):
 class Context:
     """Makes what the conversations of one workspace are given."""
 
-    def __init__(self, workers: Workers, length: Callable[[str], int] = len) -> None:
+    def __init__(self, workers: ClientRuns, length: Callable[[str], int] = len) -> None:
         """Make texts for a client that counts their length in this way."""
         self.workers, self.store, self.length = workers, workers.store, length
         self.templates = Templates(workers.store.root)
@@ -48,7 +48,13 @@ class Context:
     # -- the view ----------------------------------------------------------------------------------
 
     def opening(
-        self, agent: Agent, seat: Seat, text: str, cap: int, without: Sequence[str], parts: int
+        self,
+        agent: Agent,
+        seat: AgentMemory,
+        text: str,
+        cap: int,
+        without: Sequence[str],
+        parts: int,
     ) -> Opening:
         """Return the view of an agent for a task, divided so that no part is longer than a client takes."""
         if cap < LEAST_CAP:
@@ -63,7 +69,7 @@ class Context:
         return Opening((), _empty(seat))
 
     def _view(
-        self, agent: Agent, seat: Seat, text: str, without: Sequence[str], scale: float
+        self, agent: Agent, seat: AgentMemory, text: str, without: Sequence[str], scale: float
     ) -> View:
         worth = selection.worth(selection.expected(agent.role, ()), scale)
         asked: dict[str, Any] = {
@@ -195,7 +201,7 @@ def _short(entries: Sequence[Entry]) -> list[Block]:
     return [whole(entry) if len(entry.body) <= wake.LONG else pointer(entry) for entry in entries]
 
 
-def _empty(seat: Seat) -> View:
+def _empty(seat: AgentMemory) -> View:
     view = seat.briefing(only="critical", moments=False, quick=True)
     return view._replace(text="", tokens=0, included=())
 

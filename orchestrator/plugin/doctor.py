@@ -23,7 +23,7 @@ from orchestrator.plugin.install import apply, record
 from orchestrator.plugin.install.change import Finding, Target
 from orchestrator.plugin.install.operate import module_of
 from orchestrator.plugin.install.place import AGENTS_MD
-from orchestrator.plugin.runs import Workers
+from orchestrator.plugin.runs import ClientRuns
 from orchestrator.plugin.settings import clients
 from orchestrator.plugin.state import ClientSession
 from synapse import core
@@ -329,7 +329,7 @@ def view_of_lead(memory: Memory, known: Facts) -> tuple[str, ...]:
     agent = memory.store.agents().get(declared.lead)
     if agent is None:
         return ()
-    context = Context(Workers(memory, ClientSession(known.client, "doctor")), known.length)
+    context = Context(ClientRuns(memory, ClientSession(known.client, "doctor")), known.length)
     return context.opening(
         agent, memory.as_agent(agent.id), "", cap_of_start(known), (), known.parts
     ).parts

@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable, Mapping
 
 from orchestrator.plugin import calls, runs, state
-from orchestrator.plugin.call_checks import ACTS, Looks
+from orchestrator.plugin.call_checks import ACTS, CallChecks
 from orchestrator.plugin.context import Context
 from orchestrator.plugin.event import NOTHING, Event, Reply
 from orchestrator.plugin.facts import Facts
-from orchestrator.plugin.runs import Workers
+from orchestrator.plugin.runs import ClientRuns
 from orchestrator.plugin.settings import clients
 from orchestrator.plugin.state import MAIN, ClientSession, Worker
 from orchestrator.plugin.transcripts.transcript import child_transcript
@@ -42,7 +42,7 @@ def _shown_only(memory: Memory, facts: Facts, event: Event) -> Reply:
     """Return the view alone, where nothing can be written: no run begins, and nothing is remembered."""
     if event.name not in ("start", "agent-start"):
         return NOTHING
-    known = Workers(memory, ClientSession(event.client, event.session))
+    known = ClientRuns(memory, ClientSession(event.client, event.session))
     settings = clients(dict(memory.store.settings.other))
     kind = None if event.name == "start" else event.type or ""
     agent = memory.store.agents().get(settings.agent_of(kind, memory.store.agents()))
@@ -61,9 +61,9 @@ class _Answer:
     def __init__(self, memory: Memory, facts: Facts, event: Event, session: ClientSession) -> None:
         self.facts, self.event, self.session = facts, event, session
         self.about = facts.events[event.hook]
-        self.workers = Workers(memory, session)
+        self.workers = ClientRuns(memory, session)
         self.context = Context(self.workers, facts.length)
-        self.looks = Looks(self.workers, self.context)
+        self.looks = CallChecks(self.workers, self.context)
         self.more = ""
 
     def made(self) -> tuple[Reply, str]:

@@ -24,10 +24,10 @@ from orchestrator.runs.lease import client_holder, lives
 from orchestrator.runs.records import Run, Runs, name
 from orchestrator.runs.task import Outcome, Task
 from orchestrator.spend import prices
+from synapse.agent_memory import AgentMemory
 from synapse.core import Memory
 from synapse.errors import Conflict, SynapseError
 from synapse.model.agents import Agent
-from synapse.seat import Seat
 
 GONE, QUIET = "its client is gone", "nothing was heard of it for 12 hours"
 IDLE = (
@@ -37,7 +37,7 @@ HOST = os.uname().nodename
 MOST = 99  # agents of one name at once
 
 
-class Workers:
+class ClientRuns:
     """The conversations of one session, as runs of the workspace."""
 
     def __init__(self, memory: Memory, session: ClientSession) -> None:
@@ -120,7 +120,7 @@ class Workers:
             )
         raise Conflict(f"{MOST} agents named {base} are at work: nobody more can begin")
 
-    def seat(self, worker: Worker) -> Seat:
+    def seat(self, worker: Worker) -> AgentMemory:
         """Return the memory as a worker's agent has it."""
         return self.memory.as_agent(worker.agent, worker.run, worker.epoch)
 
@@ -232,7 +232,7 @@ def _ended(memory: Memory, known: ClientSession) -> list[str]:
     if not known.holder or (_is_here(root, known.holder, known.host) and not idle):
         return []
     with state.held(root, known.client, known.session) as session:
-        workers = Workers(memory, session)
+        workers = ClientRuns(memory, session)
         running = [each.run for each in session.workers.values() if workers.is_running(each)]
         gone = not _is_here(root, session.holder, session.host)
         if running and (gone or idle):

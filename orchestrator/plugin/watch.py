@@ -190,12 +190,12 @@ class Watch:
     def wait(self) -> int:
         """Wait until there is something to say, or nobody to say it to; the exit code."""
         from orchestrator.plugin.wakes.idle import SPACING, line
-        from synapse.system.signal import Bell
+        from synapse.system.signal import NotificationPipe
 
         woken = Woken.taken(os.path.join(self.root, "runs", ".clients", f"{self.holder}.woken"))
         if woken is None:
             return 0  # another one waits for this client
-        bell = Bell(self.store.bells or "")
+        bell = NotificationPipe(self.store.bells or "")
         try:
             until = time.monotonic() + (SETTLE if self.mode == "rewake" else 0.0)
             while not self.ends.over():

@@ -20,9 +20,9 @@ from orchestrator.spend.counting import Counter
 from orchestrator.spend.segments import COORDINATORS
 from orchestrator.tools.functions import SPAWN, WAIT, schema_tokens
 from synapse import tools as memory_tools
+from synapse.agent_memory import AgentMemory
 from synapse.errors import OverBudget
 from synapse.model.agents import Agent
-from synapse.seat import Seat
 from synapse.store import Store
 from synapse.tools import Tool
 from synapse.view.view import View
@@ -56,7 +56,7 @@ Histories = dict[tuple[str, str], list[Past]]
 
 
 # From the agent, its task, the memory as the agent has it, and what the supervisor's plan allows.
-Policy = Callable[[Agent, Task, Seat, Plan], Context]
+Policy = Callable[[Agent, Task, AgentMemory, Plan], Context]
 
 
 # From the agent, its task and the plan: when an agent may recall. What, is for its tools to find.
@@ -72,7 +72,7 @@ def view_capsule(should_recall: ShouldRecall = as_planned) -> Policy:
     """Return the policy of a view that pays, and of the role's tools, by which the agent recalls the rest as capsules,
     where it should."""
 
-    def policy(agent: Agent, task: Task, seat: Seat, plan: Plan) -> Context:
+    def policy(agent: Agent, task: Task, seat: AgentMemory, plan: Plan) -> Context:
         return Context(
             memory_tools.offered(task.role or agent.role)
             if should_recall(agent, task, plan)
@@ -100,7 +100,7 @@ def opened(
     run: Run,
     agent: Agent,
     given_by: str | None,
-    seat: Seat,
+    seat: AgentMemory,
     means: Means,
     shell: bool,
 ) -> Opening:
@@ -141,7 +141,7 @@ def opened(
     return Opening(*made, context.news, context.acts)
 
 
-def _drafted(seat: Seat, order: Order, means: Means) -> tuple[View, OverBudget | None]:
+def _drafted(seat: AgentMemory, order: Order, means: Means) -> tuple[View, OverBudget | None]:
     """Return the view that the order allows; an empty one, and why, where not even one line fits."""
     try:
         return draft(seat, order, means.secret, means.templates, means.counter), None

@@ -33,7 +33,7 @@ from synapse.view.block import POINTER
 from synapse.view.view import FULL, LeftOut, View
 
 if TYPE_CHECKING:
-    from synapse.seat import Seat
+    from synapse.agent_memory import AgentMemory
 
 WIDTH = 80
 NAMED = 3  # ids that are told of each reason
@@ -144,7 +144,7 @@ class Order(NamedTuple):
 
 
 def fit(
-    seat: Seat,
+    seat: AgentMemory,
     order: Order,
     secret: bytes,
     templates: Templates,
@@ -184,7 +184,9 @@ def fit(
     )  # fmt: skip
 
 
-def draft(seat: Seat, order: Order, secret: bytes, templates: Templates, counter: Counter) -> View:
+def draft(
+    seat: AgentMemory, order: Order, secret: bytes, templates: Templates, counter: Counter
+) -> View:
     """Return the view that fits; an empty one, as of the same moment, where none is wanted or nothing pays."""
     if order.budget <= 0:
         nothing = seat.briefing(encoding=counter.encoding, only=CRITICAL, moments=order.reach.shell)
@@ -265,7 +267,7 @@ def replay(journalled: str, stored: Prompt | None, again: Callable[[], Prompt]) 
 
 
 def derive(
-    seat: Seat,
+    seat: AgentMemory,
     receipt: Receipt,
     task: Assignment,
     secret: bytes,

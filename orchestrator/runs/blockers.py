@@ -11,7 +11,7 @@ from orchestrator.runs import writeback
 from orchestrator.runs.intent import similar
 from orchestrator.runs.records import Run, Runs
 from orchestrator.runs.task import Outcome
-from synapse.seat import Seat
+from synapse.agent_memory import AgentMemory
 from synapse.store import Store
 
 SAME = 0.75  # from here on, two blockers ask the same
@@ -23,7 +23,9 @@ class Blockers:
     """The blockers of a workspace's runs. `seat` is the memory as a run's agent has it, `write` puts
     down what a run leaves."""
 
-    def __init__(self, store: Store, runs: Runs, seat: Callable[[Run], Seat], write: Write) -> None:
+    def __init__(
+        self, store: Store, runs: Runs, seat: Callable[[Run], AgentMemory], write: Write
+    ) -> None:
         self.store, self.runs, self.seat, self.write = store, runs, seat, write
 
     def report(self, run: Run, outcome: Outcome, number: int) -> str | None:

@@ -18,7 +18,7 @@ LEASE = 15.0  # seconds without a touch after which a holder counts as hung
 BEAT = 1.0
 
 
-class Holder:
+class Lease:
     """This supervisor, as the others see it."""
 
     def __init__(self, root: str, name: str, lease: float = LEASE) -> None:

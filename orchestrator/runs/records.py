@@ -11,7 +11,7 @@ from orchestrator.runs.task import Task
 from synapse.model.agents import Agent
 from synapse.model.records import Guard, Pending, fence
 from synapse.store import Store
-from synapse.writer import Pen
+from synapse.writer import Writer
 
 ATTEMPTS = 3  # a run that died so often without moving is a dead letter
 
@@ -110,9 +110,9 @@ class Runs:
             "attempts": 1,
             **more,
         }
-        pen = Pen(self.store, agent.id)
+        pen = Writer(self.store, agent.id)
         if parent is not None:
-            pen = Pen(
+            pen = Writer(
                 self.store, agent.id, parent.id, parent.epoch, ended=True
             )  # a team goes on below its first run
         record = pen.write(
@@ -140,14 +140,14 @@ class Runs:
     def name(self, run: Run, task: str) -> None:
         """Say what a run is at, of one that began before anybody knew."""
         fields = {"run": run.id, "epoch": run.epoch, "state": "running", "task": task}
-        Pen(self.store, run.agent, run.id, run.epoch).write(
+        Writer(self.store, run.agent, run.id, run.epoch).write(
             Pending("run", run.agent, fields, key=_key(run.id))
         )
 
     def end(self, run: Run, status: str, **more: Any) -> Run:
         """Settle it. A stale incarnation's word is refused, and recorded."""
         fields = {"run": run.id, "epoch": run.epoch, "state": "ended", "status": status, **more}
-        pen = Pen(self.store, run.agent, run.id, run.epoch)
+        pen = Writer(self.store, run.agent, run.id, run.epoch)
         record = pen.write(Pending("run", run.agent, fields, key=_key(run.id)))
         return run_of({**run.fields, **fields, "ended_at": record.at})
 

@@ -13,27 +13,27 @@ from typing import Protocol
 from weakref import WeakValueDictionary
 
 from orchestrator.engines.protocol import Call
-from orchestrator.memory_thread import Desk
+from orchestrator.memory_thread import MemoryThread
 from orchestrator.prompts import render
 from orchestrator.prompts.templates import Templates
 from orchestrator.session import Session
-from orchestrator.session_config import Said
+from orchestrator.session_config import ToolResult
 from orchestrator.sharing.findings import BUSY, Findings, Look
 from orchestrator.tools import schema
 from orchestrator.tools.calls import Act, act_of, closes_circle
 from orchestrator.tools.functions import Partial, ToolFailed, UserTool, carry_out
 from orchestrator.wake import AT_ONCE, LONG, LOOK_EVERY
+from synapse.agent_memory import AgentMemory
 from synapse.errors import SynapseError
 from synapse.model.agents import Agent
 from synapse.model.entry import Entry
-from synapse.seat import Seat
 from synapse.view.block import POINTER, pointer, whole
 
 WAIT = 120.0  # seconds that a call waits for who is at the same work
 LABEL = "capsule"  # what a given result is for, in the ledger
 
 
-class Books(Protocol):
+class RunStore(Protocol):
     """What it asks of the supervisor's books."""
 
     findings: Findings
@@ -50,8 +50,15 @@ class Books(Protocol):
 class Sharing:
     """What one supervisor's sessions do for each other. `sessions` are those that live here."""
 
-    def __init__(self, desk: Desk, books: Books, sessions: Mapping[str, Session]) -> None:
-        self.desk, self.books, self.findings, self.sessions = desk, books, books.findings, sessions
+    def __init__(
+        self, desk: MemoryThread, run_store: RunStore, sessions: Mapping[str, Session]
+    ) -> None:
+        self.desk, self.run_store, self.findings, self.sessions = (
+            desk,
+            run_store,
+            run_store.findings,
+            sessions,
+        )
         self._waits: dict[str, str] = {}  # which run waits for which
         self._at: dict[str, set[str]] = defaultdict(set)  # the acts that a run is at
         self._failed: dict[str, int] = {}  # how often the call of an act came to nothing
@@ -61,8 +68,8 @@ class Sharing:
         self._bells: WeakValueDictionary[str, asyncio.Event] = WeakValueDictionary()
 
     async def call(
-        self, session: Session, seat: Seat, tool: UserTool, call: Call, once: str
-    ) -> Said:
+        self, session: Session, seat: AgentMemory, tool: UserTool, call: Call, once: str
+    ) -> ToolResult:
         """Return what a shared tool's call gives: another agent's result, or its own."""
         if problems := schema.problems(tool.tool.schema, call.arguments):
             raise ToolFailed("; ".join(problems))
@@ -78,23 +85,23 @@ class Sharing:
         how = "made" if look.own else "given"
         self._since(session).add(act.key)
         about = _about(act, look.entry.id, how, waited) | {"ids": [look.entry.id]}
-        return Said(look.text, about, label=None if look.own else LABEL)
+        return ToolResult(look.text, about, label=None if look.own else LABEL)
 
     async def _made(
         self,
         session: Session,
-        seat: Seat,
+        seat: AgentMemory,
         tool: UserTool,
         call: Call,
         once: str,
         act: Act,
         look: Look,
         waited: bool,
-    ) -> Said:
+    ) -> ToolResult:
         """Make the call, and share what came of it; or say who is at it."""
         if look.holder is not None:
             text = self.findings.busy(look.holder, WAIT)
-            return Said(text, _about(act, BUSY, "busy", waited), label=LABEL)
+            return ToolResult(text, _about(act, BUSY, "busy", waited), label=LABEL)
         run = session.run.id
         if look.claimed:
             self._at[run].add(act.key)
@@ -109,13 +116,13 @@ class Sharing:
             raise
         stale = ("stale",) if look.stale else ()
         if isinstance(text, Partial):
-            return Said(text)
+            return ToolResult(text)
         entry = await self.desk(self.findings.keep, seat, act, once, text, look)
         self._over(run, act.key)
-        return Said(text, _about(act, entry.id if entry else "", "made", waited, *stale))
+        return ToolResult(text, _about(act, entry.id if entry else "", "made", waited, *stale))
 
     async def _looked(
-        self, session: Session, seat: Seat, act: Act, once: str, longest: float
+        self, session: Session, seat: AgentMemory, act: Act, once: str, longest: float
     ) -> tuple[Look, bool]:
         """Return what there is of an act once nobody else is at it, or the time is up; and whether
         it was waited for."""
@@ -149,7 +156,7 @@ class Sharing:
             finally:
                 del self._waits[run]
 
-    async def held(self, session: Session, seat: Seat, call: Call) -> tuple[str, list[str]]:
+    async def held(self, session: Session, seat: AgentMemory, call: Call) -> tuple[str, list[str]]:
         """Return what an agent is told before a call that entries are for, and their ids; nothing
         where there are none that it was not given."""
         if not looks(session):
@@ -163,7 +170,7 @@ class Sharing:
                 return "", []
             ids = [entry.id for entry in entries]
             text, shown = await self.desk(self._held_text, session, entries)
-            await self.desk(self.books.delivered, session, shown, "rendered", {})
+            await self.desk(self.run_store.delivered, session, shown, "rendered", {})
             since.update(ids)
         except SynapseError:
             return "", []  # the memory is not to be had
@@ -179,8 +186,8 @@ class Sharing:
     def _held_text(self, session: Session, entries: list[Entry]) -> tuple[str, list[str]]:
         """Return what is told before a call, and the entries that stand in it whole: what is short, and
         what is critical, which is told nowhere else."""
-        books, run = self.books, session.run
-        reader = books.agent(run.agent).joined(run.project)
+        run_store, run = self.run_store, session.run
+        reader = run_store.agent(run.agent).joined(run.project)
         forms = [
             whole if e.priority == "critical" or len(e.body) <= LONG else pointer for e in entries
         ]
@@ -188,7 +195,7 @@ class Sharing:
         shown = [
             entry.id for entry, block in zip(entries, blocks, strict=True) if block.form != POINTER
         ]
-        return render.held(blocks, reader, books.secret, books.templates), shown
+        return render.held(blocks, reader, run_store.secret, run_store.templates), shown
 
     def _parents(self, look: Look) -> dict[str, str | None]:
         return {**look.parents, **{id: each.run.parent for id, each in self.sessions.items()}}

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from orchestrator.runs.folder import Folder
 from orchestrator.tools.calls import LONG, Act, condensed
 from synapse import claims
+from synapse.agent_memory import AgentMemory
 from synapse.authority import admit, may_replace, visible
 from synapse.claims import Claim
 from synapse.errors import Conflict, SynapseError
@@ -25,7 +26,6 @@ from synapse.model.agents import OPERATOR, Agent
 from synapse.model.conditions import is_due
 from synapse.model.entry import RANK, SECOND, Draft, Entry, parse_ttl
 from synapse.model.records import Pending
-from synapse.seat import Seat
 from synapse.store import Store
 from synapse.view import block, clauses
 from synapse.view.relevance import forms, is_specific
@@ -78,7 +78,9 @@ class Findings:
 
     # -- before a call -----------------------------------------------------------------------------
 
-    def begin(self, seat: Seat, act: Act, once: str, told: str | None, longest: float) -> Look:
+    def begin(
+        self, seat: AgentMemory, act: Act, once: str, told: str | None, longest: float
+    ) -> Look:
         """Return what there is of an act. Where nothing is, and nobody is at it, the work is this
         run's from now on. `told` is what it was last told of the act: that is not told again."""
         self.store.index.catch_up()
@@ -100,7 +102,7 @@ class Findings:
         return self._claimed(seat, act, now, look, told, longest)
 
     def _claimed(
-        self, seat: Seat, act: Act, now: int, look: Look, told: str | None, longest: float
+        self, seat: AgentMemory, act: Act, now: int, look: Look, told: str | None, longest: float
     ) -> Look:
         """Return the look with the claim that was taken, or with who else holds the work."""
         pen, minutes = seat.pen, min(max(MINUTES, ceil(longest / 30)), claims.LONGEST)
@@ -121,7 +123,7 @@ class Findings:
             return self._held(seat, Claim(*(fields[name] for name in Claim._fields)), look, told)
         return look._replace(claimed=True)
 
-    def _held(self, seat: Seat, holder: Claim, look: Look, told: str | None) -> Look:
+    def _held(self, seat: AgentMemory, holder: Claim, look: Look, told: str | None) -> Look:
         """Return the look with the holder, where its result would be for this agent to read."""
         run = self.store.index.query.run(holder.run) if holder.run else None
         if told == BUSY or holder.note != NOTE or run is None:
@@ -213,7 +215,7 @@ class Findings:
 
     # -- after a call ------------------------------------------------------------------------------
 
-    def keep(self, seat: Seat, act: Act, once: str, text: str, look: Look) -> Entry | None:
+    def keep(self, seat: AgentMemory, act: Act, once: str, text: str, look: Look) -> Entry | None:
         """Write a result, and give the work back. None where nothing is shared: the files changed
         meanwhile, or the memory does not take it, which is no reason to lose the result."""
         try:
@@ -224,14 +226,14 @@ class Findings:
             if look.claimed:
                 self.release(seat, act)
 
-    def release(self, seat: Seat, act: Act) -> None:
+    def release(self, seat: AgentMemory, act: Act) -> None:
         """Give the work back; a lease that cannot be ended ends with the run."""
         try:
             claims.release(seat.pen, act.work, None, self.store.clock())
         except SynapseError:
             pass
 
-    def _kept(self, seat: Seat, act: Act, once: str, text: str, look: Look) -> Entry | None:
+    def _kept(self, seat: AgentMemory, act: Act, once: str, text: str, look: Look) -> Entry | None:
         agent, files = self._agent(seat), look.files
         if agent.review_required or files is None or files != digests(act.paths):
             return None
@@ -267,7 +269,9 @@ class Findings:
             may_replace(agent, old, entry)
         return entry._replace(replaces=below)
 
-    def _body(self, seat: Seat, act: Act, once: str, text: str) -> tuple[str, int, str | None]:
+    def _body(
+        self, seat: AgentMemory, act: Act, once: str, text: str
+    ) -> tuple[str, int, str | None]:
         """Return the text of a result's entry, where in it the result begins, and the file of the run
         that has the whole of a long one, which the entry names as its evidence."""
         head, short = f"{act.label}: ", condensed(text, act.words)
@@ -280,7 +284,7 @@ class Findings:
     # -- moments -----------------------------------------------------------------------------------
 
     def moments(
-        self, seat: Seat, call: str, arguments: Mapping[str, Any], held: frozenset[str]
+        self, seat: AgentMemory, call: str, arguments: Mapping[str, Any], held: frozenset[str]
     ) -> list[Entry]:
         """Return the entries that are for the moment of this call and were not given to the run."""
         self.store.index.catch_up()
@@ -304,7 +308,7 @@ class Findings:
             and is_due(entry, call, arguments)
         ]
 
-    def _agent(self, seat: Seat) -> Agent:
+    def _agent(self, seat: AgentMemory) -> Agent:
         agent = seat.agent
         assert agent is not None  # a run is an agent's
         return agent

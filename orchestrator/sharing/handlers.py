@@ -10,7 +10,7 @@ from orchestrator.runs import requirements
 from orchestrator.runs.records import Run, name
 from orchestrator.runs.task import Result, Task
 from orchestrator.session import Session
-from orchestrator.session_config import Handler, Said
+from orchestrator.session_config import Handler, ToolResult
 from orchestrator.sharing.calls import Sharing, looks
 from orchestrator.spend.limits import LimitReached, for_a_model
 from orchestrator.spend.segments import COORDINATORS
@@ -18,10 +18,10 @@ from orchestrator.tools import schema
 from orchestrator.tools.calls import shared
 from orchestrator.tools.functions import SPAWN, WAIT, ToolFailed, UserTool, carry_out
 from synapse import tools as memory_tools
-from synapse.seat import Seat
+from synapse.agent_memory import AgentMemory
 
 OnDesk = Callable[..., Awaitable[Any]]
-Carrying = Callable[[Call, str], Awaitable[Said]]
+Carrying = Callable[[Call, str], Awaitable[ToolResult]]
 
 
 # Carried out for whoever calls it: an agent that reports a blocker is blocked, whether the tool was offered or not.
@@ -49,7 +49,7 @@ class Ground(NamedTuple):
 
     boss: Boss
     sharing: Sharing
-    seat: Seat
+    seat: AgentMemory
     session: Callable[[], Session]
 
 
@@ -67,7 +67,7 @@ def of_session(
     return handlers
 
 
-def _begun_with(run: Run, tools: Iterable[UserTool], seat: Seat) -> list[UserTool]:
+def _begun_with(run: Run, tools: Iterable[UserTool], seat: AgentMemory) -> list[UserTool]:
     """Return the user's tools that a run was begun with; all, where that was not recorded. What its
     task says of what they share comes first, then synapse.yaml, then what they say themselves."""
     tools = list(tools)
@@ -80,15 +80,17 @@ def _begun_with(run: Run, tools: Iterable[UserTool], seat: Seat) -> list[UserToo
     return [tool for tool in tools if tool.tool.name in names]
 
 
-def of_memory(tools: Iterable[memory_tools.Tool], seat: Seat, desk: OnDesk) -> dict[str, Handler]:
+def of_memory(
+    tools: Iterable[memory_tools.Tool], seat: AgentMemory, desk: OnDesk
+) -> dict[str, Handler]:
     """The memory's own tools, as this agent has them. Asked twice with one key, they write once."""
 
     def made(tool: memory_tools.Tool) -> Handler:
-        async def call(call: Call, once: str) -> Said:
+        async def call(call: Call, once: str) -> ToolResult:
             told = await desk(memory_tools.call, tool, seat, call.arguments, once)
             failed = isinstance(told, memory_tools.ToolProblem)
             blocker = tool.name == "report_blocker" and not failed
-            return Said(
+            return ToolResult(
                 str(told), {"blocker": await desk(_written, seat, once)} if blocker else {}, failed
             )
 
@@ -102,10 +104,10 @@ def of_user(tools: Iterable[UserTool], ground: Ground) -> dict[str, Handler]:
     crash is repeated only if that is safe, as it is where the same call gives the same result."""
 
     def made(tool: UserTool) -> Handler:
-        async def call(call: Call, once: str) -> Said:
+        async def call(call: Call, once: str) -> ToolResult:
             session = ground.session()
             if tool.shares is None or not looks(session):
-                return Said(await carry_out(tool, call.arguments, key=once))
+                return ToolResult(await carry_out(tool, call.arguments, key=once))
             return await ground.sharing.call(session, ground.seat, tool, call, once)
 
         return Handler(tool.tool, call, tool.idempotent or tool.shares is not None)
@@ -117,11 +119,11 @@ def _held(handlers: dict[str, Handler], ground: Ground) -> dict[str, Handler]:
     """Return the handlers, before whose calls the entries are given that are for them."""
 
     def made(handler: Handler) -> Handler:
-        async def call(call: Call, once: str) -> Said:
+        async def call(call: Call, once: str) -> ToolResult:
             text, ids = await ground.sharing.held(ground.session(), ground.seat, call)
             if not ids:
                 return await handler.call(call, once)
-            return Said(text, {"ids": ids, "held": ids}, label="wake")
+            return ToolResult(text, {"ids": ids, "held": ids}, label="wake")
 
         return handler._replace(call=call)
 
@@ -131,7 +133,7 @@ def _held(handlers: dict[str, Handler], ground: Ground) -> dict[str, Handler]:
 def of_coordination(boss: Boss, session: Callable[[], Session]) -> dict[str, Handler]:
     """Spawning and waiting. A spawn is named by the call that asked for it, so that it happens once."""
 
-    async def spawn(call: Call, once: str) -> Said:
+    async def spawn(call: Call, once: str) -> ToolResult:
         run, asked = session().run, call.arguments
         agent = str(asked["agent"])
         if problem := await boss.stranger(run, agent):
@@ -145,9 +147,11 @@ def of_coordination(boss: Boss, session: Callable[[], Session]) -> dict[str, Han
             child = await boss.start(task, parent=run, id=name(agent, run.id, once))
         except LimitReached as limit:
             raise ToolFailed(for_a_model(limit)) from limit
-        return Said(f"Started {child.id}. It works on its own; `wait` gives you what came of it.")
+        return ToolResult(
+            f"Started {child.id}. It works on its own; `wait` gives you what came of it."
+        )
 
-    async def wait(call: Call, once: str) -> Said:
+    async def wait(call: Call, once: str) -> ToolResult:
         wanted = call.arguments.get("runs") or ()
         results, working = await boss.gather(session(), [str(id) for id in wanted])
         if results:
@@ -157,10 +161,12 @@ def of_coordination(boss: Boss, session: Callable[[], Session]) -> dict[str, Han
                 if working
                 else ""
             )
-            return Said(f"{text}{more}", {"read": [result.run for result in results]})
+            return ToolResult(f"{text}{more}", {"read": [result.run for result in results]})
         if session().due:
-            return Said("Nothing has ended yet, but there is news for you. Wait again after it.")
-        return Said("There is nothing to wait for.")
+            return ToolResult(
+                "Nothing has ended yet, but there is news for you. Wait again after it."
+            )
+        return ToolResult("There is nothing to wait for.")
 
     return {
         SPAWN.name: Handler(SPAWN, checked(SPAWN, spawn)),
@@ -171,7 +177,7 @@ def of_coordination(boss: Boss, session: Callable[[], Session]) -> dict[str, Han
 def checked(tool: Tool, call: Carrying) -> Carrying:
     """The same, for arguments that fit alone."""
 
-    async def carried(asked: Call, once: str) -> Said:
+    async def carried(asked: Call, once: str) -> ToolResult:
         if found := schema.problems(tool.schema, asked.arguments):
             raise ToolFailed("; ".join(found))
         return await call(asked, once)
@@ -179,7 +185,7 @@ def checked(tool: Tool, call: Carrying) -> Carrying:
     return carried
 
 
-def _written(seat: Seat, once: str) -> str | None:
+def _written(seat: AgentMemory, once: str) -> str | None:
     """The entry that was written under this key."""
     seat.store.index.catch_up()
     seq = seat.store.index.first(seat.id, once)

@@ -143,7 +143,7 @@ class Budget:
 
         self._decide(decide)
 
-    def take_over(self, run: str, holder: str, where: Iterable[Scope]) -> None:
+    def recover(self, run: str, holder: str, where: Iterable[Scope]) -> None:
         """Another process goes on with a run: what was in flight counts as reserved, the run as its own.
 
         No limit is asked: the run had been admitted.

@@ -26,9 +26,9 @@ from typing import Any, NamedTuple
 import synapse
 from scenarios.measure.statistics import Interval, interval
 from synapse import tools
+from synapse.agent_memory import AgentMemory
 from synapse.knowledge.capsule import short_id
 from synapse.model import kinds
-from synapse.seat import Seat
 
 READER = "reader"
 DEPTHS = (5, 10, 20)
@@ -166,7 +166,7 @@ class Loaded(NamedTuple):
     sessions: dict[tuple[str, str], tuple[str, int]]
 
     @property
-    def seat(self) -> Seat:
+    def seat(self) -> AgentMemory:
         return self.mem.as_agent(READER)
 
 

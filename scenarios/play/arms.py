@@ -25,11 +25,11 @@ from scenarios.play.cast import read_task
 from scenarios.play.statements import statements
 from scenarios.play.world import Truth, filler, run_of, said, unfinished
 from synapse import tools as memory_tools
+from synapse.agent_memory import AgentMemory
 from synapse.core import Memory
 from synapse.model.agents import OPERATOR, Agent
 from synapse.model.entry import SECOND, Entry
 from synapse.model.records import Record, entry_of
-from synapse.seat import Seat
 from synapse.view.block import whole
 from synapse.view.view import Included, View
 
@@ -80,14 +80,14 @@ class Arm(NamedTuple):
     missing: Callable[[], str | None] = lambda: None
 
 
-def nothing(seat: Seat) -> View:
+def nothing(seat: AgentMemory) -> View:
     """A view that shows nothing, as of now."""
     index = seat.store.index
     index.catch_up()
     return View("", 0, (), (), False, cursor=index.horizon, at=seat.store.clock())
 
 
-def given(seat: Seat, ground: Ground, text: str, entries: Sequence[Entry] = ()) -> View:
+def given(seat: AgentMemory, ground: Ground, text: str, entries: Sequence[Entry] = ()) -> View:
     """A view that says this."""
     shown = tuple(Included(entry.id, 0, "whole") for entry in entries)
     return nothing(seat)._replace(
@@ -105,7 +105,7 @@ def _shipped(ground: Ground) -> Setting:
 def _without(**changed: Any) -> Callable[[Ground], Setting]:
     """Return what ships, with these fields of its context changed."""
 
-    def context(agent: Agent, task: Task, seat: Seat, plan: Plan) -> Context:
+    def context(agent: Agent, task: Task, seat: AgentMemory, plan: Plan) -> Context:
         return by_default(agent, task, seat, plan)._replace(**changed)
 
     return lambda ground: Setting(context, "auto", None)
@@ -116,14 +116,14 @@ def _view(ground: Ground) -> Setting:
 
 
 def _capsule(ground: Ground) -> Setting:
-    def context(agent: Agent, task: Task, seat: Seat, plan: Plan) -> Context:
+    def context(agent: Agent, task: Task, seat: AgentMemory, plan: Plan) -> Context:
         return Context(memory_tools.offered(task.role or agent.role), nothing(seat))
 
     return Setting(context, "always", None)
 
 
 def _view_capsule(ground: Ground) -> Setting:
-    def context(agent: Agent, task: Task, seat: Seat, plan: Plan) -> Context:
+    def context(agent: Agent, task: Task, seat: AgentMemory, plan: Plan) -> Context:
         return by_default(agent, task, seat, plan)._replace(
             tools=memory_tools.offered(task.role or agent.role)
         )
@@ -135,7 +135,7 @@ def _view_capsule(ground: Ground) -> Setting:
 
 
 def _alone(
-    seat: Seat, tools: Sequence[memory_tools.Tool] = (), view: View | None = None
+    seat: AgentMemory, tools: Sequence[memory_tools.Tool] = (), view: View | None = None
 ) -> Context:
     """Return a context in which nothing is the supervisor's doing: no news, no look before a call."""
     return Context(tools, nothing(seat) if view is None else view, news=False, acts=False)
@@ -148,7 +148,7 @@ def _isolated(ground: Ground) -> Setting:
 def _placebo(ground: Ground) -> Setting:
     """As many tokens as a view would have, about nothing."""
 
-    def context(agent: Agent, task: Task, seat: Seat, plan: Plan) -> Context:
+    def context(agent: Agent, task: Task, seat: AgentMemory, plan: Plan) -> Context:
         view = seat.briefing(max(plan.view, 200))
         if not view.included:
             return _alone(seat)
@@ -163,7 +163,7 @@ def _placebo(ground: Ground) -> Setting:
 def _oracle(ground: Ground) -> Setting:
     """Exactly what the task needs, as it is now, and the news of it."""
 
-    def context(agent: Agent, task: Task, seat: Seat, plan: Plan) -> Context:
+    def context(agent: Agent, task: Task, seat: AgentMemory, plan: Plan) -> Context:
         needs = [ground.truth.named(subject) for subject in read_task(task.text).needs]
         text = "".join(f"- {ground.truth.state(need)}\n" for need in needs if need is not None)
         return _alone(seat, view=given(seat, ground, text))._replace(news=True)
@@ -179,7 +179,7 @@ def _broadcast(ground: Ground) -> Setting:
     something out can tell everybody, and who is blocked can say so. What is there for information only interrupts
     nobody, and of it agents that begin are shown the results alone: so it costs least."""
 
-    def context(agent: Agent, task: Task, seat: Seat, plan: Plan) -> Context:
+    def context(agent: Agent, task: Task, seat: AgentMemory, plan: Plan) -> Context:
         records = _records(ground)
         entries = [
             entry
@@ -207,7 +207,7 @@ def _managed(ground: Ground, loss: float) -> Setting:
     dropped or changed."""
     read = set[str]()
 
-    def context(agent: Agent, task: Task, seat: Seat, plan: Plan) -> Context:
+    def context(agent: Agent, task: Task, seat: AgentMemory, plan: Plan) -> Context:
         entries = _live(ground)
         random = Random(f"{ground.scenario.id} {ground.seed} relay {agent.id} {task.text[:80]}")
         text, kept, lost, changed = _relayed(
@@ -254,7 +254,7 @@ def _handoff(ground: Ground) -> Setting:
     read each of them once when it came; what it writes, it writes each time."""
     sizes: dict[str, int] = {}
 
-    def context(agent: Agent, task: Task, seat: Seat, plan: Plan) -> Context:
+    def context(agent: Agent, task: Task, seat: AgentMemory, plan: Plan) -> Context:
         results = [
             (entry.id, f"- {entry.author}: {entry.body.partition(_BLANK)[0]}\n")
             for entry in _results(ground)
@@ -284,7 +284,7 @@ def _file_tail(ground: Ground) -> Setting:
             if entry.author != reader
         )
 
-    def context(agent: Agent, task: Task, seat: Seat, plan: Plan) -> Context:
+    def context(agent: Agent, task: Task, seat: AgentMemory, plan: Plan) -> Context:
         looked[agent.id, read_task(task.text).name] = len(_ever(ground))
         return _alone(seat, (_tool("append"),), given(seat, ground, lines(0)))
 
@@ -321,7 +321,7 @@ def _native_store(ground: Ground) -> Setting:
         texts.sort(key=lambda text: -sum(word in text.lower() for word in words))
         return "".join(f"- {text}\n" for text in texts[:NOTES]) or "Nothing."
 
-    def context(agent: Agent, task: Task, seat: Seat, plan: Plan) -> Context:
+    def context(agent: Agent, task: Task, seat: AgentMemory, plan: Plan) -> Context:
         return _alone(seat, (_tool("append"),))
 
     search = tool_of(memory_search, description="Search the store")

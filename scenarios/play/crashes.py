@@ -104,7 +104,7 @@ async def _live(boss: Supervisor, scenario: Scenario, seed: int) -> None:
     """Go on with what was running, else begin; until all has ended."""
     async with boss:
         print("ready", flush=True)
-        await boss.take_over()
+        await boss.recover()
         roots = [job for job in scenario.jobs if job.given is None]
         truth, steps = Truth(scenario, seed), steps_of(scenario, seed)
         tasks = [

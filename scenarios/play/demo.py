@@ -69,7 +69,7 @@ class Broken(Exception):
 class Player:
     """An agent at work: its seat at the memory, its ear at the log, and the narrator it reports to."""
 
-    def __init__(self, me: synapse.Seat, narrator: Queue[Report]) -> None:
+    def __init__(self, me: synapse.AgentMemory, narrator: Queue[Report]) -> None:
         self.me = me
         self.news = me.follow(timeout=PATIENCE)
         self._narrator = narrator

@@ -33,8 +33,8 @@ from scenarios.play.live import Live
 from scenarios.play.recorder import PRICES, Recorder, declared
 from scenarios.play.supervisors import Line, Rung, Telling
 from scenarios.play.world import Truth, Witness, World, brief, drawn, noise, steps_of, texts
+from synapse.agent_memory import AgentMemory
 from synapse.errors import SynapseError
-from synapse.seat import Seat
 from synapse.system.tokens import DEFAULT
 
 DAY = 86_400.0
@@ -124,8 +124,8 @@ class Play:
             self._begin()
             self._furnish()
             with self._supervisor(ARMS[self.arm].make(self.ground)) as boss:
-                self.recorder.books = boss.books
-                boss.books.costs.counters[MODEL] = self.count.counter
+                self.recorder.run_store = boss.run_store
+                boss.run_store.costs.counters[MODEL] = self.count.counter
                 self.time.run(self._played(boss))
         finally:
             self.memory.close()
@@ -229,7 +229,7 @@ class Play:
     def _watched(self, setting: Setting) -> Any:
         """The arm's policy; what the supervisor planned is kept for the ledger."""
 
-        def context(agent: synapse.Agent, task: Task, seat: Seat, plan: Plan) -> Context:
+        def context(agent: synapse.Agent, task: Task, seat: AgentMemory, plan: Plan) -> Context:
             self.recorder.plans[agent.id, task.text] = plan
             return setting.context(agent, task, seat, plan)
 
@@ -310,7 +310,7 @@ class Play:
 
     def _close(self, boss: Supervisor) -> None:
         """How every run ended, what it was billed, and whether the tasks were done right."""
-        runs = sorted(boss.books.runs.all(), key=lambda run: run.seq)
+        runs = sorted(boss.run_store.runs.all(), key=lambda run: run.seq)
         self.recorder.bill({run.id: _billed(boss, run) for run in runs})
         if self.live is not None:
             self.live.settle(self.recorder.events)
@@ -364,5 +364,6 @@ class Play:
 def _billed(boss: Supervisor, run: Run) -> dict[int, token_ledger.Line]:
     """The supervisor's own ledger of a run, by step."""
     return {
-        line.step: line for line in token_ledger.read(boss.books.folder(run).lines("ledger.jsonl"))
+        line.step: line
+        for line in token_ledger.read(boss.run_store.folder(run).lines("ledger.jsonl"))
     }

@@ -220,7 +220,7 @@ class _Month:
             self._finds(seat, fact.subject, self.truth.now(fact.id)) for fact in self.scenario.facts
         )
 
-    def _finds(self, seat: synapse.Seat, subject: str, value: str) -> bool:
+    def _finds(self, seat: synapse.AgentMemory, subject: str, value: str) -> bool:
         return any(value in hit.entry.body for hit in seat.search(subject, limit=HITS))
 
     def _end(self) -> None:

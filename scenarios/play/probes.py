@@ -33,9 +33,9 @@ from scenarios.play.harness import MODEL, Counts
 from scenarios.play.live import Live
 from scenarios.play.world import ABOUT, LATENCY, filler, said, using_of
 from synapse import tools as memory_tools
+from synapse.agent_memory import AgentMemory
 from synapse.core import Memory
 from synapse.model.agents import Agent
-from synapse.seat import Seat
 from synapse.view.block import whole
 from synapse.view.view import Included
 
@@ -184,7 +184,7 @@ def play(trial: Trial, live: Live, count: Counts) -> list[Exchange]:
             tools=() if trial.shell else _tools(trial), context=_context(trial, count), seed=trial.number, inline=True,
         )  # fmt: skip
         with boss:
-            boss.books.costs.counters[MODEL] = count.counter
+            boss.run_store.costs.counters[MODEL] = count.counter
             time.run(boss.spawn(Task(brief(trial), AGENT, PROJECT, folder=folder)))
     return tap.exchanges
 
@@ -226,10 +226,10 @@ def brief(trial: Trial) -> str:
     return "\n".join([*lines, f"Findings go to: {PLACE} (important)", *steps])
 
 
-def _context(trial: Trial, count: Counts) -> Callable[[Agent, Task, Seat, Plan], Context]:
+def _context(trial: Trial, count: Counts) -> Callable[[Agent, Task, AgentMemory, Plan], Context]:
     """Return the policy of a trial: the view that it shows, whole, and the tools of the memory or none."""
 
-    def context(agent: Agent, task: Task, seat: Seat, plan: Plan) -> Context:
+    def context(agent: Agent, task: Task, seat: AgentMemory, plan: Plan) -> Context:
         view = nothing(seat)
         if trial.shows:
             entries = list(seat.read())[::-1]

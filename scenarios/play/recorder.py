@@ -17,7 +17,7 @@ from orchestrator.prompts import receipt
 from orchestrator.prompts.opening import assignment
 from orchestrator.prompts.render import Reach, bare
 from orchestrator.prompts.selection import Plan
-from orchestrator.run_store import Books
+from orchestrator.run_store import RunStore
 from orchestrator.runs import ledger as token_ledger
 from orchestrator.runs import steps
 from orchestrator.runs.folder import STEPS
@@ -29,6 +29,7 @@ from scenarios.data.texts import Reference, Texts
 from scenarios.measure import dollars
 from scenarios.play.cast import read_task
 from scenarios.play.world import Truth
+from synapse.agent_memory import AgentMemory
 from synapse.core import Memory
 from synapse.errors import NotFound
 from synapse.model.agents import OPERATOR, Agent, settled
@@ -36,7 +37,6 @@ from synapse.model.clock import micros
 from synapse.model.entry import Entry
 from synapse.model.namespace import matches_any
 from synapse.model.records import Record, entry_of
-from synapse.seat import Seat
 from synapse.view.block import natural
 
 PRICES = dollars.in_ledger()
@@ -47,9 +47,9 @@ _ID = re.compile(r"\bsyn-\d{4}-\d\d-\d\d-\d{3,}\b")
 
 
 class Recorder:
-    """The record of one run. `books` are the supervisor's, once there is one."""
+    """The record of one run. `run_store` are the supervisor's, once there is one."""
 
-    books: Books
+    run_store: RunStore
 
     def __init__(
         self, scenario: Scenario, time: VirtualTime, memory: Memory, truth: Truth, count: Any
@@ -103,7 +103,7 @@ class Recorder:
     def agent_of(self, run: str) -> tuple[str, str]:
         """Whose run it is, and the task that it does."""
         if run not in self._runs:
-            found = self.books.known(run)
+            found = self.run_store.known(run)
             self._runs[run] = found.agent, read_task(found.task.text).name
         return self._runs[run]
 
@@ -159,18 +159,23 @@ class Recorder:
     def _head(self, id: str, request: Request) -> list[Reference]:
         """Return the references of what stands before a conversation: the system text and the tools."""
         assert self.texts is not None
-        run = self.books.known(id)
-        made = receipt.load(steps.read(self.books.folder(run).lines(STEPS))[0].fields["receipt"])
+        run = self.run_store.known(id)
+        made = receipt.load(
+            steps.read(self.run_store.folder(run).lines(STEPS))[0].fields["receipt"]
+        )
         reach = Reach(made.tools, made.shell, made.roster)
         told = bare(
-            self.books.agent(run.agent), assignment(run.task, None), self.books.templates, reach
+            self.run_store.agent(run.agent),
+            assignment(run.task, None),
+            self.run_store.templates,
+            reach,
         )
         return self.texts.system(request.system, told) + self.texts.sent(
             bill.schemas(request.tools)
         )
 
     def _spawned(self, run: str, request: Request) -> None:
-        found = self.books.known(run)
+        found = self.run_store.known(run)
         agent, task = self.agent_of(run)
         needs = self._needs.get(task, [])
         view = next((message.text for message in request.messages if message.label == "view"), "")
@@ -208,7 +213,7 @@ class Recorder:
         calls = [{"call": call.id, "tool": call.name} for call in turn.calls]
         more: dict[str, Any] = {}
         if self.texts is not None:
-            label = bill.said_label(str(self.books.known(run).fields["role"]))
+            label = bill.said_label(str(self.run_store.known(run).fields["role"]))
             more["texts"] = self.texts.said(bill.said(turn, label))
         self.note("completion", run=run, agent=agent, step=int(step), segments=[], stop=turn.stop, calls=calls,
                   interrupted=turn.stop == "interrupted", **more)  # fmt: skip
@@ -316,7 +321,7 @@ class Recorder:
         )
 
 
-def _is_shown(seat: Seat, id: str) -> bool:
+def _is_shown(seat: AgentMemory, id: str) -> bool:
     """Whether an entry is live and this agent may see it."""
     try:
         seat.get(id)

@@ -12,7 +12,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from orchestrator import Supervisor
-from orchestrator.memory_thread import Desk
+from orchestrator.memory_thread import MemoryThread
 from orchestrator.wake import News
 from synapse.core import Memory
 from synapse.model.agents import OPERATOR
@@ -28,7 +28,7 @@ class Line(NamedTuple):
     random: Random
 
 
-class _Ringing(Desk):
+class _Ringing(MemoryThread):
     """A desk at which all that was done rings."""
 
     def __init__(self, ring: Callable[[], None]) -> None:
@@ -55,7 +55,7 @@ class Rung(Supervisor):
 
     def ring(self) -> None:
         """Once for all that was written since the last time."""
-        mark = self.books.store.log.mark()
+        mark = self.run_store.store.log.mark()
         if mark != self._mark:
             self._mark = mark
             if self._line.random.random() >= self._line.lost:
@@ -93,7 +93,7 @@ class Telling(Supervisor):
     async def hear(self) -> None:
         """Put what is new into the inboxes of all sessions but its author's."""
         await super().hear()
-        store = self.books.store
+        store = self.run_store.store
         for record in store.log.since(self._cursor):
             self._cursor = record.seq
             if record.kind == "entry" and (entry := entry_of(record)).priority != "info":
@@ -106,7 +106,7 @@ class Telling(Supervisor):
                     and self._stands(entry)
                 ):
                     session.seen.add(entry.id)
-                    session.inbox[entry.id] = News(entry, self.books.now())
+                    session.inbox[entry.id] = News(entry, self.run_store.now())
                     session.ended.set()
             self._passed[id] = len(self._entries)
 

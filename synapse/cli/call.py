@@ -16,8 +16,8 @@ from synapse.system.typed import TYPE_CHECKING
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from synapse.agent_memory import AgentMemory
     from synapse.core import Memory
-    from synapse.seat import Seat
     from synapse.system.discovery import Location
 
 
@@ -149,14 +149,14 @@ class Call:
             )
         return named or own
 
-    def actor(self) -> Seat:
+    def actor(self) -> AgentMemory:
         """The seat of `--from`, for whatever changes something: it is always somebody's."""
         who = self.who(self.args.agent)
         if who is None:
             raise Usage("whose act is this? Give --from AGENT or set SYNAPSE_AGENT")
         return self.memory.as_agent(who)
 
-    def reader(self) -> Seat:
+    def reader(self) -> AgentMemory:
         """The seat of `--agent`; nobody named is the operator, who sees everything."""
         return self.memory.as_agent(self.who(self.args.agent) or OPERATOR)
 

@@ -25,12 +25,12 @@ def migrate_options(parser: Options) -> None:
 
 
 def migrate(call: Call) -> None:
-    from synapse.compat.migrate import migrate as take_over
+    from synapse.compat.migrate import migrate as recover
 
     args = call.args
     if args.synapse_json is None and args.cortex is None:
         raise Usage("name --synapse-json FILE, --cortex DIR, or both")
-    told = take_over(
+    told = recover(
         call.memory,
         args.synapse_json,
         args.cortex,

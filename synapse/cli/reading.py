@@ -17,9 +17,9 @@ from synapse.model.results import UnreadPage
 from synapse.system.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from synapse.agent_memory import AgentMemory
     from synapse.model.entry import Entry
     from synapse.model.results import Fate, Hit, Hits, Page
-    from synapse.seat import Seat
 
 
 def read_options(parser: Options) -> None:
@@ -68,7 +68,7 @@ def read(call: Call) -> None:
         _mark(call, me, page)
 
 
-def _marker(call: Call) -> Seat:
+def _marker(call: Call) -> AgentMemory:
     """Return the seat of the agent that a page is printed for, which has to be named."""
     me = call.memory.as_agent(call.agent())
     if call.args.mark and me.id == OPERATOR:
@@ -76,7 +76,7 @@ def _marker(call: Call) -> Seat:
     return me
 
 
-def _mark(call: Call, me: Seat, page: Page) -> None:
+def _mark(call: Call, me: AgentMemory, page: Page) -> None:
     """Note that the agent was shown what was printed; what could not be printed was not."""
     call.flush()
     me.pen.shown(_whole_ids(call, page), page.visible, page.cursor, "read")

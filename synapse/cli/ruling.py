@@ -10,7 +10,7 @@ from synapse.cli.show import listing
 from synapse.system.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from synapse.seat import Seat
+    from synapse.agent_memory import AgentMemory
 
 
 def resolve_options(parser: Options) -> None:
@@ -96,7 +96,7 @@ def ack(call: Call) -> None:
     _ack_mail(call, me, messages)
 
 
-def _ack_mail(call: Call, me: Seat, messages: Sequence[str]) -> None:
+def _ack_mail(call: Call, me: AgentMemory, messages: Sequence[str]) -> None:
     from synapse.mail.mailbox import Mail
 
     args, mail = call.args, Mail(me)
@@ -118,7 +118,7 @@ def _ids(parser: Options, nargs: str = "+") -> None:
     add("--from", "--agent", dest="agent", metavar="AGENT", help="who acts; else $SYNAPSE_AGENT")
 
 
-def _each(call: Call, what: str, act: Callable[[Seat, str], Any]) -> None:
+def _each(call: Call, what: str, act: Callable[[AgentMemory, str], Any]) -> None:
     """One act after the other; what was done before one fails stays done, and has been printed."""
     me = call.actor()
     for id in call.args.ids:

@@ -16,8 +16,8 @@ from synapse.model.entry import PRIORITIES, SCOPES, addressees
 from synapse.system.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from synapse.agent_memory import AgentMemory
     from synapse.model.entry import Entry
-    from synapse.seat import Seat
 
 _MOST = 4 << 20
 
@@ -98,7 +98,7 @@ def _fields(args: SimpleNamespace) -> dict[str, Any]:
     return {"to": many(args.to), "when": args.when and (many(args.when) or ""), **lists, **plain}
 
 
-def notes(entry: Entry, me: Seat) -> list[str]:
+def notes(entry: Entry, me: AgentMemory) -> list[str]:
     """What the author should know beside the id."""
     if entry.staged:
         return [
@@ -114,7 +114,7 @@ def notes(entry: Entry, me: Seat) -> list[str]:
     return found
 
 
-def unknown(to: Iterable[str], me: Seat) -> list[str]:
+def unknown(to: Iterable[str], me: AgentMemory) -> list[str]:
     """The addressees that are no registered agent, and no team of any."""
     if tuple(to) == ("all",):
         return []

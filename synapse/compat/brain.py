@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 
 from synapse import core
+from synapse.agent_memory import AgentMemory
 from synapse.compat.rows import Stray
 from synapse.compat.tables import Tables
 from synapse.errors import Forbidden, InvalidEntry, InvalidQuery, NotFound
@@ -23,7 +24,6 @@ from synapse.model.clock import iso
 from synapse.model.entry import Entry, words
 from synapse.model.message import columns, said_at, thread_columns
 from synapse.model.results import Hit, Problem
-from synapse.seat import Seat
 from synapse.system.checks import checked
 from synapse.system.typed import TYPE_CHECKING, Any
 
@@ -56,7 +56,7 @@ class UnifiedBrain:
         try:
             self.tables = Tables(self.memory.store, self.db_path)
             self._met((self.agent,))
-            self.me: Seat = self.memory.as_agent(self.agent)
+            self.me: AgentMemory = self.memory.as_agent(self.agent)
             self.mail = Mail(self.me)
             self.tables.sync()
         except BaseException:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isfinite
 
 from synapse import tools
+from synapse.agent_memory import AgentMemory
 from synapse.errors import InvalidEntry, NotFound
 from synapse.index.links import links
 from synapse.knowledge import memory
@@ -20,7 +21,6 @@ from synapse.mail.mailbox import Mail
 from synapse.model.agents import OPERATOR
 from synapse.model.entry import Entry
 from synapse.model.kinds import ATOM, FACT, is_id
-from synapse.seat import Seat
 from synapse.system.typed import Any
 from synapse.tools import CAPSULE, Arguments, Tool
 from synapse.view import block
@@ -43,7 +43,7 @@ def offered() -> list[Tool]:
     ]
 
 
-def call(tool: Tool, seat: Seat, arguments: object, once: str | None = None) -> str:
+def call(tool: Tool, seat: AgentMemory, arguments: object, once: str | None = None) -> str:
     """What the tool answers; a ToolProblem where the arguments do not fit, or the memory refuses."""
     return tools.call(tool, seat, arguments, once)
 
@@ -51,7 +51,7 @@ def call(tool: Tool, seat: Seat, arguments: object, once: str | None = None) -> 
 # -- categories --------------------------------------------------------------------------------------------------
 
 
-def _create_category(seat: Seat, given: Arguments, once: str | None) -> str:
+def _create_category(seat: AgentMemory, given: Arguments, once: str | None) -> str:
     name, words = given["name"].strip().lower().replace(" ", "_"), _words(given["keywords"])
     known = _categories(seat)
     if not name or not words:
@@ -70,7 +70,7 @@ def _create_category(seat: Seat, given: Arguments, once: str | None) -> str:
     return f"Category {name} made."
 
 
-def _list_categories(seat: Seat, given: Arguments, _: str | None) -> str:
+def _list_categories(seat: AgentMemory, given: Arguments, _: str | None) -> str:
     known = _categories(seat).items()
     found = [
         f"- {name}: {each['description']} ({', '.join(each['keywords'])})" for name, each in known
@@ -78,7 +78,7 @@ def _list_categories(seat: Seat, given: Arguments, _: str | None) -> str:
     return _joined([f"{block.escaped(line)}\n" for line in found], "no categories yet")
 
 
-def _categories(seat: Seat) -> dict[str, dict[str, Any]]:
+def _categories(seat: AgentMemory) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for entry in reversed(_facts(seat, (CATEGORY,))):
         try:
@@ -99,7 +99,7 @@ def _words(given: Iterable[str]) -> list[str]:
 # -- memories ----------------------------------------------------------------------------------------------------
 
 
-def _add(seat: Seat, given: Arguments, once: str | None) -> str:
+def _add(seat: AgentMemory, given: Arguments, once: str | None) -> str:
     content = given["content"]
     named = _asked(given) or _fitting(seat, content)
     weight = given.get("importance") or _weight(content)
@@ -115,7 +115,7 @@ def _add(seat: Seat, given: Arguments, once: str | None) -> str:
     return f"Stored as {kept.id}: [{', '.join(named)}] importance={weight:.1f}"
 
 
-def _fitting(seat: Seat, content: str) -> tuple[str, ...]:
+def _fitting(seat: AgentMemory, content: str) -> tuple[str, ...]:
     """The categories whose words the content holds."""
     text, known = content.lower(), _categories(seat).items()
     return tuple(
@@ -128,7 +128,7 @@ def _weight(content: str) -> float:
     return 3.0 if "critical" in text else 2.0 if any(word in text for word in _WEIGHTY) else 1.0
 
 
-def _stm(seat: Seat, given: Arguments, _: str | None) -> str:
+def _stm(seat: AgentMemory, given: Arguments, _: str | None) -> str:
     found = _facts(seat, _asked(given))[: _count(given, "limit", 10)]
     memory.used(seat, [entry.id for entry in found])
     return _joined([_line(entry) for entry in found], "nothing is remembered here")
@@ -139,7 +139,7 @@ def _line(entry: Entry) -> str:
     return f"[{block.escaped(named)}] importance={entry.more.get('importance', 1):.1f}\n{block.whole(entry).text}"
 
 
-def _stats(seat: Seat, given: Arguments, _: str | None) -> str:
+def _stats(seat: AgentMemory, given: Arguments, _: str | None) -> str:
     found = _facts(seat, keep_categories=True)
     by_category = Counter(name for entry in found for name in entry.more.get("categories", ()))
     by_source = Counter(entry.more.get("source", "agent") for entry in found)
@@ -157,7 +157,7 @@ def _counted(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {count}" for name, count in sorted(counts.items())) or "none"
 
 
-def _dedupe(seat: Seat, given: Arguments, _: str | None) -> str:
+def _dedupe(seat: AgentMemory, given: Arguments, _: str | None) -> str:
     groups = _alike(_facts(seat, _asked(given)), given.get("similarity_threshold", 0.95))
     if not groups:
         return "No duplicates."
@@ -198,7 +198,7 @@ def _alike(found: Sequence[Entry], least: float) -> list[list[Entry]]:
     return [group for _, _, group in groups if len(group) > 1]
 
 
-def _update(seat: Seat, given: Arguments, _: str | None) -> str:
+def _update(seat: AgentMemory, given: Arguments, _: str | None) -> str:
     if given.get("importance") is None and not given.get("categories"):
         raise InvalidEntry("name importance or categories")
     old = _memory(seat, given["memory_id"])
@@ -206,7 +206,7 @@ def _update(seat: Seat, given: Arguments, _: str | None) -> str:
     return f"Updated: now {new.id}, [{', '.join(new.more['categories'])}] importance={new.more['importance']:.1f}"
 
 
-def _edit(seat: Seat, given: Arguments, _: str | None) -> str:
+def _edit(seat: AgentMemory, given: Arguments, _: str | None) -> str:
     if not given.get("append") and not given.get("replace"):
         raise InvalidEntry("name append or replace")
     old = _memory(seat, given["memory_id"])
@@ -214,7 +214,7 @@ def _edit(seat: Seat, given: Arguments, _: str | None) -> str:
     return f"{'Replaced' if given.get('replace') else 'Appended'}: now {new.id}"
 
 
-def _move(seat: Seat, given: Arguments, _: str | None) -> str:
+def _move(seat: AgentMemory, given: Arguments, _: str | None) -> str:
     if not given["to_categories"]:
         raise InvalidEntry("name at least one category")
     old = _memory(seat, given["memory_id"])
@@ -223,7 +223,7 @@ def _move(seat: Seat, given: Arguments, _: str | None) -> str:
 
 
 def _again(
-    seat: Seat,
+    seat: AgentMemory,
     olds: Sequence[Entry],
     body: str,
     categories: Iterable[str] | None = None,
@@ -241,7 +241,7 @@ def _again(
     )  # fmt: skip
 
 
-def _memory(seat: Seat, name: str) -> Entry:
+def _memory(seat: AgentMemory, name: str) -> Entry:
     """A memory by its id, or by words that stand in it: in one alone."""
     if is_id(name):
         entry = seat.get(name)
@@ -262,7 +262,7 @@ def _memory(seat: Seat, name: str) -> Entry:
     return found[0]
 
 
-def _predict(seat: Seat, given: Arguments, _: str | None) -> str:
+def _predict(seat: AgentMemory, given: Arguments, _: str | None) -> str:
     least = given.get("urgency_min", "low")
     if least not in URGENCIES:
         raise InvalidEntry(f"urgency_min is one of {', '.join(URGENCIES)}")
@@ -286,7 +286,7 @@ def _urgency(entry: Entry) -> str:
 # -- atoms -------------------------------------------------------------------------------------------------------
 
 
-def _create_atom(seat: Seat, given: Arguments, once: str | None) -> str:
+def _create_atom(seat: AgentMemory, given: Arguments, once: str | None) -> str:
     kept = memory.atom(
         seat, *(given[name] for name in _PARTS), scope=_scope(seat), confidence=given.get("confidence", 1.0),
         source=given.get("source", "agent"), once=once,
@@ -294,7 +294,7 @@ def _create_atom(seat: Seat, given: Arguments, once: str | None) -> str:
     return f"Stored as {kept.id}."
 
 
-def _search_atoms(seat: Seat, given: Arguments, _: str | None) -> str:
+def _search_atoms(seat: AgentMemory, given: Arguments, _: str | None) -> str:
     field = given["field"]
     if field not in _PARTS:
         raise InvalidEntry(f"field is one of {', '.join(_PARTS)}")
@@ -305,7 +305,7 @@ def _search_atoms(seat: Seat, given: Arguments, _: str | None) -> str:
     return _joined([block.whole(entry).text for entry in found], "no atom says that")
 
 
-def _with(seat: Seat, field: str, query: str, least: float) -> list[Entry]:
+def _with(seat: AgentMemory, field: str, query: str, least: float) -> list[Entry]:
     """The atoms that hold so much of the question in this part, those that hold most first."""
     asked = set(query.lower().split())
     if not asked:
@@ -319,7 +319,7 @@ def _with(seat: Seat, field: str, query: str, least: float) -> list[Entry]:
     return [entry for *_, entry in sorted(scored)]
 
 
-def _find_causes(seat: Seat, given: Arguments, _: str | None) -> str:
+def _find_causes(seat: AgentMemory, given: Arguments, _: str | None) -> str:
     depth = _count(given, "max_depth", 10)
     if given.get("outcome"):
         begun = [entry.id for entry in _with(seat, "outcome", given["outcome"], 0.5)]
@@ -332,14 +332,14 @@ def _find_causes(seat: Seat, given: Arguments, _: str | None) -> str:
     return _joined(lines, "nothing is known to cause it")
 
 
-def _atom_of(seat: Seat, id: str) -> Entry:
+def _atom_of(seat: AgentMemory, id: str) -> Entry:
     entry = seat.get(id)
     if entry.kind != ATOM:
         raise NotFound(f"{id} is no atom", id=id)
     return entry
 
 
-def _roots(seat: Seat, begun: Iterable[str], depth: int) -> dict[str, int]:
+def _roots(seat: AgentMemory, begun: Iterable[str], depth: int) -> dict[str, int]:
     """The atoms that nothing is known to cause, from which a chain leads here; how many steps away each is."""
     layer, seen, roots = list(begun), set(begun), {}
     for steps in range(depth + 1):
@@ -355,13 +355,13 @@ def _roots(seat: Seat, begun: Iterable[str], depth: int) -> dict[str, int]:
     return roots
 
 
-def _link(seat: Seat, given: Arguments, _: str | None) -> str:
+def _link(seat: AgentMemory, given: Arguments, _: str | None) -> str:
     type, strength = given.get("link_type", "causes"), given.get("strength", 0.5)
     said = memory.link(seat, given["from_atom_id"], given["to_atom_id"], type, strength)
     return f"{said.cause} {said.type} {said.effect} ({said.strength:g})"
 
 
-def _atom_stats(seat: Seat, given: Arguments, _: str | None) -> str:
+def _atom_stats(seat: AgentMemory, given: Arguments, _: str | None) -> str:
     atoms = _entries(seat, ATOM)
     ids = {entry.id for entry in atoms}
     said = {
@@ -380,13 +380,13 @@ def _atom_stats(seat: Seat, given: Arguments, _: str | None) -> str:
 # -- below -------------------------------------------------------------------------------------------------------
 
 
-def _entries(seat: Seat, kind: str) -> list[Entry]:
+def _entries(seat: AgentMemory, kind: str) -> list[Entry]:
     """All of a kind that this seat may see, newest first."""
     return [entry for entry in seat.read(limit=None) if entry.kind == kind]
 
 
 def _facts(
-    seat: Seat, categories: Sequence[str] = (), *, keep_categories: bool = False
+    seat: AgentMemory, categories: Sequence[str] = (), *, keep_categories: bool = False
 ) -> list[Entry]:
     """The memories of these categories, or of all; those that only declare a category are asked for by name."""
     found = []
@@ -405,7 +405,7 @@ def _asked(given: Arguments) -> tuple[str, ...]:
     return tuple(given.get("categories") or ([given["category"]] if given.get("category") else ()))
 
 
-def _scope(seat: Seat) -> str:
+def _scope(seat: AgentMemory) -> str:
     """Where a memory goes: to the agent's team, if it is in one alone, else to itself."""
     agent = seat.agent
     groups = agent.groups if agent else ()
@@ -433,7 +433,7 @@ def _joined(lines: Sequence[str], otherwise: str) -> str:
     return "".join(lines[:shown]) + rest or otherwise
 
 
-_CALLS: Mapping[str, tuple[Callable[[Seat, Arguments, str | None], str], bool]] = {
+_CALLS: Mapping[str, tuple[Callable[[AgentMemory, Arguments, str | None], str], bool]] = {
     "cortex_create_category": (_create_category, True),
     "cortex_list_categories": (_list_categories, False),
     "cortex_add": (_add, True),

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from types import TracebackType
 
 from synapse import tools
+from synapse.agent_memory import AgentMemory
 from synapse.core import Memory, open
 from synapse.errors import InvalidQuery
 from synapse.knowledge import recall
 from synapse.knowledge.capsule import Capsule
 from synapse.model.entry import Entry
-from synapse.seat import Seat
 from synapse.system.checks import checked
 
 ShouldRecall = Callable[[str, str], bool]
@@ -99,7 +99,7 @@ class SharedMemoryStore:
         """The three tools as functions that act as this agent."""
         return recall_tools(self.seat(agent), should_recall)
 
-    def seat(self, agent: str | None = None) -> Seat:
+    def seat(self, agent: str | None = None) -> AgentMemory:
         """The memory as the agent has it."""
         named = agent or self.agent
         if named is None:
@@ -123,7 +123,7 @@ class SharedMemoryStore:
         self.close()
 
 
-def recall_tools(seat: Seat, should_recall: ShouldRecall = always) -> RecallTools:
+def recall_tools(seat: AgentMemory, should_recall: ShouldRecall = always) -> RecallTools:
     """memory_search, memory_remember and memory_forget as functions that act as this seat, and answer in text whatever
     happens. `should_recall(query, scope)` says when anything is looked up; what, the search."""
 

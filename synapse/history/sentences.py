@@ -13,9 +13,9 @@ from synapse.model.records import touched_by
 from synapse.system.typed import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    from synapse.agent_memory import AgentMemory
     from synapse.model.entry import Entry
     from synapse.model.records import Record
-    from synapse.seat import Seat
 
 _NAMED = 5
 # What a person wants to know of a day. Cursors, seals and voids are in the audit.
@@ -42,7 +42,7 @@ class Act(NamedTuple):
     entry: Entry | None = None
 
 
-def told(ask: Callable[[int | None], list[Record]], reader: Seat, limit: int) -> list[Act]:
+def told(ask: Callable[[int | None], list[Record]], reader: AgentMemory, limit: int) -> list[Act]:
     """The newest acts worth telling whose entries the reader may see, oldest first; asks for few at first."""
     size = limit * 4 or None
     while True:
@@ -54,7 +54,7 @@ def told(ask: Callable[[int | None], list[Record]], reader: Seat, limit: int) ->
         size *= 8
 
 
-def _seen(record: Record, reader: Seat) -> Act | None:
+def _seen(record: Record, reader: AgentMemory) -> Act | None:
     """Only the operator is told of files put aside: they may say anything. Of what was delivered, that part is told
     which the reader sees."""
     if record.kind in ("delivery", "shown"):
@@ -77,7 +77,7 @@ def _seen(record: Record, reader: Seat) -> Act | None:
     return Act(record, entries[0] if entries else None)
 
 
-def _sees(reader: Seat, id: str) -> bool:
+def _sees(reader: AgentMemory, id: str) -> bool:
     try:
         return bool(reader.get(id))
     except NotFound:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from synapse.agent_memory import AgentMemory
 from synapse.errors import InvalidEntry
 from synapse.history.sentences import sentence, told
 from synapse.model import clock
@@ -12,7 +13,6 @@ from synapse.model.dates import since as parse_since
 from synapse.model.entry import Entry
 from synapse.model.kinds import KINDS, MAIL
 from synapse.model.namespace import check_glob, is_component
-from synapse.seat import Seat
 from synapse.system.typed import NamedTuple
 
 RUN = "run"
@@ -41,7 +41,7 @@ class Moment(NamedTuple):
 
 
 def recent(
-    me: Seat, since: When = "24h", kinds: Iterable[str] = (), limit: int | None = 50
+    me: AgentMemory, since: When = "24h", kinds: Iterable[str] = (), limit: int | None = 50
 ) -> list[Moment]:
     """What was written lately, of every kind or of these, newest first."""
     wanted = frozenset(kinds) or frozenset(KINDS)
@@ -57,7 +57,7 @@ def recent(
     return moments[:limit]
 
 
-def did(me: Seat, agent: str, since: When = None, limit: int = 0) -> list[Moment]:
+def did(me: AgentMemory, agent: str, since: When = None, limit: int = 0) -> list[Moment]:
     """What an agent wrote, decided and ran, oldest first; the newest so many, or all."""
     if me.store.agent(agent) is None:
         raise me.store.unregistered(agent)
@@ -69,7 +69,9 @@ def did(me: Seat, agent: str, since: When = None, limit: int = 0) -> list[Moment
     ]
 
 
-def timeline(me: Seat, project: str, since: When = None, limit: int | None = None) -> list[Moment]:
+def timeline(
+    me: AgentMemory, project: str, since: When = None, limit: int | None = None
+) -> list[Moment]:
     """How a project went: its plans, decisions, status, blockers and runs, oldest first; filed away or not."""
     if not is_component(project):
         raise InvalidEntry(
@@ -87,7 +89,7 @@ def timeline(me: Seat, project: str, since: When = None, limit: int | None = Non
     return moments[-limit:] if limit else moments
 
 
-def _runs(me: Seat, project: str, floor: int | None) -> Iterator[Moment]:
+def _runs(me: AgentMemory, project: str, floor: int | None) -> Iterator[Moment]:
     """When runs for the project began and how they ended. What they were for stands in their entries."""
     for run in me.store.index.query.runs(project=project):
         times = {"began" + (f" for {run['parent']}" if run.get("parent") else ""): run["at"]}

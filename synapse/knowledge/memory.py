@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from synapse.agent_memory import AgentMemory, Names
 from synapse.errors import Conflict, Forbidden, InvalidEntry, NotFound
 from synapse.index.links import Link, links, uses
 from synapse.knowledge.references import resolved
@@ -16,7 +17,6 @@ from synapse.model.condense import Said, Shape, condense
 from synapse.model.entry import Draft, Entry, addressees, words
 from synapse.model.kinds import ATOM, FACT, MESSAGE, is_id, kind_of, new_id
 from synapse.model.records import Guard
-from synapse.seat import Names, Seat
 from synapse.system.checks import checked
 from synapse.system.digest import sha256
 from synapse.system.tokens import upper_bound
@@ -31,7 +31,7 @@ _SUMMARY = Shape(window=1, output=400, specifics=300, capsule=600)
 
 @checked
 def remember(
-    me: Seat,
+    me: AgentMemory,
     fact: str,
     *,
     scope: str = "agent",
@@ -62,7 +62,7 @@ def remember(
 
 @checked
 def atom(
-    me: Seat,
+    me: AgentMemory,
     subject: str,
     action: str,
     outcome: str,
@@ -94,7 +94,9 @@ def sentence(parts: dict[str, str]) -> str:
 
 
 @checked
-def link(me: Seat, cause: str, effect: str, type: str = "causes", strength: float = 0.5) -> Link:
+def link(
+    me: AgentMemory, cause: str, effect: str, type: str = "causes", strength: float = 0.5
+) -> Link:
     """Say what one atom does to another; what was said of the pair before no longer counts."""
     if type not in LINK_TYPES:
         raise InvalidEntry(f"link type {type!r} is not one of {', '.join(LINK_TYPES)}", type=type)
@@ -113,7 +115,7 @@ def link(me: Seat, cause: str, effect: str, type: str = "causes", strength: floa
 
 
 @checked
-def links_of(me: Seat, id: str) -> list[Link]:
+def links_of(me: AgentMemory, id: str) -> list[Link]:
     """The links from and to an atom, where this agent may see both ends."""
     own = _known(me, id, (ATOM,)).id
     found = links(me.store.index.query, own)
@@ -122,7 +124,7 @@ def links_of(me: Seat, id: str) -> list[Link]:
 
 @checked
 def forget(
-    me: Seat,
+    me: AgentMemory,
     id: str,
     reason: str | None = None,
     *,
@@ -135,14 +137,14 @@ def forget(
 
 
 @checked
-def uses_of(me: Seat, id: str) -> int:
+def uses_of(me: AgentMemory, id: str) -> int:
     """About how often the item was asked for: noted once an hour, by processes that live that long."""
     entry = _known(me, id, KNOWN)
     me.store.index.catch_up()
     return uses(me.store.index.query, entry.id) + me.store.used.get(entry.id, 0)
 
 
-def used(me: Seat, ids: Iterable[str]) -> None:
+def used(me: AgentMemory, ids: Iterable[str]) -> None:
     """Count that items were asked for. A record goes into the log at most once an hour and process."""
     store = me.store
     for id in ids:
@@ -157,7 +159,7 @@ def used(me: Seat, ids: Iterable[str]) -> None:
 # -- from conversations ----------------------------------------------------------------------------
 
 
-def harvest(me: Seat, message: Entry) -> list[Entry]:
+def harvest(me: AgentMemory, message: Entry) -> list[Entry]:
     """Keep what the tags in a message of one's own name: `@remember`, `@decision`, `@insight` and
     `@atom s | a | o | c`, each to the end of its line. Those whom the message reached may see it. Doing it again
     keeps nothing twice."""
@@ -185,7 +187,7 @@ def tagged(body: str) -> list[tuple[str, str]]:
     return found
 
 
-def _kept(me: Seat, message: Entry, place: int, tag: str, text: str) -> Entry:
+def _kept(me: AgentMemory, message: Entry, place: int, tag: str, text: str) -> Entry:
     made = bytes.fromhex(
         sha256(f"{message.id} {place}".encode())
     )  # from the message: the second time it is taken
@@ -209,7 +211,7 @@ def _kept(me: Seat, message: Entry, place: int, tag: str, text: str) -> Entry:
     )
 
 
-def _reached(me: Seat, message: Entry) -> str:
+def _reached(me: AgentMemory, message: Entry) -> str:
     """The recall scope of those whom a message reached. Whoever is addressed sees it wherever it stands."""
     if message.addressees != ("all",):
         return "agent"
@@ -219,7 +221,7 @@ def _reached(me: Seat, message: Entry) -> str:
     return f"group:{agent.groups[0]}" if len(agent.groups) == 1 else "agent"
 
 
-def summarise(me: Seat, messages: Sequence[Entry], text: str | None = None) -> Entry:
+def summarise(me: AgentMemory, messages: Sequence[Entry], text: str | None = None) -> Entry:
     """Leave a fact of what a thread came to: the caller's text, or the lines of its messages that say the most. Only
     who was told of every message sees it."""
     if not messages:
@@ -276,7 +278,13 @@ def place(agent: Agent, scope: str) -> str:
 
 
 def _draft(
-    me: Seat, body: str, kind: str, scope: str, cites: Names, own: dict[str, object], id: str | None
+    me: AgentMemory,
+    body: str,
+    kind: str,
+    scope: str,
+    cites: Names,
+    own: dict[str, object],
+    id: str | None,
 ) -> Draft:
     agent, sources = _agent(me), words(cites)
     runs = tuple(each for each in sources if not is_id(each))
@@ -297,14 +305,14 @@ def _draft(
     )
 
 
-def _agent(me: Seat) -> Agent:
+def _agent(me: AgentMemory) -> Agent:
     agent = me.agent
     if agent is None:
         raise Forbidden("the operator keeps no knowledge; act as an agent", action="remember")
     return agent
 
 
-def _known(me: Seat, id: str, kinds: tuple[str, ...]) -> Entry:
+def _known(me: AgentMemory, id: str, kinds: tuple[str, ...]) -> Entry:
     entry = resolved(me, id)
     if entry.kind not in kinds:
         raise NotFound(
@@ -313,7 +321,7 @@ def _known(me: Seat, id: str, kinds: tuple[str, ...]) -> Entry:
     return entry
 
 
-def sees(me: Seat, id: str) -> bool:
+def sees(me: AgentMemory, id: str) -> bool:
     try:
         me.get(id)
     except NotFound:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from synapse.agent_memory import AgentMemory
 from synapse.errors import NotFound
 from synapse.index.links import links
 from synapse.knowledge.memory import sees
@@ -12,7 +13,6 @@ from synapse.model import clock
 from synapse.model.agents import OPERATOR
 from synapse.model.entry import Entry
 from synapse.model.kinds import ATOM
-from synapse.seat import Seat
 from synapse.system.typed import Any, NamedTuple
 
 DEPTH = 12
@@ -33,7 +33,7 @@ class Step(NamedTuple):
     cut: bool = False
 
 
-def why(me: Seat, id: str, depth: int = DEPTH) -> Step:
+def why(me: AgentMemory, id: str, depth: int = DEPTH) -> Step:
     """The whole trail of an entry, a message, a fact, an atom or a run, as far as this agent may see it. Where an item
     was on the trail already, or lies too deep, it is named and `cut`."""
     trail = _Trail(me)
@@ -45,7 +45,7 @@ def why(me: Seat, id: str, depth: int = DEPTH) -> Step:
 class _Trail:
     """One walk: what it has been to."""
 
-    def __init__(self, me: Seat) -> None:
+    def __init__(self, me: AgentMemory) -> None:
         self.me = me
         self.query = me.store.index.query
         self.been: set[str] = set()

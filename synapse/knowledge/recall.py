@@ -6,6 +6,7 @@ the agent may see, mail and entries too. What changed since it was looked at is 
 
 from __future__ import annotations
 
+from synapse.agent_memory import AgentMemory
 from synapse.errors import Conflict, InvalidEntry, InvalidQuery, NotFound
 from synapse.knowledge import memory
 from synapse.knowledge.capsule import LEAST, MOST, Capsule, capsule, short
@@ -13,7 +14,6 @@ from synapse.knowledge.references import resolved
 from synapse.model.entry import Entry
 from synapse.model.records import Guard, unchanged
 from synapse.model.results import Hits
-from synapse.seat import Seat
 from synapse.system.typed import Any, NamedTuple
 
 SCOPES = ("agent", "group", "global", "all")
@@ -30,7 +30,11 @@ class Seen(NamedTuple):
 
 
 def search(
-    me: Seat, query: str, scope: str = "all", top_k: int = TOP, max_capsule_bytes: int = BYTES
+    me: AgentMemory,
+    query: str,
+    scope: str = "all",
+    top_k: int = TOP,
+    max_capsule_bytes: int = BYTES,
 ) -> Capsule:
     """The facts, entries and messages that answer best, as text of at most so many bytes."""
     _whole("top_k", top_k, 1, 1_000)
@@ -45,7 +49,7 @@ def search(
     return made
 
 
-def within(me: Seat, scope: str) -> tuple[str, ...] | None:
+def within(me: AgentMemory, scope: str) -> tuple[str, ...] | None:
     """The globs of a scope; None for everything, and none at all where the agent is in no group."""
     agent = me.agent
     kind, _, name = scope.partition(":") if isinstance(scope, str) else ("", "", "")
@@ -65,7 +69,7 @@ def within(me: Seat, scope: str) -> tuple[str, ...] | None:
 
 
 def remember(
-    me: Seat, fact: str, scope: str, confidence: float = 1.0, ttl_days: int | None = None, *,
+    me: AgentMemory, fact: str, scope: str, confidence: float = 1.0, ttl_days: int | None = None, *,
     supersedes: str | None = None, version: int | None = None, once: str | None = None, **more: Any,
 ) -> Entry:  # fmt: skip
     """Keep a fact; with `supersedes`, in the place of one that has not changed since."""
@@ -87,7 +91,7 @@ def remember(
 
 
 def forget(
-    me: Seat,
+    me: AgentMemory,
     fact_id: str,
     *,
     version: int | None = None,
@@ -104,7 +108,7 @@ def forget(
         raise _told(me, seen, error) from error
 
 
-def version_by(me: Seat, fact_id: str) -> int:
+def version_by(me: AgentMemory, fact_id: str) -> int:
     """The place in the log of the last act that changed what is shown of an item."""
     return _version(me, resolved(me, fact_id))
 
@@ -112,7 +116,7 @@ def version_by(me: Seat, fact_id: str) -> int:
 # -- below -----------------------------------------------------------------------------------------
 
 
-def _seen(me: Seat, reference: str, version: int | None) -> Seen:
+def _seen(me: AgentMemory, reference: str, version: int | None) -> Seen:
     """The item, if it stands as it did at a version; without one, if it stands now."""
     entry = resolved(me, reference)
     seen = Seen(entry, me.store.index.horizon if version is None else version)
@@ -121,7 +125,7 @@ def _seen(me: Seat, reference: str, version: int | None) -> Seen:
     return seen
 
 
-def _version(me: Seat, entry: Entry) -> int:
+def _version(me: AgentMemory, entry: Entry) -> int:
     me.store.index.catch_up()
     touched = me.store.index.keyed(f"item:{entry.id}")
     return max((record.seq for record in touched), default=entry.seq)
@@ -131,12 +135,12 @@ def _guard(seen: Seen) -> Guard:
     return unchanged(f"item:{seen.entry.id}", seen.version)
 
 
-def _told(me: Seat, seen: Seen, error: Conflict) -> Conflict:
+def _told(me: AgentMemory, seen: Seen, error: Conflict) -> Conflict:
     """An error of the guard as what came in between; any other as it is."""
     return _changed(me, seen) if error.details.get("key") == f"item:{seen.entry.id}" else error
 
 
-def _changed(me: Seat, seen: Seen) -> Conflict:
+def _changed(me: AgentMemory, seen: Seen) -> Conflict:
     me.store.index.catch_up()
     entry, fate, version = seen.entry, me.fate(seen.entry.id), _version(me, seen.entry)
     what = "changed" if fate is None else "forgotten" if fate.reason == "resolved" else fate.reason
@@ -145,7 +149,7 @@ def _changed(me: Seat, seen: Seen) -> Conflict:
     return Conflict(told, id=entry.id, version=version)
 
 
-def _name(me: Seat, by: str) -> str:
+def _name(me: AgentMemory, by: str) -> str:
     """An item's short form; an agent's name as it is."""
     try:
         return short(me.get(by))
@@ -153,7 +157,7 @@ def _name(me: Seat, by: str) -> str:
         return by
 
 
-def _done(me: Seat, once: str | None) -> bool:
+def _done(me: AgentMemory, once: str | None) -> bool:
     """Whether the act was done already under this key."""
     me.store.index.catch_up()
     return once is not None and me.store.index.first(me.id, once) is not None

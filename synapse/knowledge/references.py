@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import re
 
+from synapse.agent_memory import AgentMemory
 from synapse.errors import Conflict, NotFound
 from synapse.index.links import alike
 from synapse.knowledge.capsule import digest, short
 from synapse.model.entry import Entry
-from synapse.seat import Seat
 
 _FORM = re.compile(
     r"((?:syn|fact|atom)_[0-9a-f]{6,12}|syn-[A-Za-z0-9_-]{1,76})(?:@([0-9a-f]{5,64}))?"
 )
 
 
-def resolved(me: Seat, text: str) -> Entry:
+def resolved(me: AgentMemory, text: str) -> Entry:
     """The item that a reference means: an id, whole or short, with a hash or without."""
     form = _FORM.fullmatch(text)
     if form is None:
@@ -36,7 +36,7 @@ def resolved(me: Seat, text: str) -> Entry:
     return entry
 
 
-def _begins(me: Seat, start: str) -> Entry:
+def _begins(me: AgentMemory, start: str) -> Entry:
     me.store.fresh()
     found: list[Entry] = []
     for id in alike(me.store.index.query, start):

@@ -397,7 +397,7 @@ class FilesLog:
 
             declared.read_protocol("".join(f"{line}\n" for line in lines[:1]), "synapse.yaml")
 
-    def take_over(self, raws: Collection[bytes], records: Iterable[Record]) -> None:
+    def recover(self, raws: Collection[bytes], records: Iterable[Record]) -> None:
         """Begin as the copy of another log: its lines as they are, then the tree that follows from them."""
         from synapse.log.unite import begin
 

@@ -141,7 +141,7 @@ class MemoryLog:
     def close(self) -> None:
         pass
 
-    def take_over(self, records: Iterable[Record]) -> None:
+    def recover(self, records: Iterable[Record]) -> None:
         """Begin as the copy of another log."""
         with self.lock:
             self.records.extend(records)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from synapse.agent_memory import AgentMemory, Names
 from synapse.errors import Conflict, Forbidden, InvalidEntry, NotFound
 from synapse.index import mailbox
 from synapse.index.query import Query
@@ -26,7 +27,6 @@ from synapse.model.message import (
     said_at,
 )
 from synapse.model.records import Pending
-from synapse.seat import Names, Seat
 from synapse.system.checks import checked
 from synapse.system.typed import Any
 
@@ -37,7 +37,7 @@ _SUMMED = 500  # so many messages of a thread go into its summary at most
 class Mail:
     """An agent's mail. The operator reads everybody's, and sends with `Memory.tell`."""
 
-    def __init__(self, seat: Seat) -> None:
+    def __init__(self, seat: AgentMemory) -> None:
         self.seat = seat
         self.store = seat.store
 

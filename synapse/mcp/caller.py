@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from synapse.seat import Seat
+from synapse.agent_memory import AgentMemory
 
 KEY = "synapse/idempotency_key"  # what our own client sends
 # Where clients put the id of a call, as seen in Claude Code 2.1.329 and Codex 0.169. Gemini 0.61
@@ -51,7 +51,7 @@ class Caller(NamedTuple):
         return f"mcp/{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
 
-Identify = Callable[[Caller], Seat]
+Identify = Callable[[Caller], AgentMemory]
 
 
 def _first(meta: Mapping[str, Any], names: tuple[str, ...]) -> str | None:

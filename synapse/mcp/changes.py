@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable
 from threading import Lock, Thread
 
+from synapse.agent_memory import AgentMemory
 from synapse.authority import visible
 from synapse.errors import Forbidden, NotFound, StoreCorrupt, SynapseError
 from synapse.mcp.resources import ENTRY, VIEW, Target
@@ -19,9 +20,8 @@ from synapse.model.entry import Entry
 from synapse.model.records import Record, touched_by
 from synapse.model.results import Event
 from synapse.notify import RECONCILE, Follower
-from synapse.seat import Seat
 from synapse.store import Store
-from synapse.system.signal import Bell
+from synapse.system.signal import NotificationPipe
 
 # What changes a view or an entry. Marks, deliveries and runs change neither.
 KINDS = frozenset("entry approve reject vouch resolve archive restore undo agent settings".split())
@@ -35,7 +35,9 @@ class Subscriber:
     """Somebody who is told when something changes that its seat may see. `tell` is called in the
     watch's thread."""
 
-    def __init__(self, seat: Seat, targets: Iterable[Target], tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, seat: AgentMemory, targets: Iterable[Target], tell: Callable[[str], None]
+    ) -> None:
         self.seat = seat
         self.targets = set(targets)
         self.tell = tell
@@ -97,7 +99,7 @@ class Watch:
             thread.join(4 * RECONCILE)
 
     def _follow(self) -> None:
-        bell = Bell(self.store.bells) if self.store.bells else None
+        bell = NotificationPipe(self.store.bells) if self.store.bells else None
         try:
             while self._wanted():
                 try:
@@ -205,7 +207,7 @@ def _declares(record: Record, id: str) -> bool:
     return isinstance(agent, dict) and agent.get("id") == id
 
 
-def _is_in_view(seat: Seat, name: str, entries: Iterable[Entry]) -> bool:
+def _is_in_view(seat: AgentMemory, name: str, entries: Iterable[Entry]) -> bool:
     """Whether an agent may see one of these entries. A run's seat sees what its project's
     members see."""
     agent = seat.agent if name == seat.id else seat.store.agent(name)
@@ -214,7 +216,7 @@ def _is_in_view(seat: Seat, name: str, entries: Iterable[Entry]) -> bool:
     return any(not entry.staged and visible(entry, agent) for entry in entries)
 
 
-def _sees(seat: Seat, id: str) -> bool:
+def _sees(seat: AgentMemory, id: str) -> bool:
     try:
         return bool(seat.get(id))
     except NotFound:

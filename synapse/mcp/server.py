@@ -19,12 +19,12 @@ from mcp.server import Server
 from mcp.shared.exceptions import MCPError
 
 from synapse import tools
+from synapse.agent_memory import AgentMemory
 from synapse.errors import Forbidden, InvalidEntry, InvalidQuery, NotFound, SynapseError
 from synapse.mcp.caller import Caller, Identify
 from synapse.mcp.offer import instructions
 from synapse.mcp.resources import SCHEME, TEXT, Target, target_of, text_of, views
 from synapse.mcp.subscriptions import Context, Subscriptions, allowed
-from synapse.seat import Seat
 from synapse.tools import Tool
 from synapse.view import block
 
@@ -219,7 +219,7 @@ class Handlers:
         name = client.client_info.name if client else ""
         return Caller(agent, name, dict(context.meta or {}), self._started)
 
-    async def _answer(self, context: Context, act: Callable[[Seat], T], uri: str = "") -> T:
+    async def _answer(self, context: Context, act: Callable[[AgentMemory], T], uri: str = "") -> T:
         """Act at the caller's seat; whatever is wrong is an error of the protocol."""
         caller = self._caller(context)
         try:

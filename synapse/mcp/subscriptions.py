@@ -18,10 +18,10 @@ from mcp.server.session import ServerSession
 from mcp.server.subscriptions import ListenHandler, ResourceUpdated, ServerEvent
 from mcp.shared.exceptions import MCPError
 
+from synapse.agent_memory import AgentMemory
 from synapse.errors import SynapseError
 from synapse.mcp.changes import Subscriber, Watch
 from synapse.mcp.resources import Target, demand, target_of
-from synapse.seat import Seat
 from synapse.store import Store
 
 Context = ServerRequestContext[Any, Any]
@@ -55,7 +55,7 @@ class Channel:
         self._waiting: dict[str, None] = {}
         self._task: asyncio.Task[None] | None = None
 
-    def add(self, seat: Seat, target: Target) -> None:
+    def add(self, seat: AgentMemory, target: Target) -> None:
         """Subscribe to an address. Runs in a thread of its own: it looks at the log."""
         demand(seat, target)
         with self._lock:
@@ -72,7 +72,7 @@ class Channel:
                 self._watches.of(seat.store).add(subscriber)
             subscriber.targets.add(target)
 
-    def drop(self, seat: Seat, target: Target) -> None:
+    def drop(self, seat: AgentMemory, target: Target) -> None:
         with self._lock:
             subscriber = self._subscribers.get(_whose(seat))
             if subscriber is not None:
@@ -104,7 +104,7 @@ class Channel:
 class Stream:
     """The bus behind one stream of the newer revision: the SDK's handler listens to it."""
 
-    def __init__(self, seat: Seat, targets: Iterable[Target], watches: Watches) -> None:
+    def __init__(self, seat: AgentMemory, targets: Iterable[Target], watches: Watches) -> None:
         self._seat = seat
         self._targets = tuple(targets)
         self._watch = watches.of(seat.store)
@@ -167,7 +167,7 @@ class Subscriptions:
         self,
         context: Context,
         params: types.SubscriptionsListenRequestParams,
-        seat: Seat,
+        seat: AgentMemory,
         targets: list[Target],
     ) -> types.SubscriptionsListenResult:
         """Serve one stream of these targets until its client hangs up."""
@@ -186,7 +186,7 @@ class Subscriptions:
             self._streams -= 1
 
 
-def allowed(seat: Seat, uris: Iterable[str]) -> list[Target]:
+def allowed(seat: AgentMemory, uris: Iterable[str]) -> list[Target]:
     """Return what of these addresses a seat may see; the others are passed over, as if they
     never changed."""
     found: list[Target] = []
@@ -200,7 +200,7 @@ def allowed(seat: Seat, uris: Iterable[str]) -> list[Target]:
     return found
 
 
-def _whose(seat: Seat) -> object:
+def _whose(seat: AgentMemory) -> object:
     """What two seats of the same agent in the same run have in common."""
     return seat.store, seat.id, seat.pen.run, seat.pen.epoch
 

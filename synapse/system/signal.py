@@ -65,7 +65,7 @@ def _readable(fds: list[int], seconds: float) -> list[int]:
     return [fd for fd, _ in poll.poll(max(0, seconds) * 1_000)]
 
 
-class Bell:
+class NotificationPipe:
     """One listener. `wait` returns True when it rang, False when the time is up; it hangs itself up again when lost."""
 
     def __init__(self, directory: str) -> None:

@@ -1,6 +1,6 @@
 """What is new for an agent: the entries that it was not shown, whole or as pointers, within a token budget.
 
-Nothing here marks anything: whoever shows a page notes what of it was shown (`Pen.shown`).
+Nothing here marks anything: whoever shows a page notes what of it was shown (`Writer.shown`).
 """
 
 from __future__ import annotations

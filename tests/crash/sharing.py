@@ -18,7 +18,7 @@ from orchestrator.sharing.calls import Sharing
 from orchestrator.sharing.findings import Findings
 from orchestrator.tools.functions import Partial, tool_of
 from synapse import claims
-from synapse.writer import Pen
+from synapse.writer import Writer
 
 SUBJECTS = ("the retry limit", "the time limit")
 AGENTS = ("eng-a", "eng-b", "eng-c")
@@ -43,8 +43,8 @@ def play(seen):
 def wrong(way):
     if way == "blind":  # looks at nothing, and writes without a key
         Findings._results = lambda self, act, agent: []
-        write = Pen.write
-        Pen.write = lambda self, pending, once=None, unless=None: write(
+        write = Writer.write
+        Writer.write = lambda self, pending, once=None, unless=None: write(
             self,
             pending,
             once=f"{once}{os.urandom(4).hex()}" if pending.key and once else once,
@@ -52,7 +52,7 @@ def wrong(way):
         )
     elif way == "claims":  # holds the work in the agent's name, not in the run's
         take = claims.take
-        claims.take = lambda pen, *args, **more: take(Pen(pen.store, pen.id), *args, **more)
+        claims.take = lambda pen, *args, **more: take(Writer(pen.store, pen.id), *args, **more)
     elif way == "deaf":  # is told of nothing that came of a call
         findings._given = lambda entry, more="": "It is known."
         Findings._is_fresh = lambda self, result: True
@@ -85,14 +85,14 @@ def main(root, log):
     async def live(boss):
         async with boss:
             print("begun", flush=True)
-            await boss.take_over()
+            await boss.recover()
             for name in AGENTS:
-                if boss.books.runs.get(f"{name}-0000000000") is None:
+                if boss.run_store.runs.get(f"{name}-0000000000") is None:
                     await boss.start(
                         Task(f"Both, {name}", name, project="web"), id=f"{name}-0000000000"
                     )
             for name in AGENTS:
-                await boss.result(boss.books.known(f"{name}-0000000000"))
+                await boss.result(boss.run_store.known(f"{name}-0000000000"))
             print("done", flush=True)
 
     with synapse.open(root) as memory:

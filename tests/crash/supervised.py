@@ -25,7 +25,7 @@ from orchestrator.session import Session
 from orchestrator.tools.functions import tool_of
 from synapse.errors import StoreBusy
 from synapse.system.lock import Lock
-from synapse.writer import Pen
+from synapse.writer import Writer
 
 ROOT_RUN = "lead-0000000000"
 ENGINEERS = ("eng-a", "eng-b", "eng-c")
@@ -109,7 +109,7 @@ def wrong(way):
     elif way == "ledger":
         recovery._mend = lambda folder: None
     elif way == "fence":
-        Pen._fenced = lambda self, what, unless, write: write(unless)
+        Writer._fenced = lambda self, what, unless, write: write(unless)
         Runs.over = lambda self, run, **known: None
 
 
@@ -135,7 +135,7 @@ async def looked(boss, log):
     reason to give up."""
     began, taken = time.time(), []
     try:
-        taken = (await boss.take_over()).taken
+        taken = (await boss.recover()).taken
     except StoreBusy as busy:
         print(f"busy: {busy.pid}", flush=True)
     with Path(f"{log}.looks").open("a") as file:
@@ -155,10 +155,10 @@ def main(root, log):
             print("begun", flush=True)
             while args.watch and not await looked(boss, log):
                 await asyncio.sleep(0.5)
-            await boss.take_over()
-            if boss.books.runs.get(ROOT_RUN) is None:
+            await boss.recover()
+            if boss.run_store.runs.get(ROOT_RUN) is None:
                 await boss.start(Task("The whole", "lead", project="web"), id=ROOT_RUN)
-            result = await boss.result(boss.books.known(ROOT_RUN))
+            result = await boss.result(boss.run_store.known(ROOT_RUN))
             print(f"{result.status} {result.why}".strip(), flush=True)
 
     with synapse.open(root) as memory:

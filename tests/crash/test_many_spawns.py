@@ -111,7 +111,7 @@ def grown(root, warm_up, many, keep=None):
 
             before, after = asyncio.run(story())
             tracemalloc.stop()
-            live = boss.books.costs.budget.standing("workspace").live
+            live = boss.run_store.costs.budget.standing("workspace").live
     assert (watch.wrong, live) == ([], 0)
     assert watch.prompts == 2 * (2 * warm_up + many)
     assert watch.most <= AT_ONCE

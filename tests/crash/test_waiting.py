@@ -10,7 +10,7 @@ import pytest
 
 from synapse.errors import StoreBusy
 from synapse.system.lock import Lock
-from synapse.system.signal import Bell, ring
+from synapse.system.signal import NotificationPipe, ring
 
 HOLD = """
 import sys, time
@@ -77,7 +77,7 @@ def test_many_open_files_do_not_silence_a_bell(tmp_path):
     read, write = os.pipe()
     fds = [os.dup(read) for _ in range(1_100)]
     try:
-        bell = Bell(str(tmp_path / "bells"))
+        bell = NotificationPipe(str(tmp_path / "bells"))
         ring(str(tmp_path / "bells"))
         assert bell.wait(1)
         assert not bell.wait(0)

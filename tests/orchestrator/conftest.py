@@ -62,7 +62,7 @@ class World:
                 return run.id
 
         run = self.time.run(some_of_it())
-        self.boss.books.holder.close()
+        self.boss.run_store.holder.close()
         return run
 
     def resumed(self, engine, **options):
@@ -71,7 +71,7 @@ class World:
 
         async def rest_of_it():
             async with other:
-                taken = (await other.take_over()).taken
+                taken = (await other.recover()).taken
                 await other.hear()  # nobody is there to hear yet
                 return [await other.result(run) for run in taken]
 
@@ -79,13 +79,13 @@ class World:
             return self.time.run(rest_of_it())
 
     def known(self, run):
-        return self.boss.books.known(run)
+        return self.boss.run_store.known(run)
 
     def run(self, result):
         return self.known(result.run)
 
     def folder(self, run):
-        return self.boss.books.folder(self.known(run))
+        return self.boss.run_store.folder(self.known(run))
 
     def labels(self, result):
         lines = self.folder(result.run).lines("ledger.jsonl")

@@ -86,7 +86,7 @@ def ends_blocked(root, engine):
             (entry,) = memory.as_agent("operator").read(
                 namespace="blockers/web", priority="critical"
             )
-            recorded = boss.books.known(result.run).status
+            recorded = boss.run_store.known(result.run).status
             return (result.status, recorded, result.entry) == ("blocked", "blocked", entry.id)
 
 
@@ -190,7 +190,7 @@ def test_a_lead_that_waits_hears_at_once_of_a_child_that_is_blocked(world, cast)
     result = here.spawn("Both", "lead", project="web")
     told = seen[2].messages[-1].text
     a, b = (
-        next(run.id for run in here.boss.books.runs.all() if run.agent == name)
+        next(run.id for run in here.boss.run_store.runs.all() if run.agent == name)
         for name in ("eng-a", "eng-b")
     )
     assert f"- run {a} (eng-a): blocked, syn-" in told
@@ -254,7 +254,7 @@ def test_a_lead_is_not_done_while_a_blocker_below_it_stands(world, cast):
     for settles, status in ((False, "blocked"), (True, "done")):
         here = world(cast(boss=boss, lead=lead(settles), eng_a=engineer))
         result = here.spawn("Build it", "boss", project="web")
-        runs = {run.agent: run for run in here.boss.books.runs.all()}
+        runs = {run.agent: run for run in here.boss.run_store.runs.all()}
         assert {name: run.status for name, run in runs.items()} == dict.fromkeys(
             ("boss", "lead", "eng-a"), status
         )

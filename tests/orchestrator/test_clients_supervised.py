@@ -140,7 +140,7 @@ print("first" if first else prompt)
 
     with Supervisor(mem, engine=client(body)) as boss:
         result = asyncio.run(told())
-        lines = list(boss.books.folder(boss.books.known(result.run)).lines("ledger.jsonl"))
+        lines = list(boss.run_store.folder(boss.run_store.known(result.run)).lines("ledger.jsonl"))
     assert "Stop using v1" in result.text
     assert "first" in result.text  # it keeps no sessions: it is told what it said before
     assert len(lines) == 2

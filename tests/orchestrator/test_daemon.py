@@ -14,7 +14,7 @@ import synapse
 from orchestrator import Supervisor
 from orchestrator.daemon import ask, is_up
 from orchestrator.engines.scripted import Scripted
-from orchestrator.recovery import take_over
+from orchestrator.recovery import recover
 from orchestrator.runs.folder import Folder
 
 SERVE = """
@@ -166,7 +166,7 @@ def test_what_it_held_is_left_for_the_next(tmp_path, start):
         (run,) = memory.store.index.query.runs()
         assert run["state"] == "running"
         with Supervisor(memory, engine=Scripted()) as boss:
-            assert [taken.id for taken in take_over(boss.books).taken] == [run["run"]]
+            assert [taken.id for taken in recover(boss.run_store).taken] == [run["run"]]
 
 
 DROPPED = (

@@ -72,9 +72,11 @@ def supervised(mem, server, name, task="Work"):
         result = boss.run(Task(task, "eng-a", project="web"))
         lines = [
             json.loads(text)
-            for text in boss.books.folder(boss.books.known(result.run)).lines("ledger.jsonl")
+            for text in boss.run_store.folder(boss.run_store.known(result.run)).lines(
+                "ledger.jsonl"
+            )
         ]
-        return result, lines, boss.books.costs.budget.standing(f"run:{result.run}")
+        return result, lines, boss.run_store.costs.budget.standing(f"run:{result.run}")
 
 
 @pytest.mark.parametrize("fault", OUTCOMES)

@@ -67,12 +67,12 @@ def scope(level, run):
 
 def bred(world, text, **task):
     here = world(Breeder(), settings=text, model="made-up")
-    budget, most = here.boss.books.costs.budget, {}
+    budget, most = here.boss.run_store.costs.budget, {}
 
     async def watch():
         await asyncio.sleep(0.5)
         while here.boss._lives:
-            alive = here.boss.books.runs.all(state="running")
+            alive = here.boss.run_store.runs.all(state="running")
             names = {scope(level, run) for run in alive for level in ("run", "tree", "department")}
             standing = {name: budget.standing(name).live for name in names}
             standing["day:2026-02-01"] = budget.standing("workspace").live
@@ -85,9 +85,9 @@ def bred(world, text, **task):
 
 def overruns(here, level, limit, most):
     """By how much each scope of this level is over its bound, beyond what was in flight."""
-    budget, bound = here.boss.books.costs.budget, BOUNDS[limit]
+    budget, bound = here.boss.run_store.costs.budget, BOUNDS[limit]
     over = {}
-    for name in {scope(level, run) for run in here.boss.books.runs.all()}:
+    for name in {scope(level, run) for run in here.boss.run_store.runs.all()}:
         standing = budget.standing(name)
         taken = {"children": standing.runs, "live": most.get(name, 0)}.get(limit)
         taken = getattr(standing.spent, limit) if taken is None else taken
@@ -99,7 +99,7 @@ def overruns(here, level, limit, most):
 
 def told(here, limit):
     """How often a limit was named, to a model or as the reason of an end."""
-    runs = here.boss.books.runs.all()
+    runs = here.boss.run_store.runs.all()
     steps = "".join(here.folder(run.id).read("steps.jsonl") for run in runs)
     whys = "".join(run.fields["why"] for run in runs)
     return (steps + whys).count(f"at its limit of {limit}") + whys.count("its time was up") * (
@@ -110,7 +110,7 @@ def told(here, limit):
 def test_where_nothing_holds_them(world):
     here, result, most = bred(world, settings())
     assert result.done
-    assert len(here.boss.books.runs.all()) == ALL
+    assert len(here.boss.run_store.runs.all()) == ALL
     for level, limit in CASES:
         if (level, limit) not in (
             ("run", "turns"),
@@ -130,18 +130,18 @@ def test_each_limit_alone(world, level, limit):
     )
     bound = bound or BOUNDS[limit]
     here, _, most = bred(world, settings(level, **{limit: bound}))
-    runs = here.boss.books.runs.all()
+    runs = here.boss.run_store.runs.all()
     assert all(not run.running for run in runs)
     assert len(runs) < ALL or (level == "run" and limit in ("turns", "usd", "tokens", "seconds"))
     assert told(here, limit), {(run.status, run.fields["why"]) for run in runs}
     assert overruns(here, level, limit, most) == {}
-    assert here.boss.books.costs.budget.standing("workspace").live == 0
+    assert here.boss.run_store.costs.budget.standing("workspace").live == 0
 
 
 def test_depth_alone(world):
     here, result, _ = bred(world, settings("run", depth=1))
     assert result.done
-    assert {run.depth for run in here.boss.books.runs.all()} == {0, 1}
+    assert {run.depth for run in here.boss.run_store.runs.all()} == {0, 1}
     assert told(here, "depth")
 
 
@@ -156,7 +156,7 @@ def test_who_asks_nobody_is_found_out(world, monkeypatch, limit):
         ),
     )
     here, *_ = bred(world, settings("tree", **{limit: BOUNDS[limit] / 20}))
-    spent = here.boss.books.costs.budget.standing(
+    spent = here.boss.run_store.costs.budget.standing(
         f"tree:{here.boss.books.runs.all()[-1].root}"
     ).spent
     assert getattr(spent, limit) > BOUNDS[limit] / 20

@@ -5,12 +5,12 @@ import threading
 
 import pytest
 
-from orchestrator.memory_thread import Desk
+from orchestrator.memory_thread import MemoryThread
 
 
 @pytest.fixture(params=[False, True], ids=["a thread", "inline"])
 def desk(request):
-    made = Desk(inline=request.param)
+    made = MemoryThread(inline=request.param)
     yield made
     made.close(lambda: None)
 
@@ -47,7 +47,7 @@ def test_an_error_reaches_whoever_asked(desk):
 @pytest.mark.parametrize("through", [True, False])
 def test_what_is_seen_through_outlives_whoever_asked(through, times):
     """However often it is cancelled, and though it still waits for its turn at the desk."""
-    desk, going, gone = Desk(), threading.Event(), []
+    desk, going, gone = MemoryThread(), threading.Event(), []
 
     async def booked():
         await desk(gone.append, "booked")

@@ -53,7 +53,9 @@ def test_a_team_on_a_model_api(mem, make):
         result = boss.run(Task("Have it built", "lead", project="web"))
         lines = [
             json.loads(line)
-            for line in boss.books.folder(boss.books.known(result.run)).lines("ledger.jsonl")
+            for line in boss.run_store.folder(boss.run_store.known(result.run)).lines(
+                "ledger.jsonl"
+            )
         ]
     assert (result.status, result.text) == ("done", "Reported: True"), result
     assert result.usage.input_tokens > 0
@@ -86,7 +88,7 @@ def test_what_was_reported_is_learnt(mem):
         Supervisor(mem, engine=anthropic(server)) as boss,
     ):
         boss.run(Task(f"Read this: {text}", "eng-a"))
-        assert boss.books.costs.ratios.of("claude-sonnet-5") == pytest.approx(3.0)
+        assert boss.run_store.costs.ratios.of("claude-sonnet-5") == pytest.approx(3.0)
 
 
 def test_tools_of_an_mcp_server(mem, tmp_path):

@@ -222,7 +222,7 @@ def test_a_spawn_is_held_too(ground):
     first, second, _ = told(here, result)
     assert "Two at most at a time." in first
     assert second.startswith("Started eng-a-")
-    assert len(here.boss.books.runs.children(result.run)) == 1
+    assert len(here.boss.run_store.runs.children(result.run)) == 1
 
 
 def test_who_goes_on_with_a_run_does_not_hold_it_again(ground):

@@ -28,7 +28,7 @@ def working(world):
             furnished(here)
         also = [here.later(5 + 10 * n, lambda act=act: act(here)) for n, act in enumerate(acts)]
         result = here.spawn(task, "eng-a", project="web", also=also)
-        folder = here.boss.books.folder(here.boss.books.known(result.run))
+        folder = here.boss.run_store.folder(here.boss.run_store.known(result.run))
         recorded = steps.read(folder.lines("steps.jsonl"))
         return here, result, [step.fields for step in recorded if step.kind == "message"]
 
@@ -53,7 +53,7 @@ def test_what_concerns_the_task_is_told_beside_the_next_turn(working):
     ]
     assert told[0]["text"].count(SAID) == 1
     assert result.done
-    turns = here.boss.books.known(result.run).fields["turns"]
+    turns = here.boss.run_store.known(result.run).fields["turns"]
     assert turns == 11, "no turn is taken for it"
     assert here.mem.as_agent("eng-a").unread() == 2, "what was told is read, the rest is not"
 
@@ -266,7 +266,7 @@ def play(world, cast, boss, engineer, **options):
 
     here = world(cast(boss=leads, eng_a=engineer), **options)
     result = here.spawn("Have the gateway built.", "boss", project="gateway")
-    return here, result, {run.agent: run for run in here.boss.books.runs.all()}
+    return here, result, {run.agent: run for run in here.boss.run_store.runs.all()}
 
 
 def blockers(here):
@@ -389,7 +389,7 @@ def test_what_blocks_is_not_called_resolved_while_it_stands(world, cast):
 
     here = world(cast(boss=leads, eng_a=engineer))
     here.spawn("Have the gateway built.", "boss", project="gateway")
-    (run,) = (run for run in here.boss.books.runs.all() if run.agent == "eng-a")
+    (run,) = (run for run in here.boss.run_store.runs.all() if run.agent == "eng-a")
     (text,) = messages(here, run.id)
     assert (note in text, "resolved" in text) == (True, False)
 

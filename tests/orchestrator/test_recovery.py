@@ -11,7 +11,7 @@ import synapse
 from orchestrator import Supervisor, Task
 from orchestrator.engines.scripted import Move, Scripted
 from orchestrator.prompts import receipt
-from orchestrator.recovery import take_over
+from orchestrator.recovery import recover
 from orchestrator.runs import steps
 from orchestrator.runs.folder import LEDGER, STEPS, Folder
 from orchestrator.spend.limits import Limits
@@ -44,7 +44,7 @@ def test_a_turn_that_was_paid_for_is_in_the_ledger_once(world):
 def test_who_was_stopped_while_nobody_held_it_does_not_go_on(world):
     here = world(for_ever)
     run = here.dies("Work", "eng-a", after=10)
-    here.boss.books.runs.stop(run, "operator", "not wanted any more")
+    here.boss.run_store.runs.stop(run, "operator", "not wanted any more")
     calls = []
     (result,) = here.resumed(lambda seen: calls.append(seen) or "Done.")
     assert (result.status, result.why, calls) == ("stopped", "not wanted any more", [])
@@ -70,10 +70,10 @@ def test_the_same_task_again_goes_on_with_what_died(world):
 def test_the_dead_do_not_count_as_alive(world):
     policy = Limits(live=1)
     here = world(for_ever)
-    here.boss.books.costs.policy = here.boss.books.costs.policy._replace(day=policy)
+    here.boss.run_store.costs.policy = here.boss.run_store.costs.policy._replace(day=policy)
     here.dies("Work", "eng-a", after=10)
     with Supervisor(here.mem, engine=Scripted(lambda seen: "Done."), seed=8, inline=True) as other:
-        other.books.costs.policy = other.books.costs.policy._replace(day=policy)
+        other.run_store.costs.policy = other.run_store.costs.policy._replace(day=policy)
         assert here.time.run(other.spawn(Task("Something else", "eng-b"))).done
 
 
@@ -92,8 +92,8 @@ def test_a_family_in_two_houses(world, cast):
 
     async def both():
         async with one, two:
-            mine = one.books.runs.take(here.known(run), one.books.holder.name, 1)
-            (child,) = (await two.take_over()).taken
+            mine = one.run_store.runs.take(here.known(run), one.run_store.holder.name, 1)
+            (child,) = (await two.recover()).taken
             one._begin(mine)
             return child.agent, await one.result(mine)
 
@@ -114,8 +114,8 @@ def test_who_was_taken_over_ends_and_spends_nothing_more(world):
     here = world(script)
 
     def taken():
-        (run,) = here.boss.books.runs.all(state="running")
-        here.boss.books.runs.take(run, "another", 1)
+        (run,) = here.boss.run_store.runs.all(state="running")
+        here.boss.run_store.runs.take(run, "another", 1)
 
     result = here.spawn("Work", "eng-a", project="web", also=[here.later(25, taken)])
     assert result.status == "stopped"
@@ -151,8 +151,8 @@ def test_who_hangs_at_a_call_does_not_make_it_as_well(world, monkeypatch, moment
             return
         if moment == "after":
             record(folder, name, line, **how)
-        hung.extend(here.boss.books.runs.all(state="running"))
-        here.boss.books.runs.take(hung[0], "another", 1)
+        hung.extend(here.boss.run_store.runs.all(state="running"))
+        here.boss.run_store.runs.take(hung[0], "another", 1)
         attempt = steps.Step(steps.read(folder.lines(STEPS))[-1].n + 1, 2, "attempt", {})
         record(folder, STEPS, steps.dump(attempt))
         if moment != "after":
@@ -173,39 +173,41 @@ def test_who_was_taken_over_begins_nothing_below_its_run(world, cast):
 
     def lead(seen):
         if seen.turn == 0:
-            here.boss.books.runs.take(here.boss.books.runs.all(agent="lead")[0], "another", 1)
+            here.boss.run_store.runs.take(
+                here.boss.run_store.runs.all(agent="lead")[0], "another", 1
+            )
             return Move("", (("spawn_agent", {"agent": "eng-a", "task": "A part"}),))
         return "All done."
 
     here = world(cast(lead=lead))
     result = here.spawn("All of it", "lead")
-    assert (result.status, [run.agent for run in here.boss.books.runs.all()]) == (
+    assert (result.status, [run.agent for run in here.boss.run_store.runs.all()]) == (
         "stopped",
         ["lead"],
     )
     refused = [record.fields for record in here.mem.store.log.since(0) if record.kind == "refused"]
     assert {(each["what"], each["epoch"], each["current"]) for each in refused} >= {("run", 1, 2)}
     assert "this is epoch 1: nothing was written (run)" in here.folder(result.run).read(STEPS)
-    assert here.boss.books.costs.budget.standing(f"tree:{result.run}").runs == 1
+    assert here.boss.run_store.costs.budget.standing(f"tree:{result.run}").runs == 1
 
 
 def test_a_takeover_is_heard_of_though_the_first_look_fails(world, monkeypatch):
     """A lock that somebody holds too long is no reason to go on with what another has."""
     here = world(for_ever)
     run = here.dies("Work", "eng-a", after=10)
-    books = here.boss.books
-    mine, over = here.known(run), books.runs.over
-    books.runs.take(mine, "another", 1)
+    run_store = here.boss.run_store
+    mine, over = here.known(run), run_store.runs.over
+    run_store.runs.take(mine, "another", 1)
 
     def busy(run):
-        monkeypatch.setattr(books.runs, "over", over)
+        monkeypatch.setattr(run_store.runs, "over", over)
         raise StoreBusy("process 1 has held the lock for too long")
 
-    monkeypatch.setattr(books.runs, "over", busy)
+    monkeypatch.setattr(run_store.runs, "over", busy)
     session = SimpleNamespace(run=mine, reader=Reader)
     with pytest.raises(StoreBusy):
-        books.heard([session])
-    ((stopped, why),) = books.heard([session]).stops
+        run_store.heard([session])
+    ((stopped, why),) = run_store.heard([session]).stops
     assert (stopped, "as epoch 2" in why) == (run, True)
 
 
@@ -273,13 +275,13 @@ def test_a_stop_in_the_middle_ends_all_below(world, cast):
     here = world(cast(boss=spawns("lead"), lead=spawns("eng-a"), eng_a=for_ever))
 
     def stop():
-        (middle,) = here.boss.books.runs.all(agent="lead")
-        here.boss.books.runs.stop(middle.id, "operator", "enough")
+        (middle,) = here.boss.run_store.runs.all(agent="lead")
+        here.boss.run_store.runs.stop(middle.id, "operator", "enough")
 
     result = here.spawn("All of it", "boss", also=[here.later(10, stop)])
     assert result.done
     assert here.time.elapsed < 60
-    states = {run.agent: (run.status, run.fields["why"]) for run in here.boss.books.runs.all()}
+    states = {run.agent: (run.status, run.fields["why"]) for run in here.boss.run_store.runs.all()}
     assert states == {
         "boss": ("done", ""),
         "lead": ("stopped", "enough"),
@@ -318,9 +320,9 @@ def test_news_is_not_lost_with_whoever_heard_it(tmp_path):
 
 @pytest.mark.parametrize("dead", [True, False])
 def test_only_the_files_of_the_dead_are_swept_away(tmp_path, dead):
-    from orchestrator.runs.lease import Holder
+    from orchestrator.runs.lease import Lease
 
-    one, other = Holder(str(tmp_path), "one"), Holder(str(tmp_path), "other", lease=0.0)
+    one, other = Lease(str(tmp_path), "one"), Lease(str(tmp_path), "other", lease=0.0)
     if dead:
         path, one.path = one.path, "/nowhere"
         one.close()
@@ -353,7 +355,7 @@ def busy_once(monkeypatch, where, act, at=1):
 def test_a_lock_that_is_held_too_long_ends_no_run(world, monkeypatch, act):
     """The run goes on from its steps, in the same incarnation, and ends once."""
     here = world(in_two_steps)
-    calls = busy_once(monkeypatch, here.boss.books, act, at=2 if act == "heard" else 1)
+    calls = busy_once(monkeypatch, here.boss.run_store, act, at=2 if act == "heard" else 1)
     result = here.spawn("Work", "eng-a", project="web")
     assert (result.status, here.run(result).epoch, len(calls) > 1) == ("done", 1, True)
     ends = [
@@ -376,12 +378,12 @@ def test_what_was_taken_over_is_begun_though_the_next_cannot_be(world, cast, mon
     here = world(cast(lead=lead, eng_a=for_ever))
     here.dies("All of it", "lead", after=10)
     with Supervisor(here.mem, engine=Scripted(in_two_steps), seed=8, inline=True) as other:
-        busy_once(monkeypatch, other.books.runs, "take", at=2)
-        taken = [[run.agent for run in take_over(other.books).taken] for _ in range(3)]
+        busy_once(monkeypatch, other.run_store.runs, "take", at=2)
+        taken = [[run.agent for run in recover(other.run_store).taken] for _ in range(3)]
         assert taken == [["lead"], ["eng-a"], []]
-        busy_once(monkeypatch, other.books.runs, "all")
+        busy_once(monkeypatch, other.run_store.runs, "all")
         with pytest.raises(StoreBusy):
-            take_over(other.books)
+            recover(other.run_store)
 
 
 # -- what a prompt showed --------------------------------------------------------------------------------------
@@ -401,7 +403,7 @@ def test_what_a_prompt_showed_is_noted_once_whoever_dies(world, noted):
     here = world(lambda seen: Move("Begun.", takes=1_000))
     here.says("Use v2")
     if not noted:
-        here.boss.books.note_shown = lambda run, first: None
+        here.boss.run_store.note_shown = lambda run, first: None
     run = here.dies("Work", "eng-a", after=1)
     assert len(shown(here, run)) == noted
     (result,) = here.resumed(lambda seen: "Done.")
@@ -424,7 +426,7 @@ def test_a_prompt_that_cannot_be_noted_ends_its_run(world):
         raise StoreError("the disk is full")
 
     here = world(lambda seen: "Done.")
-    here.boss.books.note_shown = fails
+    here.boss.run_store.note_shown = fails
     result = here.spawn("Work", "eng-a")
     assert (result.status, result.why) == ("failed", "the disk is full")
     assert result.usage.input_tokens > 0  # what was paid for is on record all the same
@@ -441,12 +443,12 @@ def test_a_run_of_another_workspace_is_left_to_it(tmp_path):
         Supervisor(memory, engine=Scripted(lambda seen: "Done.")) as boss,
     ):
         task = Task("Work", "eng-a")
-        run, _ = boss.books.admit(task, None, "eng-a-1", boss._engine_for, boss._usual(None))
+        run, _ = boss.run_store.admit(task, None, "eng-a-1", boss._engine_for, boss._usual(None))
     with synapse.open(roots[0]) as memory:
         merge_in(memory.store, roots[1])
         with Supervisor(memory, engine=Scripted(lambda seen: "Done.")) as boss:
-            taken, left = take_over(boss.books)
+            taken, left = recover(boss.run_store)
             assert (taken, list(left)) == ([], [run.id])
             assert "the workspace that it began in" in left[run.id]
-            boss.books.runs.stop(run.id, "operator", "enough")
-            assert [mine.id for mine in take_over(boss.books).taken] == [run.id]
+            boss.run_store.runs.stop(run.id, "operator", "enough")
+            assert [mine.id for mine in recover(boss.run_store).taken] == [run.id]

@@ -22,7 +22,7 @@ def test_a_project_that_is_no_place_in_the_memory_begins_nothing(world, project)
     here = world(done)
     with pytest.raises(InvalidEntry, match="such as brain-suite"):
         here.spawn("Work", "eng-a", project=project)
-    assert here.boss.books.runs.all() == []
+    assert here.boss.run_store.runs.all() == []
 
 
 def test_a_lead_that_names_such_a_project_is_told(world, cast):
@@ -44,7 +44,7 @@ def test_what_is_no_limit_begins_nothing(world, name, bound):
     here = world(done)
     with pytest.raises(InvalidEntry, match=name):
         here.spawn("Work", "eng-a", **{name: bound})
-    assert here.boss.books.runs.all() == []
+    assert here.boss.run_store.runs.all() == []
 
 
 def test_a_run_whose_steps_are_damaged_ends_and_says_so(world):
@@ -72,24 +72,24 @@ def test_what_a_script_took_says_nothing_of_a_model(world):
     for n in range(5):
         here.spawn(f"Work {n}", "eng-a")
     budgets = {
-        engine: here.boss.books._past_of("engineer", engine) for engine in ("scripted", "other")
+        engine: here.boss.run_store._past_of("engineer", engine) for engine in ("scripted", "other")
     }
     here.time.elapsed += 100
-    assert len(here.boss.books._past_of("engineer", "scripted")) == 5
-    assert (budgets["other"], here.boss.books._past_of("engineer", "other")) == ([], [])
+    assert len(here.boss.run_store._past_of("engineer", "scripted")) == 5
+    assert (budgets["other"], here.boss.run_store._past_of("engineer", "other")) == ([], [])
 
 
 def test_a_run_of_such_a_project_ends_and_lets_others_go_on(world):
     """One that an earlier version began."""
     here = world(done)
-    books, id = here.boss.books, name("eng-a", 1)
-    task, agent = Task("Work", "eng-a", "Web Shop"), books.agent("eng-a")
+    run_store, id = here.boss.run_store, name("eng-a", 1)
+    task, agent = Task("Work", "eng-a", "Web Shop"), run_store.agent("eng-a")
     about = {
         "engine": "scripted",
         "model": None,
         "needs": {"engines": {"scripted": {"kind": "scripted"}}},
     }
-    books.runs.begin(id, task, agent, "nobody", None, None, **about)
+    run_store.runs.begin(id, task, agent, "nobody", None, None, **about)
     (result,) = here.resumed(done)
     assert (result.status, result.entry) == ("done", None)
     assert result.why.startswith("no entry says so: namespace 'status/Web Shop' is not valid")

@@ -197,7 +197,7 @@ def test_a_run_that_is_stopped_before_it_can_hear_ends(mem):
     async def play(boss):
         async with boss:
             run = await boss.start(Task("Work", "eng-a"))
-            boss.books.runs.stop(run.id, "operator", "enough")
+            boss.run_store.runs.stop(run.id, "operator", "enough")
             return await boss.result(run)
 
     with Supervisor(
@@ -228,18 +228,18 @@ def test_of_supervisors_that_begin_the_same_work_one_does(mem):
 def test_a_race_that_was_lost_counts_as_no_child(world):
     """The same work, begun by another in the moment between looking and beginning: it is one child of its parent."""
     here = world(lambda seen: "Done.")
-    budget, agent = here.boss.books.costs.budget, here.boss.books.agent("eng-a")
+    budget, agent = here.boss.run_store.costs.budget, here.boss.run_store.agent("eng-a")
     parent, task = here.known(here.spawn("Lead it", "lead").run), Task("The very same", "eng-a")
     here.time.elapsed += 3_600
     admit, about = budget.admit, (here.boss._engine_for, here.boss._usual(None))
 
     def beaten(run, holder, where):
         budget.admit = admit
-        here.boss.books.admit(task, parent, "eng-a-first", *about)
+        here.boss.run_store.admit(task, parent, "eng-a-first", *about)
         admit(run, holder, where)
 
     budget.admit = beaten
-    run, repeated = here.boss.books.admit(task, parent, "eng-a-second", *about)
+    run, repeated = here.boss.run_store.admit(task, parent, "eng-a-second", *about)
     assert (run.id, repeated, agent.id) == ("eng-a-first", True, run.agent)
     assert (budget.standing(f"run:{parent.id}").runs, budget.standing(f"run:{parent.id}").live) == (
         1,
@@ -255,7 +255,7 @@ def test_a_task_that_a_limit_does_not_let_begin_is_refused(world):
     result = here.spawn("The second", "eng-b")
     assert (result.status, result.run, result.done, len(calls)) == ("refused", "", False, 1)
     assert "at its limit of children: 1 allowed" in result.why
-    assert len(here.boss.books.runs.all()) == 1
+    assert len(here.boss.run_store.runs.all()) == 1
 
 
 def test_a_child_does_not_inherit_its_parents_model(world, cast):
@@ -264,7 +264,7 @@ def test_a_child_does_not_inherit_its_parents_model(world, cast):
     )
     here.mem.register(synapse.Agent("eng-b", department="web", model="own"))
     result = here.spawn("Lead it", "lead", model="dear")
-    models = {run.agent: run.fields["model"] for run in here.boss.books.runs.all()}
+    models = {run.agent: run.fields["model"] for run in here.boss.run_store.runs.all()}
     assert (result.status, models) == ("done", {"lead": "dear", "eng-a": "usual"})
     assert here.run(here.spawn("Work", "eng-b")).fields["model"] == "own"
     assert here.run(here.spawn("Work again", "eng-b", model="mine")).fields["model"] == "mine"
@@ -273,11 +273,12 @@ def test_a_child_does_not_inherit_its_parents_model(world, cast):
 def test_a_run_can_be_stopped_by_anybody(world):
     here = world(lambda seen: Move("never", takes=10_000))
     stop = here.later(
-        5, lambda: [here.boss.books.runs.stop(run.id, "operator", "enough") for run in running()]
+        5,
+        lambda: [here.boss.run_store.runs.stop(run.id, "operator", "enough") for run in running()],
     )
 
     def running():
-        return here.boss.books.runs.all(state="running")
+        return here.boss.run_store.runs.all(state="running")
 
     result = here.spawn("Work", "eng-a", also=[stop])
     assert (result.status, result.why, result.entry) == ("stopped", "enough", None)
@@ -334,7 +335,7 @@ def test_a_wrong_option_begins_nothing(world, wrong):
     here = world(lambda seen: "Done.")
     with pytest.raises(synapse.SynapseError, match=next(iter(wrong))):
         here.spawn("Work", "eng-a", **wrong)
-    assert here.boss.books.runs.all() == []
+    assert here.boss.run_store.runs.all() == []
 
 
 def test_a_supervisor_with_a_wrong_option_is_refused(mem):
@@ -413,7 +414,7 @@ def test_a_lead_hears_its_children_once(world, cast):
     assert result.status == "done"
     assert seen[-1].text.count("A is done.") == 1
     assert seen[-1].text.count("B is done.") == 1
-    children = here.boss.books.runs.children(result.run)
+    children = here.boss.run_store.runs.children(result.run)
     assert {child.agent for child in children} == {"eng-a", "eng-b"}
 
 

@@ -255,7 +255,7 @@ def test_a_lead_whose_engine_is_a_model_drives_by_its_own_tools(mem, team):
     engine.name = "anthropic"
     with Supervisor(mem, engine=engine) as boss:
         report = asyncio.run(team._replace(view_budget=321).run(boss, "Say what you know", "hello"))
-        asked = {run.agent: run.task.view_budget for run in boss.books.runs.all()}
+        asked = {run.agent: run.task.view_budget for run in boss.run_store.runs.all()}
     assert report.done
     assert [run.run.rpartition("-")[0] for run in report.runs] == [
         "lead",

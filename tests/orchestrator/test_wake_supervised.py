@@ -97,7 +97,7 @@ class Office:
         self.loop, self.dies = asyncio.get_running_loop(), asyncio.Event()
         async with self.boss:
             if resume:
-                await self.boss.take_over()
+                await self.boss.recover()
             else:
                 for name in (*LISTENERS, "outsider", "deaf"):
                     await self.boss.start(Task(f"Work of {name}", name, max_turns=10_000))
@@ -230,14 +230,14 @@ def test_what_comes_before_the_first_turn(tmp_path):
             memory.register(agent)
         engine = Scripted(lambda seen: prompts.append(seen.text) or "Done.", count=len)
         with Supervisor(memory, engine=engine, memory_tools="never") as boss:
-            furnish = boss.books.furnish
+            furnish = boss.run_store.furnish
 
             def furnished(*about):
                 made = furnish(*about)
                 memory.as_agent("boss").append("In between.", "decisions/api", priority="critical")
                 return made
 
-            boss.books.furnish = furnished
+            boss.run_store.furnish = furnished
             assert boss.run(Task("Work", "eng-a")).done
     assert [text.count("In between.") for text in prompts] == [1]
 
@@ -285,13 +285,13 @@ def test_what_is_written_while_it_begins_to_listen_is_heard(monkeypatch):
 
         monkeypatch.setattr(memory.store.index, "cursor", meanwhile)
         with Supervisor(memory, inline=True) as boss:
-            assert [run for run, _, _ in boss.books.heard(running).news] == ["eng-a-1"]
-            assert boss.books.heard(running).news == []
+            assert [run for run, _, _ in boss.run_store.heard(running).news] == ["eng-a-1"]
+            assert boss.run_store.heard(running).news == []
 
 
 def test_what_was_heard_before_a_look_failed_is_told_by_the_next():
     def busy(id):
-        boss.books.ear._follower.entry = memory.store.current
+        boss.run_store.ear._follower.entry = memory.store.current
         raise StoreBusy("somebody has it")
 
     with synapse.open("memory:") as memory, Supervisor(memory, inline=True) as boss:
@@ -301,10 +301,10 @@ def test_what_was_heard_before_a_look_failed_is_told_by_the_next():
             "Stop using v1.", "decisions/api", priority="critical"
         )
         memory.store.log.append(Pending("vouch", "operator", {"entry": later.id}))
-        boss.books.ear._follower.entry = busy
+        boss.run_store.ear._follower.entry = busy
         with pytest.raises(StoreBusy):
-            boss.books.heard(running)
-        assert [(run, entry.id) for run, entry, _ in boss.books.heard(running).news] == [
+            boss.run_store.heard(running)
+        assert [(run, entry.id) for run, entry, _ in boss.run_store.heard(running).news] == [
             ("eng-a-1", told.id)
         ]
-        assert boss.books.heard(running).news == []
+        assert boss.run_store.heard(running).news == []

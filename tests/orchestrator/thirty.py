@@ -73,7 +73,7 @@ def main(root):
         }
         with Supervisor(memory, **options) as boss:
             result = time.run(boss.spawn(Task("Build it all", "cto", project="all")))
-        runs = {run.agent: run.status for run in boss.books.runs.all()}
+        runs = {run.agent: run.status for run in boss.run_store.runs.all()}
     assert result.done, result
     assert runs == {agent.id: "done" for agent in AGENTS}, runs
     print(digest(Path(root)), f"{time.elapsed:.6f}")

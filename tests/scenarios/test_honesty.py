@@ -200,7 +200,7 @@ DELETED = {
                   "elif rival.authority < new.authority:", "blocker_two_answers", "view_capsule"),
     "disputes": ("synapse/authority.py", 'return [Effect(one.seq, "disputed", other.seq),',
                  "return [][:0] and [Effect(one.seq, 'disputed', other.seq),", "blocker_two_answers", "view_capsule"),
-    "supersedes": ("synapse/seat.py", "words(supersedes),", "(),", "blocker_escalation", "view_capsule"),
+    "supersedes": ("synapse/agent_memory.py", "words(supersedes),", "(),", "blocker_escalation", "view_capsule"),
 }  # fmt: skip
 
 SEED_OF = {"authority": 26}  # under which somebody is shown nothing but the answer that wins

@@ -19,6 +19,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 import synapse
+from synapse.agent_memory import AgentMemory
 from synapse.errors import InvalidEntry
 from synapse.mcp.bearer import TokenFile, digest, new_token
 from synapse.mcp.caller import Caller
@@ -28,7 +29,6 @@ from synapse.mcp.resources import Target
 from synapse.mcp.server import build
 from synapse.model.agents import Agent
 from synapse.model.records import Pending
-from synapse.seat import Seat
 from synapse.system.tokens import Tokens
 from synapse.testing import FrozenClock
 
@@ -775,7 +775,7 @@ def test_seats_of_one_agent_are_one_subscriber(mem):
         heard.append(str(message.params.uri))
 
     async def body():
-        served = build(lambda caller: Seat(mem.store, "eng"), offer())
+        served = build(lambda caller: AgentMemory(mem.store, "eng"), offer())
         async with Client(served, mode="legacy", message_handler=handler) as me:
             entry = mem.as_agent("lead").append("first", "api/x")
             await asyncio.gather(

@@ -12,7 +12,7 @@ from orchestrator.engines.protocol import Call, Turn, Usage
 from orchestrator.prompts.render import Prompt
 from orchestrator.runs import ledger, steps
 from orchestrator.runs.folder import LEDGER, OUTPUT, STEPS, Folder
-from orchestrator.runs.lease import Holder
+from orchestrator.runs.lease import Lease
 from synapse.model.records import Pending
 
 
@@ -75,7 +75,7 @@ class Office:
 
     def __init__(self, memory):
         self.memory = memory
-        self.holder = Holder(memory.store.root, "h")
+        self.holder = Lease(memory.store.root, "h")
         for agent in (
             synapse.Agent("cto", role="cto"),
             synapse.Agent("lead", role="project-lead"),

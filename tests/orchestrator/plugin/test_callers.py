@@ -12,7 +12,7 @@ from mcp import StdioServerParameters, stdio_client
 import synapse
 from orchestrator.plugin import state
 from orchestrator.plugin.callers import seat_of
-from orchestrator.plugin.runs import Workers
+from orchestrator.plugin.runs import ClientRuns
 from orchestrator.runs.records import Runs
 from orchestrator.runs.task import Task
 from synapse.mcp.caller import Caller
@@ -57,7 +57,7 @@ def test_a_call_that_no_hook_saw_is_the_main_conversation_s(session, memory):
 
 
 def test_without_an_id_the_client_s_process_says_which_session_it_is(session, memory):
-    Workers(memory, state.load(state.path_of(memory.store.root, "claude-code", "s1")))
+    ClientRuns(memory, state.load(state.path_of(memory.store.root, "claude-code", "s1")))
     assert seat_of(memory, "claude-code", Caller(), os.getpid()).id == "lead"
     other = Client(memory, session.folder, "s2")
     other("SessionStart", source="startup")

@@ -15,7 +15,7 @@ import synapse
 from orchestrator.plugin import state
 from orchestrator.plugin.answer import answer
 from orchestrator.plugin.context import Context
-from orchestrator.plugin.runs import Workers, sweep
+from orchestrator.plugin.runs import ClientRuns, sweep
 from orchestrator.prompts.templates import BrokenTemplate
 from orchestrator.runs.records import Runs
 from tests.orchestrator.plugin.conftest import Client, context, denied
@@ -270,7 +270,7 @@ def test_a_start_is_divided_over_the_hooks_there_are_and_ends_with_pointers(clie
     ids = {write(memory, f"Rule {n}: " + "word " * 150).id for n in range(12)}
     client("SessionStart", source="startup")
     path = state.path_of(memory.store.root, "claude-code", "s1")
-    context = Context(Workers(memory, state.load(path)))
+    context = Context(ClientRuns(memory, state.load(path)))
     agent, seat = memory.store.agents()["lead"], memory.as_agent("lead")
     for cap, parts in ((2_500, 1), (2_500, 2), (1_000, 2), (9_000, 1)):
         made = context.opening(agent, seat, "", cap, (), parts)

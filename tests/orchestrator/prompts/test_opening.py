@@ -285,14 +285,14 @@ def test_a_prompt_that_pays_is_made_again_to_the_byte(world):
         "projects/notes",
         supersedes=receipt.included[-1][0],
     )
-    run, books = ground.run(result), ground.boss.books
+    run, run_store = ground.run(result), ground.boss.run_store
     again = derive(
-        books.seat(run),
+        run_store.seat(run),
         receipt,
         assignment(run.task, None),
-        books.secret,
-        books.templates,
-        books.agent("eng-a"),
+        run_store.secret,
+        run_store.templates,
+        run_store.agent("eng-a"),
     )
     assert again.memory == memory
     assert again.sha256 == receipt.prompt

@@ -13,7 +13,7 @@ from orchestrator.engines.anthropic import Anthropic
 from orchestrator.engines.process import ClaudeCode
 from orchestrator.engines.protocol import declared
 from orchestrator.engines.scripted import Move, Scripted
-from orchestrator.recovery import take_over
+from orchestrator.recovery import recover
 from orchestrator.runs import requirements
 from orchestrator.runs.folder import STEPS
 from orchestrator.runs.intent import intent_of
@@ -217,7 +217,7 @@ def left(here, **options):
     with Supervisor(
         here.mem, **({"engine": Scripted(), "seed": 8, "inline": True} | options)
     ) as other:
-        looks = [take_over(other.books) for _ in range(6)]
+        looks = [recover(other.run_store) for _ in range(6)]
     assert [each.taken for each in looks] == [[]] * 6
     assert [each.left for each in looks] == [looks[0].left] * 6
     return looks[0].left
@@ -242,7 +242,7 @@ def test_what_is_left_alone_counts_for_no_limit(world):
     here = world(busy, tools=[look])
     run = here.dies("Work", "eng-a", after=10)
     with Supervisor(here.mem, engine=Scripted(lambda seen: "Done."), seed=8, inline=True) as other:
-        other.books.costs.policy = other.books.costs.policy._replace(day=Limits(live=1))
+        other.run_store.costs.policy = other.run_store.costs.policy._replace(day=Limits(live=1))
         assert here.time.run(other.spawn(Task("Something else", "eng-b"))).done
     assert (here.known(run).running, here.known(run).epoch) == (True, 1)
 
@@ -264,7 +264,7 @@ def test_what_was_stopped_is_ended_by_anybody(world):
     here = world(other, tools=[look])
     run = here.dies("Work", "eng-a", after=10)
     assert set(left(here)) == {run}
-    here.boss.books.runs.stop(run, "operator", "not wanted any more")
+    here.boss.run_store.runs.stop(run, "operator", "not wanted any more")
     calls = []
     (result,) = here.resumed(lambda seen: calls.append(seen) or "Done.")
     assert (result.run, result.status, result.why, calls) == (
@@ -299,7 +299,7 @@ def test_an_engine_that_cannot_be_made_is_not_there(world, tmp_path, monkeypatch
             return run.id
 
     run = here.time.run(begins())
-    here.boss.books.holder.close()
+    here.boss.run_store.holder.close()
     monkeypatch.delitem(sys.modules, "own_engine")
     (tmp_path / "own_engine.py").unlink()
     assert "the engine 'own_engine:Own' cannot be made" in left(here)[run]
@@ -330,7 +330,7 @@ def family(world):
         here = world(Scripted(lead), engines={"client": slow}, **options)
         here.mem.register(synapse.Agent("eng-a", department="web", engine="client"))
         top = here.dies("All of it", "lead", after=10)
-        (child,) = here.boss.books.runs.children(top)
+        (child,) = here.boss.run_store.runs.children(top)
         return here, top, child.id
 
     return made
@@ -345,7 +345,7 @@ def test_a_child_goes_on_while_its_parent_waits(family):
 
         async def once():
             async with other:
-                taken, left = await other.take_over()
+                taken, left = await other.recover()
                 return [(await other.result(run)).status for run in taken], left
 
         statuses, waits = here.time.run(once())
@@ -375,11 +375,11 @@ def test_who_lives_waits_until_its_child_is_gone_on_with(family, world):
 
     async def both():
         async with one, two:
-            mine = one.books.runs.take(here.known(top), one.books.holder.name, 1)
+            mine = one.run_store.runs.take(here.known(top), one.run_store.holder.name, 1)
             one._begin(mine)
             await asyncio.sleep(60)
             assert here.known(child).epoch == 1
-            (taken,) = (await two.take_over()).taken
+            (taken,) = (await two.recover()).taken
             return taken.id, await one.result(mine)
 
     with one, two:
@@ -394,7 +394,7 @@ def test_below_a_run_others_are_begun_as_by_its_own_program(world):
     given = {"scripted": Scripted(lead)}
     results = here.resumed(Other(lambda seen: "I am another."), engines=given, model="n")
     assert [result.run for result in results] == [top]
-    (child,) = here.boss.books.runs.children(top)
+    (child,) = here.boss.run_store.runs.children(top)
     assert (child.fields["engine"], child.fields["model"]) == ("scripted", "m")
 
 
@@ -403,10 +403,12 @@ def test_below_a_run_others_are_begun_as_by_its_own_program(world):
 
 def test_a_run_of_an_older_version_goes_on_where_its_work_is_asked_for(world):
     here = world(Scripted(lambda seen: "Done."))
-    task, books = Task("Work", "eng-a"), here.boss.books
+    task, run_store = Task("Work", "eng-a"), here.boss.run_store
     key = f"intent:{intent_of(task.text, project=task.project, agent=task.agent)}"
     about = {"engine": "scripted", "model": None, "intent": key}
-    run = books.runs.begin("eng-a-older", task, books.agent("eng-a"), "gone", None, None, **about)
+    run = run_store.runs.begin(
+        "eng-a-older", task, run_store.agent("eng-a"), "gone", None, None, **about
+    )
     assert run.needs is None
     assert left(here) == {run.id: f"waits for its own program: {requirements.UNRECORDED}"}
     result = here.spawn("Work", "eng-a")

@@ -196,7 +196,7 @@ def test_files_that_name_no_argument_begin_no_run(ground, is_of_task):
     more = {"tools": tools} if is_of_task else {}
     with pytest.raises(InvalidEntry, match="investigate: files names subjct; it takes subject"):
         here.spawn("Look into it", "eng-a", "web", **more)
-    assert here.boss.books.runs.all() == []
+    assert here.boss.run_store.runs.all() == []
 
 
 # -- asking for the call itself --------------------------------------------------------------------
@@ -634,7 +634,7 @@ def test_a_long_result_is_given_condensed_and_lies_whole_in_the_runs_folder(grou
     assert FOUND in two.text
     assert len(two.text) < 600
     where = entry.evidence.removeprefix("runs/")
-    assert here.boss.books.folder(here.run(one)).path.endswith(where.partition("/")[0])
+    assert here.boss.run_store.folder(here.run(one)).path.endswith(where.partition("/")[0])
     with open(f"{here.mem.store.root}/runs/{where}", encoding="utf-8") as file:
         assert file.read() == LONG
 
@@ -693,6 +693,6 @@ def test_threads_and_real_time_share_too(tmp_path):
             Supervisor(other, engine=play, **options) as two,
         ):
             found = asyncio.run(all_of_it(one, two))
-            assert two.books.known(found[1].run).fields["shares"] == {"given": 1, "waited": 1}
+            assert two.run_store.known(found[1].run).fields["shares"] == {"given": 1, "waited": 1}
     assert digging.made == [found[0].run]
     assert all(FOUND in result.text for result in found)

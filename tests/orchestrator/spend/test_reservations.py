@@ -206,7 +206,7 @@ def test_a_takeover_settles_what_was_in_flight_at_what_was_reserved(budget):
     where = [scope("tree:a", usd=1)]
     budget.admit("a", "old", where)
     kept = budget.reserve("a", "old", where, CALL)
-    budget.take_over("a", "new", where)
+    budget.recover("a", "new", where)
     assert budget.standing("tree:a") == Standing(CALL, Amount(), 1, 1)
     assert not budget.settle(kept, Amount(1, 9, 0.01)), "the stale process counts nothing twice"
     assert budget.standing("tree:a").spent == CALL

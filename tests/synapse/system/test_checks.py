@@ -101,7 +101,7 @@ RIGHT = {
 }
 MADE = {
     synapse.Memory: memory,
-    synapse.Seat: seat,
+    synapse.AgentMemory: seat,
     synapse.Mail: mail,
     synapse.SharedMemoryStore: store,
 }

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from synapse.system.signal import Bell, ring
+from synapse.system.signal import NotificationPipe, ring
 
 
 @pytest.fixture
@@ -14,7 +14,7 @@ def place(tmp_path):
 
 
 def test_every_bell_rings(place):
-    bells = [Bell(place) for _ in range(3)]
+    bells = [NotificationPipe(place) for _ in range(3)]
     assert ring(place) == 3
     assert [bell.wait(1) for bell in bells] == [True] * 3
     assert [bell.wait(0) for bell in bells] == [False] * 3
@@ -25,7 +25,7 @@ def test_every_bell_rings(place):
 
 
 def test_many_rings_are_one(place):
-    bell = Bell(place)
+    bell = NotificationPipe(place)
     for _ in range(5):
         ring(place)
     assert bell.wait(1)
@@ -36,7 +36,7 @@ def test_many_rings_are_one(place):
 def test_ringing_never_blocks(place):
     """Not where nobody listens, nor where a listener is deaf, nor where there is no bell at all."""
     assert ring(place) == 0
-    bell = Bell(place)
+    bell = NotificationPipe(place)
     started = time.monotonic()
     rung = [ring(place) for _ in range(70_000)]
     assert rung[0] == 1
@@ -49,7 +49,7 @@ def test_ringing_never_blocks(place):
 
 
 def test_it_wakes_a_sleeper(place):
-    bell = Bell(place)
+    bell = NotificationPipe(place)
     threading.Timer(0.05, ring, (place,)).start()
     started = time.monotonic()
     assert bell.wait(5)
@@ -58,7 +58,7 @@ def test_it_wakes_a_sleeper(place):
 
 
 def test_a_bell_of_the_dead_is_swept_away(place):
-    bell = Bell(place)
+    bell = NotificationPipe(place)
     os.close(bell.fd)
     assert ring(place) == 0
     assert os.path.exists(bell.path)  # young: somebody may be about to open it
@@ -88,7 +88,7 @@ def test_what_is_no_bell_is_left_alone(place, tmp_path, kind):
 
 
 def test_a_lost_bell_hangs_itself_up_again(place):
-    bell = Bell(place)
+    bell = NotificationPipe(place)
     os.unlink(bell.path)
     assert not bell.wait(0)
     assert ring(place) == 1
@@ -97,7 +97,7 @@ def test_a_lost_bell_hangs_itself_up_again(place):
 
 
 def test_it_listens_to_another_descriptor_too(place):
-    bell = Bell(place)
+    bell = NotificationPipe(place)
     read, write = os.pipe()
     os.write(write, b"x")
     assert bell.wait(0, also=read)
@@ -109,7 +109,7 @@ def test_it_listens_to_another_descriptor_too(place):
 
 def test_where_no_bell_can_hang_waiting_is_all(tmp_path):
     (tmp_path / "bells").write_text("a file")
-    bell = Bell(str(tmp_path / "bells"))
+    bell = NotificationPipe(str(tmp_path / "bells"))
     started = time.monotonic()
     assert not bell.wait(0.05)
     assert 0.04 < time.monotonic() - started < 1
@@ -117,7 +117,7 @@ def test_where_no_bell_can_hang_waiting_is_all(tmp_path):
 
 
 def test_others_may_ring_but_not_listen(place):
-    bell = Bell(place)
+    bell = NotificationPipe(place)
     mode = stat.S_IMODE(os.stat(bell.path).st_mode)
     assert not mode & (stat.S_IRGRP | stat.S_IROTH)
     bell.close()

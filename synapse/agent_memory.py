@@ -44,7 +44,7 @@ from synapse.model.results import Event, Fate, Hits, Page, UnreadPage
 from synapse.store import Store
 from synapse.system.checks import checked, fields_fit
 from synapse.system.typed import TYPE_CHECKING, Any
-from synapse.writer import Pen
+from synapse.writer import Writer
 
 if TYPE_CHECKING:
     from synapse.claims import Claim
@@ -56,14 +56,14 @@ PAGES = 64
 
 
 @checked
-class Seat:
+class AgentMemory:
     """One agent at the memory, or the operator, who sees everything and writes nothing. With a run, the agent in
     that incarnation of it: a member of the run's project, which writes nothing once another has taken over."""
 
     def __init__(self, store: Store, id: str, run: str | None = None, epoch: int = 0) -> None:
         self.store = store
         self.id = id
-        self.pen = Pen(store, id, run, epoch)
+        self.pen = Writer(store, id, run, epoch)
         self._pages: dict[object, tuple[object, int, Page]] = {}
         self._unread: tuple[object, int, int] = (None, 0, 0)
         self._me()
@@ -516,3 +516,6 @@ def _filter(
 
 def _globs(namespace: Names) -> tuple[str, ...]:
     return tuple(check_glob(glob) for glob in words(namespace))
+
+
+Seat = AgentMemory  # its name before, which programs may import
