@@ -56,10 +56,10 @@ def _flat_list(text: str) -> list[Value] | None:
         return None
     items: list[Value] = []
     for item in text[1:-1].split(","):
-        word = item.strip(" ")
-        if not word or word[0] not in _ALNUM or word[-1] == ":" or word in NULLS:
+        scalar = item.strip(" ")
+        if not scalar or scalar[0] not in _ALNUM or scalar[-1] == ":" or scalar in NULLS:
             return None
-        items.append(word)
+        items.append(scalar)
     return items
 
 
@@ -87,8 +87,8 @@ def split(text: str) -> tuple[str, int]:
     opening = re.match(_FENCE, text)
     if opening is None:
         kind = "JSON" if text.startswith("{") else "TOML" if text.startswith("+++") else ""
-        found = f"{kind} front matter is not read" if kind else "there is no front matter"
-        raise _refused(f"{found}: begin with a line `---`, then `key: value` lines, then `---`")
+        problem = f"{kind} front matter is not read" if kind else "there is no front matter"
+        raise _refused(f"{problem}: begin with a line `---`, then `key: value` lines, then `---`")
     closing = re.compile(_CLOSING).search(text, opening.end(), opening.end() + MAX_FRONT + 100)
     if closing is None and len(text) - opening.end() <= MAX_FRONT:
         raise _refused("the front matter is not closed by a line `---`")

@@ -116,9 +116,9 @@ class Hits(Sequence[Hit]):
     __slots__ = ("hits", "note", "partial", "ranked")
 
     def __init__(
-        self, found: Sequence[Hit] = (), partial: bool = False, ranked: int = 0, note: str = ""
+        self, hits: Sequence[Hit] = (), partial: bool = False, ranked: int = 0, note: str = ""
     ) -> None:
-        self.hits = tuple(found)
+        self.hits = tuple(hits)
         self.partial = partial
         self.ranked = ranked
         self.note = note
