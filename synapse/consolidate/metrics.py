@@ -1,4 +1,6 @@
-"""What the nights measured: how much there is, how fast it grows, how much they file away; and what to worry about."""
+"""What the nights measured: how much there is, how fast it grows, how much they file away; and what
+to worry about.
+"""
 
 from __future__ import annotations
 
@@ -68,10 +70,17 @@ def measured(
         "bytes": sum(weight.bytes for weight in after),
         "written": written,
         "filed": sum(len(result.act.ids) for result in acts),
-        "merged": sum(len(result.act.ids) for result in acts if result.act.kind == "merge"),
+        "merged": sum(
+            len(result.act.ids) for result in acts if result.act.kind == "merge"
+        ),
         "disputed": disputed,
         "namespaces": [
-            [name, later.get(name, none).entries, later.get(name, none).bytes, earlier.get(name, 0)]
+            [
+                name,
+                later.get(name, none).entries,
+                later.get(name, none).bytes,
+                earlier.get(name, 0),
+            ]
             for name in names
         ],
     }
@@ -79,7 +88,9 @@ def measured(
 
 def measures(nights: Iterable[Record]) -> list[Measure]:
     """What each finished night measured, oldest first."""
-    finished = ((record, record.fields) for record in nights if "namespaces" in record.fields)
+    finished = (
+        (record, record.fields) for record in nights if "namespaces" in record.fields
+    )
     return [_measure(record, fields) for record, fields in finished]
 
 
@@ -88,7 +99,10 @@ def _measure(record: Record, fields: Any) -> Measure:
     return Measure(
         **(
             values
-            | {"at": record.at, "namespaces": tuple(tuple(row) for row in fields["namespaces"])}
+            | {
+                "at": record.at,
+                "namespaces": tuple(tuple(row) for row in fields["namespaces"]),
+            }
         )
     )
 
@@ -99,7 +113,11 @@ def shape(namespaces: Iterable[str]) -> Iterator[str]:
     top = {name.split("/", 1)[0] for name in used}
     if len(top) > MANY:
         yield f"{len(top)} at the top level, more than {MANY}: hard to follow"
-    yield from (f"{name} is deeper than {DEEP} levels" for name in used if name.count("/") >= DEEP)
+    yield from (
+        f"{name} is deeper than {DEEP} levels"
+        for name in used
+        if name.count("/") >= DEEP
+    )
 
 
 def idleness(runs: Sequence[Measure], since: int | None, now: int) -> Iterator[str]:
@@ -113,7 +131,10 @@ def idleness(runs: Sequence[Measure], since: int | None, now: int) -> Iterator[s
         sum(measure.filed for measure in week),
     )
     if len(week) == WEEK and written > max(GROWTH * filed, FEW):
-        yield f"{written} entries were written in the last {WEEK} nights, and {filed} filed away: it grows"
+        yield (
+            f"{written} entries were written in the last {WEEK} nights, and {filed} filed"
+            f" away: it grows"
+        )
 
 
 def plot(values: Sequence[int], width: int, height: int = 6) -> list[str]:
@@ -123,10 +144,14 @@ def plot(values: Sequence[int], width: int, height: int = 6) -> list[str]:
     eighths = [round(value * height * 8 / most) for value in recent]
     lines = []
     for row in range(height - 1, -1, -1):
-        label = f"{most:>8,}" if row == height - 1 else f"{0:>8}" if row == 0 else " " * 8
+        label = (
+            f"{most:>8,}" if row == height - 1 else f"{0:>8}" if row == 0 else " " * 8
+        )
         lines.append(
             f"{label} |"
-            + "".join(" ▁▂▃▄▅▆▇█"[min(max(eighth - row * 8, 0), 8)] for eighth in eighths).rstrip()
+            + "".join(
+                " ▁▂▃▄▅▆▇█"[min(max(eighth - row * 8, 0), 8)] for eighth in eighths
+            ).rstrip()
         )
     return lines
 
@@ -135,7 +160,8 @@ def per_namespace(measure: Measure) -> list[tuple[str, ...]]:
     """The namespaces of a night as rows of a table, the fullest first."""
     rows = sorted(measure.namespaces, key=lambda row: (-row[2], row[0]))
     return [
-        (name, f"{entries:,}", f"{size:,}", _share(was, size)) for name, entries, size, was in rows
+        (name, f"{entries:,}", f"{size:,}", _share(was, size))
+        for name, entries, size, was in rows
     ]
 
 

@@ -1,11 +1,21 @@
-"""Where agents stand: the review that a night writes down where reputation is on, and the account of it for people."""
+"""Where agents stand: the review that a night writes down where reputation is on, and the account
+of it for people.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
 from synapse.consolidate import reputation
-from synapse.consolidate.reputation import ACTED, LIVED, PERIOD, SUPERSEDED, Deed, Step, steps
+from synapse.consolidate.reputation import (
+    ACTED,
+    LIVED,
+    PERIOD,
+    SUPERSEDED,
+    Deed,
+    Step,
+    steps,
+)
 from synapse.core import operators_alone
 from synapse.errors import NotFound
 from synapse.index import deeds as facts
@@ -49,7 +59,9 @@ def accounts(mem: Memory, agent: str | None = None) -> list[Account]:
     store.fresh()
     agents = store.index.query.declared
     if agent is not None and agent not in agents:
-        raise NotFound(f"there is no agent {agent}; `synapse agents` lists them", id=agent)
+        raise NotFound(
+            f"there is no agent {agent}; `synapse agents` lists them", id=agent
+        )
     now, past = store.clock(), facts.reviews(store.index.query)
     since = _since(past, now)
     open_steps = steps(_deeds(store, since, now), since, now, _counted(past))
@@ -60,7 +72,9 @@ def accounts(mem: Memory, agent: str | None = None) -> list[Account]:
 
 
 def review(store: Store, night: str, now: int, guard: Guard) -> Record | None:
-    """Write down what a whole period moved, once; None where none has passed, or reputation is not on."""
+    """Write down what a whole period moved, once; None where none has passed, or reputation is not
+    on.
+    """
     if store.settings.reputation != "on":
         return None
     store.index.catch_up()
@@ -71,7 +85,8 @@ def review(store: Store, night: str, now: int, guard: Guard) -> Record | None:
         return None
     period_steps = steps(_deeds(store, since, now), since, now, _counted(past))
     moves = {
-        agent.id: _move(store, agent, period_steps) for agent in store.index.query.declared.values()
+        agent.id: _move(store, agent, period_steps)
+        for agent in store.index.query.declared.values()
     }
     fields = {
         "phase": "metrics",
@@ -89,14 +104,18 @@ def review(store: Store, night: str, now: int, guard: Guard) -> Record | None:
 
 
 def _since(past: list[tuple[Record, bool]], now: int) -> int:
-    """Where the period that is open began: at the last review, be it one that was taken back, else a period ago."""
+    """Where the period that is open began: at the last review, be it one that was taken back, else
+    a period ago.
+    """
     return max((record.fields["until"] for record, _ in past), default=now - PERIOD)
 
 
 def _counted(past: list[tuple[Record, bool]]) -> frozenset[tuple[str, str]]:
     """The entries that moved a standing before."""
     old = (_step(plain) for record, _ in past for plain in record.fields["steps"])
-    return frozenset((step.deed.entry, "gain" if step.move > 0 else "loss") for step in old)
+    return frozenset(
+        (step.deed.entry, "gain" if step.move > 0 else "loss") for step in old
+    )
 
 
 def _deeds(store: Store, since: int, until: int) -> Iterator[Deed]:
@@ -108,11 +127,17 @@ def _deeds(store: Store, since: int, until: int) -> Iterator[Deed]:
     ):
         for fact in ask(query, since, until):
             readers = facts.seen_by(query, fact.entry, fact.at)
-            yield Deed(kind, fact.author, fact.entry, fact.at, fact.by, readers, fact.records)
+            yield Deed(
+                kind, fact.author, fact.entry, fact.at, fact.by, readers, fact.records
+            )
 
 
 def _account(
-    store: Store, agent: Agent, past: list[tuple[Record, bool]], since: int, open_steps: list[Step]
+    store: Store,
+    agent: Agent,
+    past: list[tuple[Record, bool]],
+    since: int,
+    open_steps: list[Step],
 ) -> Account:
     own = tuple(step for step in open_steps if step.deed.agent == agent.id)
     reviews = tuple(_review(agent.id, record, stands) for record, stands in past)
@@ -120,13 +145,21 @@ def _account(
     shift = store.shift(agent.id)
     authority = general_authority(agent._replace(shift=shift), store.settings.flat)
     return Account(
-        agent.id, declared, authority, reviews, since, own, reputation.moved(authority, own)
+        agent.id,
+        declared,
+        authority,
+        reviews,
+        since,
+        own,
+        reputation.moved(authority, own),
     )
 
 
 def _review(agent: str, record: Record, stands: bool) -> Review:
     fields = record.fields
-    own = tuple(step for step in map(_step, fields["steps"]) if step.deed.agent == agent)
+    own = tuple(
+        step for step in map(_step, fields["steps"]) if step.deed.agent == agent
+    )
     return Review(
         record.seq,
         record.at,
@@ -139,7 +172,9 @@ def _review(agent: str, record: Record, stands: bool) -> Review:
 
 
 def _move(store: Store, agent: Agent, period_steps: list[Step]) -> int:
-    authority = general_authority(agent._replace(shift=store.shift(agent.id)), store.settings.flat)
+    authority = general_authority(
+        agent._replace(shift=store.shift(agent.id)), store.settings.flat
+    )
     return reputation.moved(
         authority, (step for step in period_steps if step.deed.agent == agent.id)
     )

@@ -1,5 +1,6 @@
-"""A long conversation, condensed for somebody who joins it or goes on with it: what was said last, whole; what names,
-numbers and addresses were said before, once each; and what of the rest is about the matter at hand. Pure.
+"""A long conversation, condensed for somebody who joins it or goes on with it: what was said last,
+whole; what names, numbers and addresses were said before, once each; and what of the rest is about
+the matter at hand. Pure.
 
 Nothing is rewritten: every line that is kept is a line of the conversation.
 """
@@ -34,8 +35,9 @@ class Said(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """How much is kept: of the newest messages, tokens of an output among them, tokens of specifics from earlier ones,
-    bytes of lines that are about the matter at hand."""
+    """How much is kept: of the newest messages, tokens of an output among them, tokens of specifics
+    from earlier ones, bytes of lines that are about the matter at hand.
+    """
 
     window: int = 3
     output: int = 1_500
@@ -44,7 +46,9 @@ class Shape(NamedTuple):
 
 
 class Condensed(NamedTuple):
-    """What is left, oldest first in each part. `left_out` counts the messages of which no line was kept."""
+    """What is left, oldest first in each part. `left_out` counts the messages of which no line was
+    kept.
+    """
 
     capsule: tuple[str, ...]
     specifics: tuple[str, ...]
@@ -63,11 +67,15 @@ def condense(
     count: Count,
     shape: Shape = Shape(),  # noqa: B008
 ) -> Condensed:
-    """The conversation within this shape. `matter` is what the reader is about to work on: words that it holds already
-    need no repeating, and lines that share its rarer words are kept for their relevance."""
+    """The conversation within this shape. `matter` is what the reader is about to work on: words
+    that it holds already need no repeating, and lines that share its rarer words are kept for their
+    relevance.
+    """
     start = max(len(messages) - shape.window, 0)
     window = tuple(
-        _shortened(message.text, shape.output, count) if message.output else message.text
+        _shortened(message.text, shape.output, count)
+        if message.output
+        else message.text
         for message in messages[start:]
     )
     older = messages[:start]
@@ -107,14 +115,20 @@ def _shortened(text: str, most: int, count: Count) -> str:
     return "\n".join((*all_lines[:head], note, *all_lines[tail:]))
 
 
-def _specifics(older: Sequence[Said], known: str, most: int, count: Count) -> list[tuple[int, str]]:
-    """Lines of agents that name something which is named nowhere else in what is kept; the newest mention of each."""
+def _specifics(
+    older: Sequence[Said], known: str, most: int, count: Count
+) -> list[tuple[int, str]]:
+    """Lines of agents that name something which is named nowhere else in what is kept; the newest
+    mention of each.
+    """
     covered, used = set(specifics(known)), 0
     for line in lines(known):
         covered |= specifics(line)
     chosen: list[tuple[int, int, str]] = []
     for at in range(len(older) - 1, -1, -1):
-        for number, line in enumerate(() if older[at].output else lines(older[at].text)):
+        for number, line in enumerate(
+            () if older[at].output else lines(older[at].text)
+        ):
             new = specifics(line) - covered
             price = count(f"{line}\n") if new else 0
             if new and used + price <= most:
@@ -138,7 +152,8 @@ def _relevant(
     holding = Counter(word for line in positions for word in words(line))
     total, query = len(positions) + 1, words(question)
     weighed = (
-        (_weight(words(line), query, holding, total), at, line) for line, at in positions.items()
+        (_weight(words(line), query, holding, total), at, line)
+        for line, at in positions.items()
     )
     chosen, used = [], 0
     for weight, at, line in sorted(weighed, reverse=True):
@@ -154,7 +169,8 @@ def _relevant(
 def _weight(
     line: frozenset[str], query: frozenset[str], holding: Counter[str], total: int
 ) -> float:
-    # A set of words has no order, and a plain sum of fractions depends on one: ties would fall otherwise next time.
+    # A set of words has no order, and a plain sum of fractions depends on one: ties would fall
+    # otherwise next time.
     return math.fsum(math.log(total / holding[word]) for word in line & query) / (
         1 + len(line) / 12
     )
@@ -167,7 +183,11 @@ def lines(text: str) -> tuple[str, ...]:
     for line in map(str.strip, text.split("\n")):
         while len(line) > LONG:
             cut = next(
-                (at for at in (line.rfind(". ", 100, LONG), line.rfind(" ", 100, LONG)) if at > 0),
+                (
+                    at
+                    for at in (line.rfind(". ", 100, LONG), line.rfind(" ", 100, LONG))
+                    if at > 0
+                ),
                 LONG - 1,
             )
             pieces.append(line[: cut + 1].strip())
@@ -181,7 +201,9 @@ def lines(text: str) -> tuple[str, ...]:
 def specifics(line: str) -> frozenset[str]:
     """The names of several words, figures, identifiers and addresses in a line."""
     return frozenset(
-        name for match in _SPECIFIC.finditer(line) if len(name := match[0].rstrip(".,;:")) > 2
+        name
+        for match in _SPECIFIC.finditer(line)
+        if len(name := match[0].rstrip(".,;:")) > 2
     )
 
 

@@ -19,7 +19,9 @@ from synapse.system.typed import Any, NamedTuple
 SPAWN = "spawn_agent"
 # The arguments of a tool in which a command stands.
 COMMANDS = frozenset("command cmd commands script shell argv args line code".split())
-_EXAMPLES = "tool:NAME, run git push, edit api/**, spawn; or several with commas between"
+_EXAMPLES = (
+    "tool:NAME, run git push, edit api/**, spawn; or several with commas between"
+)
 _CUT = re.compile(r"[;&|\n]+")
 _LONGEST = 4_096  # characters of a path
 
@@ -35,7 +37,9 @@ class Condition(NamedTuple):
 def parse(text: str) -> tuple[Condition, ...]:
     """Return the moments that `when` names; InvalidEntry says what to write."""
     if not text.isprintable():
-        raise InvalidEntry(f"when {text!r:.80} is not valid: write {_EXAMPLES}", when=text)
+        raise InvalidEntry(
+            f"when {text!r:.80} is not valid: write {_EXAMPLES}", when=text
+        )
     return tuple(_condition(condition.strip(), text) for condition in text.split(","))
 
 
@@ -43,7 +47,11 @@ def _condition(condition: str, text: str) -> Condition:
     form, _, argument = condition.partition(" ")
     if condition == "spawn":
         return Condition("spawn")
-    if condition.startswith("tool:") and len(condition.split()) == 1 and condition != "tool:":
+    if (
+        condition.startswith("tool:")
+        and len(condition.split()) == 1
+        and condition != "tool:"
+    ):
         return Condition("tool", (condition.removeprefix("tool:"),))
     if form == "run" and argument.split():
         return Condition("run", tuple(argument.split()))
@@ -59,7 +67,9 @@ def check(draft: Draft) -> None:
 
 
 def is_for_a_moment(entry: Entry) -> bool:
-    """Return whether an entry is shown at its moment alone: it has a `when`, and is not critical."""
+    """Return whether an entry is shown at its moment alone: it has a `when`, and is not
+    critical.
+    """
     if entry.when is None or entry.kind != ENTRY or entry.priority == "critical":
         return False
     try:
@@ -73,7 +83,9 @@ def is_due(entry: Entry, call: str, arguments: Mapping[str, Any]) -> bool:
     if entry.when is None or entry.kind != ENTRY:
         return False
     try:
-        return any(_meets(condition, call, arguments) for condition in parse(entry.when))
+        return any(
+            _meets(condition, call, arguments) for condition in parse(entry.when)
+        )
     except InvalidEntry:
         return False
 
@@ -94,7 +106,9 @@ def _commands(arguments: Mapping[str, Any]) -> Iterator[list[str]]:
     for name, value in arguments.items():
         if name.lower() not in COMMANDS:
             continue
-        if isinstance(value, list | tuple) and all(isinstance(word, str) for word in value):
+        if isinstance(value, list | tuple) and all(
+            isinstance(word, str) for word in value
+        ):
             value = " ".join(value)
         if isinstance(value, str):
             for command in _CUT.split(value):
@@ -126,7 +140,10 @@ def _is_within(glob: Sequence[str], path: str) -> bool:
 
 def _matches(glob: Sequence[str], segments: Sequence[str]) -> bool:
     """Return whether parts of a path match those of a glob, one by one; `**` is any number."""
-    rows = [True, *[False] * len(segments)]  # how much of the path the glob so far may cover
+    rows = [
+        True,
+        *[False] * len(segments),
+    ]  # how much of the path the glob so far may cover
     for pattern in glob:
         if pattern == "**":
             reached = rows.index(True) if True in rows else len(rows)
@@ -134,7 +151,10 @@ def _matches(glob: Sequence[str], segments: Sequence[str]) -> bool:
         else:
             rows = [
                 False,
-                *(rows[at] and _fits(pattern, segment) for at, segment in enumerate(segments)),
+                *(
+                    rows[at] and _fits(pattern, segment)
+                    for at, segment in enumerate(segments)
+                ),
             ]
     return rows[-1]
 
@@ -145,7 +165,11 @@ def _fits(pattern: str, text: str) -> bool:
     if not middle:
         return first == text
     last, position = middle.pop(), len(first)
-    if not text.startswith(first) or not text.endswith(last) or len(text) < position + len(last):
+    if (
+        not text.startswith(first)
+        or not text.endswith(last)
+        or len(text) < position + len(last)
+    ):
         return False
     end = len(text) - len(last)
     for piece in middle:

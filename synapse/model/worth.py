@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from synapse.system.typed import NamedTuple
 
 # Why an entry is in a view: it is critical; it is the best that a clause of the task finds, or one
-# of the next; it is addressed to the agent, or important, or a status, and new to it; anything else.
+# of the next; it is addressed to the agent, or important, or a status, and new to it; anything
+# else.
 CRITICAL, NAMED, NEAR, ADDRESSED = "critical", "named", "near", "addressed"
 IMPORTANT, STATUS, OTHER = "important", "status", "other"
 KINDS = (NAMED, NEAR, ADDRESSED, IMPORTANT, STATUS, OTHER)
@@ -48,7 +49,9 @@ class Worth(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """An entry that may be chosen, by its place, and the tokens that it takes. `best`: of a clause."""
+    """An entry that may be chosen, by its place, and the tokens that it takes. `best`: of a
+    clause.
+    """
 
     place: int
     tokens: int
@@ -57,11 +60,13 @@ class Candidate(NamedTuple):
 
 
 def choose(candidates: Iterable[Candidate], worth: Worth, room: int) -> set[int]:
-    """Return the places of those that are taken: the best of each clause as far as `least` goes, the
-    surest first, then all that pay, those first that save the most for a token."""
+    """Return the places of those that are taken: the best of each clause as far as `least` goes,
+    the surest first, then all that pay, those first that save the most for a token.
+    """
     remaining, chosen = room, set[int]()
     sure = sorted(
-        candidates, key=lambda candidate: (-candidate.chance, candidate.tokens, -candidate.place)
+        candidates,
+        key=lambda candidate: (-candidate.chance, candidate.tokens, -candidate.place),
     )
     least = min(worth.least, room)
     for candidate in sure:
@@ -70,11 +75,16 @@ def choose(candidates: Iterable[Candidate], worth: Worth, room: int) -> set[int]
             remaining -= candidate.tokens
             chosen.add(candidate.place)
     paying = [
-        candidate for candidate in sure if candidate.tokens <= worth.pays_up_to(candidate.chance)
+        candidate
+        for candidate in sure
+        if candidate.tokens <= worth.pays_up_to(candidate.chance)
     ]
     for candidate in sorted(
         paying,
-        key=lambda candidate: (-candidate.chance / max(candidate.tokens, 1), -candidate.place),
+        key=lambda candidate: (
+            -candidate.chance / max(candidate.tokens, 1),
+            -candidate.place,
+        ),
     ):
         if candidate.place not in chosen and candidate.tokens <= remaining:
             remaining -= candidate.tokens

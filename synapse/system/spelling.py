@@ -1,6 +1,7 @@
 """What somebody may have meant by a name that is not there. Pure; loads difflib when it is asked.
 
-Keys of the operator's files, roles, agents and engines are looked up here before an error names them.
+Keys of the operator's files, roles, agents and engines are looked up here before an error names
+them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ def closest(name: str, names: Iterable[str]) -> str | None:
     folded_name = _folded(name)
     if folded_name in folded:
         return folded[folded_name]
-    partly = [original for key, original in folded.items() if folded_name in key.split("-")]
+    partly = [
+        original for key, original in folded.items() if folded_name in key.split("-")
+    ]
     if len(partly) == 1:
         return partly[0]
     if not folded:

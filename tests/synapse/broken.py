@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 
 _AGENT = "id: {id}\nrole: engineer\ndepartment: backend\n"
-_HEAD = "---\nid: {id}\nfrom: {author}\ntimestamp: 2026-02-01T01:00:00Z\nnamespace: {place}\npriority: info\n"
+_HEAD = (
+    "---\nid: {id}\nfrom: {author}\ntimestamp: 2026-02-01T01:00:00Z\nnamespace:"
+    " {place}\npriority: info\n"
+)
 _BACKEND = {
     "synapse.yaml": "protocol: 1\n",
     "agents/eng-backend.yaml": _AGENT.format(id="eng-backend"),
@@ -20,7 +23,8 @@ def _text(number: int, place: str, author: str = "eng-backend", more: str = "") 
 
 
 BROKEN = {
-    "places": {  # one id twice, and entries that claim another namespace than their folder, or none there can be
+    # one id twice, and entries that claim another namespace than their folder, or none there can be
+    "places": {
         **_BACKEND,
         "entries/status/backend/syn-2026-02-01-001.md": _text(1, "status/backend"),
         "entries/blockers/syn-2026-02-01-001.md": _text(1, "blockers"),
@@ -29,7 +33,9 @@ BROKEN = {
     },
     "texts": {  # a key twice, a text that stops in the middle, a link that leads out
         **_BACKEND,
-        "entries/blockers/syn-2026-02-01-001.md": _text(1, "blockers", more="from: r2d2\n"),
+        "entries/blockers/syn-2026-02-01-001.md": _text(
+            1, "blockers", more="from: r2d2\n"
+        ),
         "entries/blockers/syn-2026-02-01-002.md": _text(2, "blockers")[:60],
         "entries/blockers/syn-2026-02-01-003.md": "-> ../../../outside.md",
     },
