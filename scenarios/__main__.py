@@ -138,7 +138,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _not_live(args: argparse.Namespace) -> str | None:
-    """Why no model can be asked; from a cassette alone none has to be."""
+    """Return why no model can be asked, or None; a cassette alone needs no model."""
     return None if args.cassette_mode == "replay" else missing(args.live, os.environ)
 
 

@@ -126,7 +126,7 @@ def _measured(wanted: Wanted) -> dict[str, Any]:
 
 
 def not_live(env: Mapping[str, str]) -> str:
-    """Why no real model played where none was asked. Never counted as passed."""
+    """Return why no real model played where none was asked; such a check never counts as passed."""
     return (
         "not asked for"
         if any(missing(engine, env) is None for engine in MODELS)
@@ -211,7 +211,7 @@ def leave(made: Report, folder: str) -> None:
 
 
 def about() -> dict[str, Any]:
-    """What does not follow from a ledger: which version of the product it was."""
+    """Return what does not follow from a ledger: the version of the product."""
     return {"version": version("synapse-orchestrator"), "git": commit(os.path.dirname(__file__))}
 
 
@@ -245,7 +245,7 @@ def code_of(made: Mapping[str, Any]) -> int:
 
 
 def shown(made: Report, folder: str) -> Iterator[str]:
-    """What the terminal is told at the end."""
+    """Yield the lines that the terminal shows at the end."""
     yield from table.lines(made)
     yield ""
     yield f"{made.table['run']['runs']} runs, ledger {made.table['run']['ledger'][:16]}"

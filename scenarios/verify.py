@@ -48,7 +48,7 @@ def again(path: str, jobs: int = 1) -> tuple[Table, Report]:
 
 
 def differences(path: str, jobs: int = 1) -> list[str]:
-    """Where the report and its ledger disagree; empty where they do not."""
+    """Return the differences between the report and its ledger."""
     table, made = again(path, jobs)
     found = (
         []

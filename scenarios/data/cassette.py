@@ -119,7 +119,7 @@ class Cassette:
 
 
 def key_of(request: Request, clean: Callable[[str], str] = str) -> str:
-    """What a question is known by, where secrets count as one."""
+    """Return the key of a request; all secrets count as the same text."""
     return sha256(clean(canonical(request)).encode()).hexdigest()
 
 
@@ -138,7 +138,7 @@ def _numbered(text: str, pattern: re.Pattern[str], name: str) -> str:
 
 
 def asked(request: Request) -> dict[str, Any]:
-    """What a model is asked: the provider's own form of earlier replies is left out, their text and calls stand."""
+    """Return the request as data: text and calls of earlier replies, without the provider's own form."""
     return {
         "model": request.model, "system": request.system, "max_tokens": request.max_tokens,
         "messages": [_message(each) for each in request.messages],

@@ -106,7 +106,7 @@ class Run:
         return begin["scenario"], begin["arm"], cell_name(begin["cell"]), begin["seed"]
 
     def of(self, *kinds: str) -> Sequence[Event]:
-        """Those of these kinds, in their order."""
+        """Return the events of these kinds, in their order."""
         if len(kinds) == 1:
             return self._of.get(kinds[0], ())
         return [event for event in self.events if event["kind"] in kinds]
@@ -209,7 +209,7 @@ def _known(number: int, event: Event) -> Event:
 
 
 def digest(lines: Iterable[str]) -> str:
-    """By what a ledger is known."""
+    """Return the sha256 of a ledger's lines."""
     found = sha256()
     for line in lines:
         found.update(line.encode())

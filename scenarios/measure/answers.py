@@ -12,7 +12,7 @@ from scenarios.data.ledger import Event, Run
 
 
 def figures(run: Run) -> dict[str, float]:
-    """What was acted on where two answers contradict each other; nothing where none do."""
+    """Return the figures of contradictory answers; empty where no two answers contradict each other."""
     answers = run.of("answer")
     if not answers:
         return {}

@@ -88,12 +88,12 @@ class Study:
         self._figures: dict[Key, dict[str, Interval]] = {}
 
     def key(self, scenario: str, cell: str, arm: str) -> str:
-        """How a report calls it."""
+        """Return the key that a report uses."""
         before = f"{scenario}/" if len(self.scenarios) > 1 else ""
         return f"{before}{arm}@{cell}" if cell else f"{before}{arm}"
 
     def names(self, scenario: str) -> list[str]:
-        """Its cells, in the order in which they were played."""
+        """Return the names of a scenario's cells, in the order of play."""
         return list(dict.fromkeys(cell for which, cell, _ in self.cells if which == scenario))
 
     def base(self, scenario: str) -> str:
@@ -389,7 +389,7 @@ def _verdicts(study: Study, thresholds: Sequence[Threshold]) -> list[Table]:
 
 
 def _verdict(study: Study, threshold: Threshold) -> Table:
-    """Whether a threshold is met. `met` is null where its arm was not played; `runs_met` are the runs that meet it
+    """Return the verdict on a threshold. `met` is null where its arm was not played; `runs_met` are the runs that meet it
     one by one; `flips` are the cells of the sensitivity grid in which it comes out the other way."""
     scenario, arm, metric = threshold.scenario, threshold.arm, threshold.metric
     table: Table = {"scenario": scenario, "gate": threshold.text, "arm": arm, "metric": metric}
@@ -428,7 +428,7 @@ def _verdict(study: Study, threshold: Threshold) -> Table:
 
 
 def _in_cells(study: Study, threshold: Threshold) -> Iterator[tuple[str, Table]]:
-    """What it comes to in each other cell in which it was measured."""
+    """Yield the verdict in each other cell in which the threshold was measured."""
     scenario, arm, metric = threshold.scenario, threshold.arm, threshold.metric
     for cell in study.names(scenario):
         played = cell != study.base(scenario) and (scenario, cell, arm) in study.cells

@@ -194,7 +194,7 @@ def _redundancy(run: Run, own: Figures) -> Figures:
 
 
 def _versions(run: Run) -> Callable[[str, int], str]:
-    """Which version of a fact was true at a time."""
+    """Return a function that gives the true version of a fact at a time."""
     changes: dict[str, list[Event]] = {}
     for event in run.of("fact"):
         changes.setdefault(event["fact"], []).append(event)
@@ -338,7 +338,7 @@ class Wake(NamedTuple):
 
 
 def wakes(run: Run) -> list[Wake]:
-    """Who was to be told of what, and was it; but for those who had no prompt before it was replaced."""
+    """Return the wakes that were due and when each came, except to agents without a prompt before the entry was replaced."""
     rendered = {(event["id"], event["agent"]): event for event in run.of("wake_rendered")}
     replaced = {id: event["t"] for event in reversed(run.of("write")) for id in event["supersedes"]}
     place = {id(event): number for number, event in enumerate(run.events)}
@@ -428,7 +428,7 @@ def _wake_precision(run: Run, writes: Mapping[str, Event]) -> Figures:
 
 
 def _nights(run: Run) -> Figures:
-    """How a memory grows, and whether what was known before a night can still be found after it."""
+    """Return how a memory grows, and how much of what was known before a night is found after it."""
     probes = run.of("probe")
     asked = [event["value"] for event in probes if event["name"] == "queries"]
     days = [

@@ -130,7 +130,7 @@ def _time(text: str) -> int:
 
 
 def _text(turn: dict[str, Any]) -> str:
-    """What was said, and what a picture that was shared shows: its caption and the words that it was found by."""
+    """Return the text of a turn, with the caption and search words of a shared picture."""
     shown = " / ".join(turn[name] for name in ("blip_caption", "query") if turn.get(name))
     return f"{turn['text']} [{shown}]" if shown else str(turn["text"])
 
@@ -263,7 +263,7 @@ def recall(found: Sequence[object], wanted: set[tuple[str, str]]) -> float:
 
 
 def measure(conversations: Sequence[Conversation], place: str) -> dict[str, Any]:
-    """All figures: each conversation in a workspace of its own, then all of them in one."""
+    """Return all figures: each conversation in its own workspace, then all of them in one."""
     apart: list[Answer] = []
     for conversation in conversations:
         loaded = load(os.path.join(place, _agent(conversation.id)), [conversation])

@@ -82,7 +82,7 @@ def _bias(drawn: Sequence[float], mean: float) -> float:
 
 
 def _acceleration(values: Sequence[float]) -> float:
-    """How fast the spread changes with the mean, by leaving out one value at a time."""
+    """Return how fast the spread changes with the mean, by leaving out one value at a time."""
     total, count = math.fsum(values), len(values)
     if count < 3:
         return 0.0
@@ -115,7 +115,7 @@ def proportion(hits: int, of: int, level: float = 0.95) -> Interval:
 
 
 def log_ratios(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
-    """By how much ours differs from theirs, pair by pair, as logarithms of the ratio."""
+    """Return the logarithm of ours divided by theirs, for each pair."""
     return [math.log(one / other) for one, other in zip(ours, theirs, strict=True)]
 
 
@@ -126,7 +126,7 @@ def saving(ours: Sequence[float], theirs: Sequence[float], seed: int = 0) -> Int
 
 
 def p_value(differences: Sequence[float], seed: int = 0) -> float:
-    """How often signs drawn at random give a mean as far from 0: two-sided, exact for few pairs."""
+    """Return the two-sided p value of a sign-flip test; exact for few pairs."""
     size = len(differences)
     seen = abs(math.fsum(differences)) * (1 - 1e-12)
     if not size:
@@ -205,5 +205,5 @@ def quantile(values: Sequence[float], share: float) -> float:
 
 
 def fragile(holds: Callable[[float], bool], values: Sequence[float]) -> bool:
-    """Whether a conclusion that holds for some of the values of a grid does not for others."""
+    """Return whether a conclusion holds for some values of a grid and not for others."""
     return len({holds(value) for value in values}) > 1

@@ -146,7 +146,7 @@ def _isolated(ground: Ground) -> Setting:
 
 
 def _placebo(ground: Ground) -> Setting:
-    """As many tokens as a view would have, about nothing."""
+    """Return a setting that shows as many tokens as a view, about nothing."""
 
     def context(agent: Agent, task: Task, seat: AgentMemory, plan: Plan) -> Context:
         view = seat.briefing(max(plan.view, 200))
@@ -363,7 +363,7 @@ def _lock(ground: Ground) -> UserTool:
 
 
 def _tool_cache(ground: Ground) -> Setting:
-    """What `investigate` gave one agent is given to the next that calls it so, whole, instead of the call; a call that
+    """Give the result of `investigate` to the next agent that makes the same call, instead of the call; a call that
     another has begun is waited for. Who calls it once more has it carried out, and renews what is kept."""
     return Setting(lambda agent, task, seat, plan: _alone(seat), wraps=_Cache().wrap)
 

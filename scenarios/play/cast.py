@@ -121,7 +121,7 @@ class _Part:
         return Random(f"{self.seed} {self.me} {self.task.name} {self.seen.turn} {about}")
 
     def chance(self, p: float, *about: object) -> bool:
-        """Whether something comes about that has this chance; the same whenever it is asked about the same."""
+        """Return whether an event of this probability happens; the same answer for the same event."""
         return p >= 1 or Random(f"{self.seed} {self.me} {self.task.name} {about}").random() < p
 
     def says(self, words: str = "") -> str:
@@ -199,7 +199,7 @@ class _Part:
         return self.chance(p, "read", message.label, subject, value)
 
     def _notes(self) -> tuple[tuple[str, dict[str, object]], ...]:
-        """What it found out itself and has not written down, where it has a tool for that."""
+        """Return calls that write down its own findings, where it has a tool for that."""
         if "append" not in self.tools:
             return ()
         told = {str(done.arguments.get("body")) for done in self.made("append")}
@@ -285,7 +285,7 @@ class _Part:
         return None
 
     def _blocked(self, need: str) -> Move | None:
-        """What only somebody else can decide is reported, unless it is known to be; then it is waited for. Who
+        """Report what only somebody else can decide, or wait where it is reported already. An agent that
         said that it is blocked and was told to go on tries again."""
         asked = [
             done
@@ -335,7 +335,7 @@ class _Part:
         )
 
     def _claims(self, need: str) -> bool:
-        """Whether it reserves what it is about to find out."""
+        """Return whether it claims what it is about to find out."""
         able = "claim" in self.tools and self.policy.claims and not self.ignores
         return able and self.chance(self.policy.tool_use, "claim", need)
 
@@ -353,7 +353,7 @@ class _Part:
         return f"looking into {need}" if otherwise else f"find out {need}"
 
     def _tried(self, need: str) -> list[Done]:
-        """Its attempts to reserve this."""
+        """Return its attempts to claim this."""
         work = self._work(need)
         return [done for done in self.made("claim") if done.arguments.get("work") == work]
 
@@ -395,7 +395,7 @@ class _Part:
         return Move(self.says(told))
 
     def _says_again(self, known: dict[str, str | None]) -> Iterator[str]:
-        """What it was told, in its own words; now and then wrongly."""
+        """Yield what it was told in its own words, sometimes wrongly."""
         for need, value in known.items():
             if value is not None:
                 slips = self.policy.slip > 0 and self.chance(self.policy.slip, "slip", need)
@@ -426,7 +426,7 @@ class _Part:
         return Move(self.says(f"{self.task.name}: all {begun} tasks have come back."))
 
     def _decides(self) -> Move | None:
-        """What it is told to need a decision, it decides if it may, and says so for all."""
+        """Decide what needs a decision, if it may, and write the decision for all."""
         said = {str(done.arguments.get("subject")): done.text or "" for done in self.made("decide")}
         told = {str(done.arguments.get("body")) for done in self.made("append")}
         for message in self.seen.messages:
@@ -469,7 +469,7 @@ class _Part:
 
 @lru_cache(256)
 def read_task(text: str) -> Task:
-    """What a task's text asks for. Only what stands at its margin is its own; the rest is for others."""
+    """Parse a task's text. Only lines at its margin are the task's own; the rest is for others."""
     found = dict(
         re.findall(r"^(Task|Needs|Findings go to|Steps|Pass on): (.+)$", text, re.MULTILINE)
     )

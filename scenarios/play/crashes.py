@@ -167,7 +167,7 @@ def _life(root: str, named: str, seed: int, after: float | None) -> bool:
 def _told(
     scenario: Scenario, arm: str, seed: int, root: str, truth: Truth, died: int
 ) -> ledger.Run:
-    """What is left, as a run; its time is the order of things."""
+    """Return what is on the disk as a run; its times are the order of events."""
     with synapse.open(root) as memory:
         runs = Runs(memory.store).all()[::-1]
         written = Counter((entry.author, entry.body) for entry in memory.as_agent(OPERATOR).read())
@@ -248,7 +248,7 @@ def _billed(run: Run, lines: list[token_ledger.Line]) -> list[dict[str, Any]]:
 def _verdict(
     scenario: Scenario, task: str, runs: list[Run], root: str, truth: Truth
 ) -> dict[str, Any]:
-    """Whether a task was done, and with the right values: by what its run handed in."""
+    """Return whether a task was done with the right values, by what its run handed in."""
     job = scenario.job(task)
     mine = [run for run in runs if read_task(run.task.text).name == task]
     ok = len(mine) == 1 and mine[0].status == "done"

@@ -260,7 +260,7 @@ class Play:
         ended[job.id].set()
 
     async def _happens(self, boss: Supervisor, event: Happening) -> None:
-        """What happens from outside: a fact has a new value, and its author says so."""
+        """Change a fact from outside: give it a new value that its author writes."""
         await asyncio.sleep(max(event.at - self._elapsed(), 0))
         self._told(event)
         if isinstance(boss, Rung):
@@ -309,7 +309,7 @@ class Play:
     # -- after --
 
     def _close(self, boss: Supervisor) -> None:
-        """How every run ended, what it was billed, and whether the tasks were done right."""
+        """Record how every run ended, its bill, and whether the tasks were done right."""
         runs = sorted(boss.run_store.runs.all(), key=lambda run: run.seq)
         self.recorder.bill({run.id: _billed(boss, run) for run in runs})
         if self.live is not None:
@@ -335,7 +335,7 @@ class Play:
         )
 
     def _poisoned(self) -> None:
-        """What became of every lie, and of the honest entries beside them."""
+        """Record what became of every false entry and of the true ones beside it."""
         if not self.recorder.lies:
             return
         used = {event["used"] for event in self.recorder.events if event["kind"] == "action"}

@@ -62,7 +62,7 @@ def play(scenario: Scenario, arm: str, seed: int, count: Any) -> ledger.Run:
 
 
 def _asked(nights: Sequence[int]) -> set[int]:
-    """Of these nights, by their days, those in which it is asked for every fact."""
+    """Return the days of those nights after which every fact is searched for."""
     firsts = {day // STRETCH: day for day in reversed(nights)}
     return {*firsts.values(), DIED, *nights[-1:]}
 
@@ -114,7 +114,7 @@ class _Month:
     # -- a day --
 
     def _day(self, day: int) -> None:
-        """What is written on a day: news about other things, facts that change, and what was said before."""
+        """Write the entries of a day: other news, changed facts, and repetitions."""
         self.time.elapsed = (day - 1) * DAY
         about, authors = self.scenario.background, [member.id for member in self.scenario.agents]
         today: list[str] = []
@@ -214,7 +214,7 @@ class _Month:
         return list(self.memory.as_agent(OPERATOR).read())
 
     def _answered(self) -> int:
-        """How many facts a search for them finds, as they are now."""
+        """Return how many facts a search finds with their current values."""
         seat = self.memory.as_agent(self.scenario.agents[-1].id)
         return sum(
             self._finds(seat, fact.subject, self.truth.now(fact.id)) for fact in self.scenario.facts
@@ -224,7 +224,7 @@ class _Month:
         return any(value in hit.entry.body for hit in seat.search(subject, limit=HITS))
 
     def _end(self) -> None:
-        """What has to be so whatever was filed away."""
+        """Check what must hold whatever was filed away."""
         entries = self._entries()
         told = [
             entry.body
@@ -249,7 +249,7 @@ class _Month:
         self._note("finish", elapsed=self.recorder.now(), tasks=0, ok=0, lost_results=0)
 
     def _kept(self) -> dict[str, int]:
-        """Whether nights were kept to: dates, those begun at their time and those after a gap in it, those that were
+        """Count the nights: dates, those begun at their time and those after a gap in it, those that were
         run again, what was filed away or made more than once, and nights that died and were gone on with."""
         assert self.due.defrag is not None
         clocks = [_local(each.due, self.zone) for each in self.nights]

@@ -101,20 +101,20 @@ class Recorder:
         return event
 
     def agent_of(self, run: str) -> tuple[str, str]:
-        """Whose run it is, and the task that it does."""
+        """Return the agent and the task of a run."""
         if run not in self._runs:
             found = self.run_store.known(run)
             self._runs[run] = found.agent, read_task(found.task.text).name
         return self._runs[run]
 
     def readable(self, agent: str, version: str) -> bool:
-        """Whether this stands in a live entry that the agent may see."""
+        """Return whether this version stands in a live entry that the agent may see."""
         self.drain()
         seat = self.memory.as_agent(agent)
         return any(_is_shown(seat, id) for id in sorted(self.holders.get(version, ())))
 
     def live(self) -> tuple[int, int]:
-        """How many entries live, and the tokens of all of them in the form that a view has."""
+        """Return the number of live entries and their tokens in the form of a view."""
         entries = list(self.memory.as_agent(OPERATOR).read())
         return len(entries), sum(map(self._size, entries))
 
@@ -201,7 +201,7 @@ class Recorder:
         return ids
 
     def _disputed(self, text: str) -> list[str]:
-        """What it says of facts in entries that it says to be in dispute."""
+        """Return the facts that stand in disputed entries of the text."""
         if _DISPUTE not in text:
             return []
         blocks = [block for block in _BLOCKS.split(text) if _DISPUTE in block.partition("\n")[0]]
@@ -273,7 +273,7 @@ class Recorder:
                           version=version, authority=self._ranks[entry.author])  # fmt: skip
 
     def _is_for(self, member: Member, entry: Entry) -> bool:
-        """Whether the scenario subscribes this agent to the entry: not what the product does, but what it has to."""
+        """Return whether the scenario subscribes this agent to the entry: what the product must do, not what it does."""
         heard = entry.author != member.id and entry.priority in member.notify
         return heard and matches_any(tuple(self._reads[member.id]), entry.namespace)
 
@@ -309,7 +309,7 @@ class Recorder:
                 event["view_tokens"] = first.get(event["run"], 0)
 
     def run(self) -> ledger.Run:
-        """All that was seen, in the order of its time."""
+        """Return all recorded events, in the order of their times."""
         events = [event for event in self.events if event["kind"] != "lost"]
         first = [event for event in events if event["kind"] == "begin"]
         last = [event for event in events if event["kind"] == "finish"]
@@ -322,7 +322,7 @@ class Recorder:
 
 
 def _is_shown(seat: AgentMemory, id: str) -> bool:
-    """Whether an entry is live and this agent may see it."""
+    """Return whether an entry is live and visible to this agent."""
     try:
         seat.get(id)
     except NotFound:
@@ -331,7 +331,7 @@ def _is_shown(seat: AgentMemory, id: str) -> bool:
 
 
 def _look_for(value: str, lie: dict[str, Any], message: Message) -> None:
-    """Whether a value that is not true stands in what an agent is told, and everywhere in a quotation."""
+    """Record whether a false value stands in an agent's message, and whether it is always quoted."""
     lines = [line for line in message.text.splitlines() if value in line]
     if lines and message.label != "work_obs":
         lie["shown"] = True

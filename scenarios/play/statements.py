@@ -44,7 +44,7 @@ def in_dispute(text: str, value: str) -> bool:
 
 
 def _matches(pattern: re.Pattern[str], text: str, subject: str) -> Iterator[re.Match[str]]:
-    """Where it matches: on lines that name the subject, for the texts may be long and few of their lines do."""
+    """Yield matches on the lines that name the subject; texts may be long and few of their lines do."""
     lowered, end = _lowered(text), -1
     while (place := lowered.find(subject, end + 1)) >= 0:
         begin, end = text.rfind("\n", 0, place) + 1, text.find("\n", place)

@@ -62,7 +62,7 @@ class Rung(Supervisor):
                 self._rung()
 
     async def hear(self) -> None:
-        """What is to come twice comes again as soon as it was told."""
+        """Deliver a second time what is to be delivered twice."""
         again, self._again = self._again, []
         for run, news in again:
             session = self.sessions.get(run)

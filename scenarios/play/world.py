@@ -157,7 +157,7 @@ class Truth:
 
 
 def _candidates(text: str) -> tuple[str, ...]:
-    """What could be a value: every value has a digit as its first or second character."""
+    """Return words that may be values: every value has a digit as its first or second character."""
     if len(text) <= SHORT:
         return _short_candidates(text)
     return tuple(
@@ -423,7 +423,7 @@ def stages(jobs: Sequence[Job]) -> list[list[Job]]:
 
 
 def steps_of(scenario: Scenario, seed: int) -> dict[str, int]:
-    """How many steps each task takes under this seed, in every arm alike."""
+    """Return the number of steps of each task under this seed, the same in every arm."""
     return {
         job.id: drawn(job.steps, Random(f"{scenario.id} {seed} steps {job.id}"))
         for job in scenario.jobs

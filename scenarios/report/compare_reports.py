@@ -43,7 +43,7 @@ class Change(NamedTuple):
 def changes(
     before: Mapping[str, Any], after: Mapping[str, Any], tolerance: float = TOLERANCE
 ) -> Iterator[Change]:
-    """What moved beyond the interval that it had and the tolerance, and gates that came out the other way."""
+    """Yield figures that moved beyond their interval and the tolerance, and gates that changed."""
     yield from _gates(before, after)
     for key, figures in before["metrics"].items():
         others = after["metrics"].get(key)
@@ -61,7 +61,7 @@ def changes(
 
 
 def _stands_for(key: str, after: Mapping[str, Any]) -> bool:
-    """Whether other runs of isolated agents stand for these: their cell differs only in what memory is to an agent."""
+    """Return whether other runs of isolated agents stand for these: the cells differ only in memory."""
     name, _, cell = key.partition("@")
     varied = {each.partition("=")[0] for each in cell.split(",")}
     return (

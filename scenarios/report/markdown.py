@@ -66,7 +66,7 @@ def lines(report: Report) -> Iterator[str]:
 
 
 def _compared(table: Table) -> Iterator[str]:
-    """What was compared with what."""
+    """Yield what was compared with what."""
     for about, arms in summary.arms(table):
         yield from (f"**{about[0].upper()}{about[1:]}**", "")
         yield from (*(f"* `{arm}`: {what}" for arm, what in arms), "")

@@ -110,7 +110,7 @@ def _saving(text: str) -> str:
 
 
 def _compared(table: Table) -> Iterator[str]:
-    """What was compared with what: every arm, by its kind."""
+    """Yield what was compared with what: every arm, by its kind."""
     yield "<h2>What is compared with what</h2><div class='kinds'>"
     for about, arms in summary.arms(table):
         kind, _, rest = about.partition(": ")
@@ -309,7 +309,7 @@ def _details(report: Report) -> Iterator[str]:
 
 
 def _arms(report: Report, scenario: str) -> Iterator[str]:
-    """All arms, in tables that fit a screen, and what their columns mean."""
+    """Yield all arms, in tables that fit a screen, and the meaning of their columns."""
     arms, base = report.study.arms(scenario), report.study.base(scenario)
     rows = {arm: report.table["metrics"][report.study.key(scenario, base, arm)] for arm in arms}
     meant: list[str] = []

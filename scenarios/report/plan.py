@@ -82,7 +82,7 @@ def _in_cell(
 
 
 def same_alone(scenario: Scenario, changed: Scenario, cell: Mapping[str, Any]) -> bool:
-    """Whether isolated agents do the very same in this cell."""
+    """Return whether isolated agents do exactly the same in this cell."""
     return (
         cell.keys() <= OF_MEMORY
         and changed._replace(params=scenario.params, cell=scenario.cell) == scenario
@@ -90,7 +90,7 @@ def same_alone(scenario: Scenario, changed: Scenario, cell: Mapping[str, Any]) -
 
 
 def available(scenario: Scenario, arms: Sequence[str] | None = None) -> list[str]:
-    """Those of the arms that the scenario has and that can run."""
+    """Return the arms that the scenario has and that can run."""
     for arm in arms or ():
         if arm not in ARMS:
             raise BrokenScenario(f"there is no arm {arm}; there are {', '.join(ARMS)}")
@@ -103,5 +103,5 @@ def available(scenario: Scenario, arms: Sequence[str] | None = None) -> list[str
 
 
 def missing(arms: Iterable[str]) -> dict[str, str]:
-    """Which arms cannot run, and why."""
+    """Return the arms that cannot run, each with its reason."""
     return {arm: why for arm in arms if arm in ARMS and (why := ARMS[arm].missing())}

@@ -58,7 +58,7 @@ def thresholds_of(scenario: Scenario) -> list[Threshold]:
 
 
 def told_of(scenario: Scenario, arms: Sequence[str]) -> Table:
-    """What a report says of a scenario, so that it can be read without its file."""
+    """Return the description of a scenario that a report holds, so that it reads without its file."""
     return {
         "title": scenario.title, "shows": scenario.shows, "headline": scenario.headline, "digest": scenario.digest,
         "gated": scenario.gated, "params": dict(scenario.params),
@@ -96,7 +96,7 @@ def made(
 
 
 def what_ran(study: Study, digest: str) -> Table:
-    """What the ledger says of itself."""
+    """Return what the ledger says about itself."""
     samples = [each for group in study.cells.values() for each in group]
     config = sorted(
         {(each.scenario, each.digest, each.arm, each.name, each.seed) for each in samples}
@@ -120,7 +120,7 @@ def what_ran(study: Study, digest: str) -> Table:
 
 
 def warnings(study: Study, scenarios: Mapping[str, Table], parts: Findings) -> list[str]:
-    """What a reader has to know before believing any of it."""
+    """Return the warnings that a reader needs first."""
     found = [
         f"{each['scenario']}: {each['gate']}: {each['why']}"
         for each in parts.verdicts
@@ -195,7 +195,7 @@ def digest_of(path: str) -> str:
 
 
 def schema() -> Table:
-    """What a report may hold, as JSON schema."""
+    """Return the JSON schema of a report."""
     found: Table = json.loads(
         (resources.files("scenarios.report") / "report.schema.json").read_text(encoding="utf-8")
     )

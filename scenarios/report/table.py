@@ -45,7 +45,7 @@ def lines(report: Report) -> Iterator[str]:
 
 
 def _first_screen(table: Table) -> Iterator[str]:
-    """What was compared with what, and what came of it."""
+    """Yield what was compared with what, and the result."""
     yield from ("", *wrapped(summary.sentence(table), ""))
     for about, arms in summary.arms(table):
         yield from ("", *wrapped(f"{about[0].upper()}{about[1:]}"))
@@ -172,7 +172,7 @@ def thousands(value: float) -> str:
 
 
 def _memory_row(report: Report, scenario: str, arm: str, mark: str) -> str:
-    """Of a memory in which nobody works, only nights."""
+    """Return the row of a memory that only nightly runs work on."""
     figures = report.table["metrics"][report.study.key(scenario, report.study.base(scenario), arm)]
     found = "".join(f"{figure(name, figures.get(name)):>24}" for name in MEMORY)
     return f"{mark}{arm:<12}{len(report.study.of(scenario, arm)):>3} {found}"[:WIDTH]
