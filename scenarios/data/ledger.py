@@ -169,8 +169,8 @@ def runs(lines: Iterable[str]) -> Iterator[Run]:
 
 def checked(run: Run) -> Run:
     """This run; BrokenLedger where its lines would be none."""
-    (found,) = _runs(_known(number, event) for number, event in enumerate(run.events, 1))
-    return found
+    (runs_found,) = _runs(_known(number, event) for number, event in enumerate(run.events, 1))
+    return runs_found
 
 
 def _runs(each: Iterable[Event]) -> Iterator[Run]:
@@ -210,7 +210,7 @@ def _known(number: int, event: Event) -> Event:
 
 def digest(lines: Iterable[str]) -> str:
     """Return the sha256 of a ledger's lines."""
-    found = sha256()
+    hasher = sha256()
     for line in lines:
-        found.update(line.encode())
-    return found.hexdigest()
+        hasher.update(line.encode())
+    return hasher.hexdigest()

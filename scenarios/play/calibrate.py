@@ -69,8 +69,8 @@ class Tally:
         if trial.shell:
             self._took_in(trial.place, probes.answered(exchanges, fact) == fact.value)
             return
-        asked = probes.looked_up(exchanges, "investigate") is not None
-        self._took_in(trial.place, not asked and probes.used(exchanges, fact) == fact.value)
+        looked_up = probes.looked_up(exchanges, "investigate") is not None
+        self._took_in(trial.place, not looked_up and probes.used(exchanges, fact) == fact.value)
 
     def _took_in(self, place: str, hit: bool) -> None:
         self.cases["p_read"].append(hit)
@@ -85,7 +85,9 @@ class Tally:
         self.cases["tool_use"].append(first)
         for call in probes.calls_of(exchanges, "memory_search")[:1]:
             self._asks(probes.text_of(call, "query"), fact.subject)
-        shown = next((at for at, each in enumerate(exchanges) if fact.value in each.given), None)
+        shown = next(
+            (at for at, exchange in enumerate(exchanges) if fact.value in exchange.given), None
+        )
         if first and shown is not None:
             after = probes.looked_up(exchanges[shown:], "investigate") is None
             self._took_in("search", after and probes.used(exchanges, fact) == fact.value)
@@ -101,13 +103,13 @@ class Tally:
 
     def _finds(self, trial: Trial, exchanges: Sequence[Exchange]) -> None:
         true = {fact.value for fact in trial.needs}
-        known = set[str]()
+        values = set[str]()
         for exchange in exchanges:
-            known |= true.intersection(probes.values_in(exchange.given))
+            values |= true.intersection(probes.values_in(exchange.given))
             notes = [
                 probes.text_of(call, "body") for call in exchange.calls if call.name == "append"
             ]
-            kinds = [self._noted(note, trial, known) for note in notes]
+            kinds = [self._noted(note, trial, values) for note in notes]
             if exchange.calls:  # the last turn only says that it is done
                 self.cases["chatter"].append("no finding" in kinds)
             if any(kind != "no finding" for kind in kinds):
@@ -156,7 +158,7 @@ class Tally:
         """Return what else was counted: reading by place, and the wordings."""
         return {
             "p_read by place": {
-                place: estimate(hits)._asdict() for place, hits in sorted(self.places.items())
+                position: estimate(hits)._asdict() for position, hits in sorted(self.places.items())
             },
             "queries": dict(sorted(self.queries.items())),
             "notes": dict(sorted(self.notes.items())),
@@ -176,12 +178,12 @@ def estimate(cases: Sequence[bool]) -> Estimate:
 def _form(work: str, trial: Trial) -> str:
     """Return how a claim is worded, whatever it is about: the memory's own name of it, without the subject."""
     try:
-        words = claims.named(work)
+        text = claims.named(work)
     except SynapseError:
         return work[:40]
     for fact in trial.needs:
-        words = words.replace(fact.subject, "...").replace(said(fact.subject), "...")
-    return _NUMBER.sub("N", words)
+        text = text.replace(fact.subject, "...").replace(said(fact.subject), "...")
+    return _NUMBER.sub("N", text)
 
 
 def measure(
@@ -227,11 +229,11 @@ def table(measured: Parameters) -> Iterator[str]:
         yield f"{name:<17}{value:<20}{f'n {one.n}':>6}"
         yield f"  {ABOUT[name]}"
     yield ""
-    for place, one in measured.details["p_read by place"].items():
-        yield f"read, {place + ':':<8} {one['value']:.2f} [{one['lo']:.2f}, {one['hi']:.2f}], n {one['n']}"
-    for what in ("queries", "notes", "claims"):
-        for words, number in measured.details[what].items():
-            yield f"{what}: {number} × {words}"[:80]
+    for position, one in measured.details["p_read by place"].items():
+        yield f"read, {position + ':':<8} {one['value']:.2f} [{one['lo']:.2f}, {one['hi']:.2f}], n {one['n']}"
+    for kind in ("queries", "notes", "claims"):
+        for text, number in measured.details[kind].items():
+            yield f"{kind}: {number} × {text}"[:80]
 
 
 # -- the shell ---------------------------------------------------------------------------------------------------------

@@ -131,8 +131,8 @@ def main(root: str, named: str, seed: int) -> None:
 
 def play(scenario: Scenario, named: str, arm: str, seed: int) -> ledger.Run:
     """One team that is killed so many times."""
-    with tempfile.TemporaryDirectory(prefix="brain-suite-") as above:
-        root = os.path.join(above, "ws")
+    with tempfile.TemporaryDirectory(prefix="brain-suite-") as parent:
+        root = os.path.join(parent, "ws")
         truth = Truth(scenario, seed)
         with synapse.init(root) as memory:
             for member in scenario.agents:
@@ -196,7 +196,7 @@ def _told(
     events += verdicts
     lost = sum(run.status == "done" and not run.fields.get("entry") for run in runs)
     events.append({"kind": "finish", "elapsed": len(events), "tasks": len(verdicts), "lost_results": lost,
-                   "ok": sum(bool(each["ok"]) for each in verdicts)})  # fmt: skip
+                   "ok": sum(bool(verdict["ok"]) for verdict in verdicts)})  # fmt: skip
     listed = [{"kind": event.pop("kind"), "t": at} | event for at, event in enumerate(events)]
     dollars.book(listed)
     return ledger.Run(listed)
@@ -210,31 +210,31 @@ def _acknowledged(root: str, run: Run) -> list[str]:
 
 def _repeated(root: str, runs: list[Run]) -> int:
     """Tokens that were sent in vain: of calls whose reply nobody was left to record."""
-    known = {
+    recorded = {
         f"{run.id}/{line.step}"
         for run in runs
         for line in token_ledger.read(Folder(root, run.id).lines(LEDGER))
     }
     with open(os.path.join(root, ATTEMPTS), encoding="utf-8") as file:
-        made = [line.split() for line in file]
-    return sum(int(tokens) for key, tokens in made if key not in known)
+        calls = [line.split() for line in file]
+    return sum(int(tokens) for key, tokens in calls if key not in recorded)
 
 
 def _billed(run: Run, lines: list[token_ledger.Line]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = [
+    events: list[dict[str, Any]] = [
         {"kind": "spawn", "run": run.id, "agent": run.agent, "role": str(run.fields["role"]), "parent": run.parent,
          "task": read_task(run.task.text).name, "tools": [], "budget": 0, "view_tokens": 0, "ids": [],
          "live_entries": 0, "live_tokens": 0, "needs": [], "available": []}
     ]  # fmt: skip
     for line in lines:
-        about = {"run": run.id, "agent": run.agent, "step": line.step}
-        sent = [[part.label, part.tokens, int(part.first)] for part in line.sent]
-        got = [[part.label, part.tokens] for part in line.got]
-        found.append({"kind": "prompt", **about, "segments": sent, "ids": [], "shows": {}})
-        found.append({"kind": "completion", **about, "segments": got, "stop": line.stop, "calls": [],
+        fields = {"run": run.id, "agent": run.agent, "step": line.step}
+        sent = [[segment.label, segment.tokens, int(segment.first)] for segment in line.sent]
+        got = [[segment.label, segment.tokens] for segment in line.got]
+        events.append({"kind": "prompt", **fields, "segments": sent, "ids": [], "shows": {}})
+        events.append({"kind": "completion", **fields, "segments": got, "stop": line.stop, "calls": [],
                       "interrupted": line.stop == "interrupted"})  # fmt: skip
     return [
-        *found,
+        *events,
         {
             "kind": "end",
             "run": run.id,
@@ -258,8 +258,8 @@ def _verdict(
         ]
         using = [using_of(str(call["arguments"].get("using", ""))) for turn in turns for call in turn.get("calls", ())
                  if call["name"] == "submit"]  # fmt: skip
-        wanted = {said(truth.facts[need].subject): truth.now(need) for need in job.needs}
-        ok = bool(using) and using[-1] == wanted
+        needed = {said(truth.facts[need].subject): truth.now(need) for need in job.needs}
+        ok = bool(using) and using[-1] == needed
     why = "right" if ok else f"{len(mine)} runs, {', '.join(str(run.status) for run in mine)}"
     return {"kind": "verdict", "task": task, "agent": job.agent, "run": mine[0].id if mine else None, "ok": ok,
             "why": why}  # fmt: skip

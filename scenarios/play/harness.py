@@ -154,12 +154,14 @@ class Play:
         """The workspace as it is before the run begins: agents, what lies about, what is known."""
         for member in self.scenario.agents:
             self.memory.register(declared(member))
-        about, random = (
+        background, random = (
             self.scenario.background,
             Random(f"{self.scenario.id} {self.seed} background"),
         )
-        known: list[Fact | None] = [fact for fact in self.scenario.facts if fact.known is not None]
-        entries = known + [None] * about.entries
+        known_facts: list[Fact | None] = [
+            fact for fact in self.scenario.facts if fact.known is not None
+        ]
+        entries = known_facts + [None] * background.entries
         random.shuffle(entries)
         for n, fact in enumerate(entries):
             if fact is None:
@@ -172,8 +174,8 @@ class Play:
                 seat.append(
                     body, fact.namespace, priority=fact.priority, topic=fact.topic, ttl="never"
                 )
-            if about.entries:
-                self.time.elapsed += about.days * DAY / len(entries)
+            if background.entries:
+                self.time.elapsed += background.days * DAY / len(entries)
         self.recorder.zero = self.time.elapsed
         for event in self.scenario.happenings:
             if event.at <= 0:
@@ -181,11 +183,14 @@ class Play:
 
     def _speak_of_other_things(self, n: int, random: Random) -> None:
         """An entry about other things."""
-        about = self.scenario.background
-        authors = about.by or tuple(self.members)
-        place, author = about.namespaces[n % len(about.namespaces)], authors[n % len(authors)]
+        background = self.scenario.background
+        authors = background.by or tuple(self.members)
+        target, author = (
+            background.namespaces[n % len(background.namespaces)],
+            authors[n % len(authors)],
+        )
         self.memory.as_agent(author).append(
-            noise(drawn(about.tokens, random), random), place, priority=about.priority
+            noise(drawn(background.tokens, random), random), target, priority=background.priority
         )
 
     def _supervisor(self, setting: Setting) -> Supervisor:
@@ -240,13 +245,13 @@ class Play:
     async def _played(self, boss: Supervisor) -> None:
         async with boss:
             coming = [event for event in self.scenario.happenings if event.at > 0]
-            others = [asyncio.create_task(self._happens(boss, event)) for event in coming]
+            changes = [asyncio.create_task(self._happens(boss, event)) for event in coming]
             ended = {job.id: asyncio.Event() for job in self.scenario.jobs}
             roots = [job for job in self.scenario.jobs if job.given is None]
             await asyncio.gather(*(self._does(boss, job, ended) for job in roots))
-            for other in others:
-                other.cancel()
-            await asyncio.gather(*others, return_exceptions=True)
+            for change in changes:
+                change.cancel()
+            await asyncio.gather(*changes, return_exceptions=True)
             self._close(boss)
 
     async def _does(self, boss: Supervisor, job: Job, ended: Mapping[str, asyncio.Event]) -> None:
@@ -288,21 +293,21 @@ class Play:
         """Somebody writes what is not true, in one of the ways that poison a memory."""
         value = self.truth.lie(fact.id)
         true = sorted(self.recorder.holders.get(self.truth.version(fact.id), ()))
-        said = self.truth.state(fact.id, value=value)
-        way = str(event.wrong)
+        statement = self.truth.state(fact.id, value=value)
+        attack = str(event.wrong)
         lie: dict[str, Any] = {
-            "way": way,
+            "way": attack,
             "id": None,
             "stored": False,
             "shown": False,
             "quoted": True,
         }
         self.recorder.lies[value] = lie
-        more: dict[str, Any] = {"supersedes": true} if way == "supersedes" and true else {}
+        fields: dict[str, Any] = {"supersedes": true} if attack == "supersedes" and true else {}
         with contextlib.suppress(SynapseError):
             entry = self.memory.as_agent(event.by).append(
-                WAYS.get(way, "{}").format(said), event.place or fact.namespace,
-                priority=event.priority or fact.priority, topic=fact.topic, **more,
+                WAYS.get(attack, "{}").format(statement), event.place or fact.namespace,
+                priority=event.priority or fact.priority, topic=fact.topic, **fields,
             )  # fmt: skip
             lie |= {"id": entry.id, "stored": not entry.staged}
 
@@ -345,9 +350,11 @@ class Play:
         for fact in self.scenario.facts:
             if fact.known is not None:
                 version = self.truth.version(fact.id)
-                seen = any(self.recorder.readable(job.agent, version) for job in self.scenario.jobs)
+                is_readable = any(
+                    self.recorder.readable(job.agent, version) for job in self.scenario.jobs
+                )
                 self.note("poison", way=None, id=None, stored=True, shown=False, quoted=True, legit=True,
-                          blocked=not seen, acted=version in used)  # fmt: skip
+                          blocked=not is_readable, acted=version in used)  # fmt: skip
 
     def _verdict(self, job: Job, run: Run | None) -> bool:
         ok, why, _ = self.world.verdicts.get(job.id, (False, "it was never handed in", ""))

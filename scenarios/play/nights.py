@@ -78,10 +78,10 @@ class _Month:
         self.secret = f"x{Random(f'{seed} secret').randrange(16**10):010x}"
         self.blocker = f"y{Random(f'{seed} blocker').randrange(16**10):010x}"
         self.current: dict[str, str] = {}  # fact -> the entry that holds it
-        named = {
+        options = {
             name: scenario.params[name] for name in ("zone", "defrag") if name in scenario.params
         }
-        self.due = schedule.plan_of(Settings(other=(("schedule", named),)))
+        self.due = schedule.plan_of(Settings(other=(("schedule", options),)))
         self.zone = schedule.zone_of(self.due.zone)
         self.nights: list[Night] = []
         self.asked = _asked(
@@ -116,28 +116,30 @@ class _Month:
     def _day(self, day: int) -> None:
         """Write the entries of a day: other news, changed facts, and repetitions."""
         self.time.elapsed = (day - 1) * DAY
-        about, authors = self.scenario.background, [member.id for member in self.scenario.agents]
+        source, authors = self.scenario.background, [member.id for member in self.scenario.agents]
         today: list[str] = []
-        for n in range(self.random.randint(about.entries * 2 // 3, about.entries * 4 // 3)):
+        for n in range(self.random.randint(source.entries * 2 // 3, source.entries * 4 // 3)):
             self.time.elapsed += 60.0
-            again = today and self.random.random() < 0.1
+            repeats = today and self.random.random() < 0.1
             body = (
                 self.random.choice(today)
-                if again
-                else noise(drawn(about.tokens, self.random), self.random)
+                if repeats
+                else noise(drawn(source.tokens, self.random), self.random)
             )
             today.append(body)
-            priority = "important" if self.random.random() < 0.1 else about.priority
-            place = about.namespaces[n % len(about.namespaces)]
-            self.memory.as_agent(self.random.choice(authors)).append(body, place, priority=priority)
+            priority = "important" if self.random.random() < 0.1 else source.priority
+            namespace = source.namespaces[n % len(source.namespaces)]
+            self.memory.as_agent(self.random.choice(authors)).append(
+                body, namespace, priority=priority
+            )
         self._facts(day)
         if day == BLOCKED:
-            said = f"Blocked: the crane waits for part {self.blocker}."
-            self.memory.as_agent(authors[-1]).append(said, "blockers/yard", priority="critical")
+            text = f"Blocked: the crane waits for part {self.blocker}."
+            self.memory.as_agent(authors[-1]).append(text, "blockers/yard", priority="critical")
         if day % 5 == 0:
-            said = f"Between us: the driver's number is {self.secret}."
+            text = f"Between us: the driver's number is {self.secret}."
             for author in authors[1:3]:
-                self.memory.as_agent(author).append(said, "team/yard", to=f"agent:{authors[0]}")
+                self.memory.as_agent(author).append(text, "team/yard", to=f"agent:{authors[0]}")
 
     def _facts(self, day: int) -> None:
         for n, fact in enumerate(self.scenario.facts):
@@ -152,8 +154,8 @@ class _Month:
             self.current[fact.id] = seat.append(
                 body, fact.namespace, priority=fact.priority, topic=fact.topic, supersedes=before
             ).id
-            other = self.scenario.agents[n % len(self.scenario.agents)].id
-            self.memory.as_agent(other).append(f"I was told: {body}", "status/yard")
+            author = self.scenario.agents[n % len(self.scenario.agents)].id
+            self.memory.as_agent(author).append(f"I was told: {body}", "status/yard")
 
     # -- a night --
 
@@ -189,7 +191,7 @@ class _Month:
     def _consolidated(self, on: date, *, dies: bool) -> Night:
         """The night of a date. Where it dies, whoever looks after that goes on with it, once its lease is over; who
         looks when it is done finds nothing to do."""
-        due, phases, acts = self.time(), list[str](), 0
+        counts, phases, acts = self.time(), list[str](), 0
 
         def acted(done: int, of: int) -> None:
             nonlocal acts
@@ -202,13 +204,15 @@ class _Month:
 
         resumed = None
         try:
-            ran(due)
+            ran(counts)
         except _Killed:
-            dies, begun = False, len(phases)
+            dies, state = False, len(phases)
             while not ran(self.time()):
                 self.time.elapsed += schedule.LOOK_EVERY
-            resumed = phases[begun]
-        return Night(on, due, acts, resumed, again=ran(self.time() + schedule.LOOK_EVERY * SECOND))
+            resumed = phases[state]
+        return Night(
+            on, counts, acts, resumed, again=ran(self.time() + schedule.LOOK_EVERY * SECOND)
+        )
 
     def _entries(self) -> list[Entry]:
         return list(self.memory.as_agent(OPERATOR).read())
@@ -226,16 +230,16 @@ class _Month:
     def _end(self) -> None:
         """Check what must hold whatever was filed away."""
         entries = self._entries()
-        told = [
+        reports = [
             entry.body
             for entry in entries
             if entry.author == CONSOLIDATOR and "all" in entry.addressees
         ]
         self._note("probe", name="answered", value=self._answered() / len(self.scenario.facts))
-        asked = [entry for entry in [*entries, *self.memory.as_agent(OPERATOR).read(archived=True)]
+        leaks = [entry for entry in [*entries, *self.memory.as_agent(OPERATOR).read(archived=True)]
                  if self.blocker in entry.body and "agent:operator" in entry.addressees]  # fmt: skip
-        self._note("probe", name="blocker_told", value=int(bool(asked)))
-        self._note("probe", name="retold", value=sum(self.secret in body for body in told))
+        self._note("probe", name="blocker_told", value=int(bool(leaks)))
+        self._note("probe", name="retold", value=sum(self.secret in body for body in reports))
         before = self.memory.digest()
         self.memory.rebuild()
         self._note("probe", name="rebuilt", value=int(self.memory.digest() == before))
@@ -252,19 +256,19 @@ class _Month:
         """Count the nights: dates, those begun at their time and those after a gap in it, those that were
         run again, what was filed away or made more than once, and nights that died and were gone on with."""
         assert self.due.defrag is not None
-        clocks = [_local(each.due, self.zone) for each in self.nights]
+        clocks = [_local(run.due, self.zone) for run in self.nights]
         on_time = [at.time() == self.due.defrag for at in clocks]
         records = list(self.memory.store.log.since(0))
         filed = Counter(id for record in records for id, away in filings(record) if away)
-        made = Counter(tuple(record.fields["derived_from"]) for record in records
+        merges = Counter(tuple(record.fields["derived_from"]) for record in records
                        if record.by == CONSOLIDATOR and record.fields.get("derived_from"))  # fmt: skip
         return {
-            "dates": len({at.date() for at in clocks} & {each.on for each in self.nights}),
+            "dates": len({at.date() for at in clocks} & {run.on for run in self.nights}),
             "on_time": sum(on_time),
             "after_gap": len(on_time) - sum(on_time),
-            "again": sum(each.again for each in self.nights),
-            "twice": sum(number - 1 for number in (filed + made).values()),
-            "gone_on": sum(each.resumed == THIRD for each in self.nights),
+            "again": sum(run.again for run in self.nights),
+            "twice": sum(number - 1 for number in (filed + merges).values()),
+            "gone_on": sum(run.resumed == THIRD for run in self.nights),
         }
 
 

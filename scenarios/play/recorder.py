@@ -103,8 +103,8 @@ class Recorder:
     def agent_of(self, run: str) -> tuple[str, str]:
         """Return the agent and the task of a run."""
         if run not in self._runs:
-            found = self.run_store.known(run)
-            self._runs[run] = found.agent, read_task(found.task.text).name
+            record = self.run_store.known(run)
+            self._runs[run] = record.agent, read_task(record.task.text).name
         return self._runs[run]
 
     def readable(self, agent: str, version: str) -> bool:
@@ -140,8 +140,8 @@ class Recorder:
         for message in new:
             if message.role == "assistant":
                 continue
-            if told := self.truth.told_in(message.text):
-                shows.setdefault(message.label, []).extend(told)
+            if facts := self.truth.told_in(message.text):
+                shows.setdefault(message.label, []).extend(facts)
             for value, lie in self.lies.items():
                 _look_for(value, lie, message)
             if message.role == "tool":
@@ -149,40 +149,40 @@ class Recorder:
             if message.label in MEMORY:
                 ids += self._shown(run, agent, message)
                 doubts += self._disputed(message.text)
-        more: dict[str, Any] = {"disputed": sorted(set(doubts))} if doubts else {}
+        fields: dict[str, Any] = {"disputed": sorted(set(doubts))} if doubts else {}
         if self.texts is not None:
-            more["texts"] = self._head(run, request) if begins else []
-            more["texts"] += self.texts.sent(chain.from_iterable(map(bill.pieces, new)))
+            fields["texts"] = self._head(run, request) if begins else []
+            fields["texts"] += self.texts.sent(chain.from_iterable(map(bill.pieces, new)))
         self.note("prompt", run=run, agent=agent, step=int(step), segments=[], ids=list(dict.fromkeys(ids)),
-                  shows=shows, **more)  # fmt: skip
+                  shows=shows, **fields)  # fmt: skip
 
     def _head(self, id: str, request: Request) -> list[Reference]:
         """Return the references of what stands before a conversation: the system text and the tools."""
         assert self.texts is not None
         run = self.run_store.known(id)
-        made = receipt.load(
+        receipt_of = receipt.load(
             steps.read(self.run_store.folder(run).lines(STEPS))[0].fields["receipt"]
         )
-        reach = Reach(made.tools, made.shell, made.roster)
-        told = bare(
+        reach = Reach(receipt_of.tools, receipt_of.shell, receipt_of.roster)
+        bare_prompt = bare(
             self.run_store.agent(run.agent),
             assignment(run.task, None),
             self.run_store.templates,
             reach,
         )
-        return self.texts.system(request.system, told) + self.texts.sent(
+        return self.texts.system(request.system, bare_prompt) + self.texts.sent(
             bill.schemas(request.tools)
         )
 
     def _spawned(self, run: str, request: Request) -> None:
-        found = self.run_store.known(run)
+        record = self.run_store.known(run)
         agent, task = self.agent_of(run)
         needs = self._needs.get(task, [])
         view = next((message.text for message in request.messages if message.label == "view"), "")
         entries, tokens = self.live()
         available = [need for need in needs if self.readable(agent, self.truth.version(need))]
-        plan = self.plans.get((agent, found.task.text))
-        self.note("spawn", run=run, agent=agent, role=str(found.fields["role"]), parent=found.parent,
+        plan = self.plans.get((agent, record.task.text))
+        self.note("spawn", run=run, agent=agent, role=str(record.fields["role"]), parent=record.parent,
                   task=task if task in self._needs else None, tools=[tool.name for tool in request.tools],
                   budget=plan.view if plan else 0, view_tokens=0, ids=_ids(view),
                   live_entries=entries, live_tokens=tokens, needs=needs, available=available)  # fmt: skip
@@ -211,12 +211,12 @@ class Recorder:
         run, _, step = request.key.rpartition("/")
         agent, _ = self.agent_of(run)
         calls = [{"call": call.id, "tool": call.name} for call in turn.calls]
-        more: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         if self.texts is not None:
             label = bill.said_label(str(self.run_store.known(run).fields["role"]))
-            more["texts"] = self.texts.said(bill.said(turn, label))
+            fields["texts"] = self.texts.said(bill.said(turn, label))
         self.note("completion", run=run, agent=agent, step=int(step), segments=[], stop=turn.stop, calls=calls,
-                  interrupted=turn.stop == "interrupted", **more)  # fmt: skip
+                  interrupted=turn.stop == "interrupted", **fields)  # fmt: skip
         for call in turn.calls:
             self.note("tool_call", run=run, agent=agent, call=call.id, tool=call.name)
             self._asked[run, call.id] = call
@@ -225,20 +225,20 @@ class Recorder:
         call = self._asked.get((run, message.answers or ""))
         if call is None:
             return
-        about: dict[str, Any] = {"run": run, "agent": agent, "call": call.id}
-        self.note("tool_result", **about, tool=call.name, label=message.label, tokens=self.count(message.text),
+        fields: dict[str, Any] = {"run": run, "agent": agent, "call": call.id}
+        self.note("tool_result", **fields, tool=call.name, label=message.label, tokens=self.count(message.text),
                   failed=message.failed)  # fmt: skip
-        found: dict[str, Any] = {
+        shown_facts: dict[str, Any] = {
             "ids": _ids(message.text),
             "facts": self.truth.told_in(message.text),
         }
         if call.name == "memory_search":
-            self.note("search", **about, query=str(call.arguments.get("query")), **found)
+            self.note("search", **fields, query=str(call.arguments.get("query")), **shown_facts)
         elif call.name == "read":
-            self.note("read", **about, **found)
+            self.note("read", **fields, **shown_facts)
         elif call.name == "claim":
             self.note(
-                "claim", **about, work=str(call.arguments.get("work")), got=not message.failed
+                "claim", **fields, work=str(call.arguments.get("work")), got=not message.failed
             )
 
     # -- the log --
@@ -255,18 +255,18 @@ class Recorder:
                               run=record.fields.get("run"))  # fmt: skip
 
     def _written(self, entry: Entry, record: Record) -> None:
-        told = self.truth.told_in(entry.body)
-        for version in told:
+        facts = self.truth.told_in(entry.body)
+        for version in facts:
             self.holders.setdefault(version, set()).add(entry.id)
         to = [member.id for member in self.scenario.agents if self._is_for(member, entry)]
         self._wakers[entry.id] = to
-        run, _, rest = (record.once or "").partition("/")
-        source = "scenario" if not rest else "agent" if "/" in rest else "writeback"
-        self.note("write", at=self._at(record.at), id=entry.id, agent=entry.author, run=run if rest else None,
+        run, _, key = (record.once or "").partition("/")
+        source = "scenario" if not key else "agent" if "/" in key else "writeback"
+        self.note("write", at=self._at(record.at), id=entry.id, agent=entry.author, run=run if key else None,
                   namespace=entry.namespace, priority=entry.priority, topic=entry.topic,
-                  supersedes=list(entry.replaces), tokens=self._size(entry), facts=told, source=source,
+                  supersedes=list(entry.replaces), tokens=self._size(entry), facts=facts, source=source,
                   **{"for": to})  # fmt: skip
-        for version in told:
+        for version in facts:
             fact = self.truth.facts[version.partition("@")[0]]
             if fact.also_by and entry.author in (fact.decided_by, fact.also_by):
                 self.note("answer", at=self._at(record.at), id=entry.id, agent=entry.author, fact=fact.id,
@@ -274,8 +274,8 @@ class Recorder:
 
     def _is_for(self, member: Member, entry: Entry) -> bool:
         """Return whether the scenario subscribes this agent to the entry: what the product must do, not what it does."""
-        heard = entry.author != member.id and entry.priority in member.notify
-        return heard and matches_any(tuple(self._reads[member.id]), entry.namespace)
+        is_notified = entry.author != member.id and entry.priority in member.notify
+        return is_notified and matches_any(tuple(self._reads[member.id]), entry.namespace)
 
     def _at(self, at: int) -> int:
         return max((at - self._start - round(self.zero * 1_000_000)) // 1_000, 0)
@@ -284,25 +284,26 @@ class Recorder:
 
     def bill(self, billed: Mapping[str, Mapping[int, token_ledger.Line]]) -> None:
         """Put the supervisor's own account of each call to the prompt and the reply that were seen."""
-        first, kept = dict[str, int](), dict[str, list[Reference]]()
+        first, stored = dict[str, int](), dict[str, list[Reference]]()
         for event in self.events:
             if event["kind"] not in ("prompt", "completion"):
                 continue
             line = billed[event["run"]].get(event["step"])
             if line is None:
                 event["kind"] = "lost"
-                kept[event["run"]] = [*kept.get(event["run"], ()), *event.get("texts", ())]
+                stored[event["run"]] = [*stored.get(event["run"], ()), *event.get("texts", ())]
             elif event["kind"] == "prompt":
-                if lost := kept.pop(event["run"], None):  # they come with the next call
+                if lost := stored.pop(event["run"], None):  # they come with the next call
                     event["texts"] = [*lost, *event["texts"]]
                 first.setdefault(
-                    event["run"], sum(part.tokens for part in line.sent if part.label == "view")
+                    event["run"],
+                    sum(segment.tokens for segment in line.sent if segment.label == "view"),
                 )
                 event["segments"] = [
-                    [part.label, part.tokens, int(part.first)] for part in line.sent
+                    [segment.label, segment.tokens, int(segment.first)] for segment in line.sent
                 ]
             else:
-                event["segments"] = [[part.label, part.tokens] for part in line.got]
+                event["segments"] = [[segment.label, segment.tokens] for segment in line.got]
         dollars.book(self.events)
         for event in self.events:
             if event["kind"] == "spawn":

@@ -63,8 +63,8 @@ class Rung(Supervisor):
 
     async def hear(self) -> None:
         """Deliver a second time what is to be delivered twice."""
-        again, self._again = self._again, []
-        for run, news in again:
+        waiting, self._again = self._again, []
+        for run, news in waiting:
             session = self.sessions.get(run)
             if session is not None and news.entry.id in session.inbox:
                 self._again.append((run, news))

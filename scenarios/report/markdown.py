@@ -67,9 +67,9 @@ def lines(report: Report) -> Iterator[str]:
 
 def _compared(table: Table) -> Iterator[str]:
     """Yield what was compared with what."""
-    for about, arms in summary.arms(table):
-        yield from (f"**{about[0].upper()}{about[1:]}**", "")
-        yield from (*(f"* `{arm}`: {what}" for arm, what in arms), "")
+    for description, arms in summary.arms(table):
+        yield from (f"**{description[0].upper()}{description[1:]}**", "")
+        yield from (*(f"* `{arm}`: {names}" for arm, names in arms), "")
     yield from (f"* {line}" for line in summary.equals(table))
     yield ""
 
@@ -82,15 +82,15 @@ def rivals(table: Table) -> Iterator[str]:
 
 
 def _scenario(report: Report, scenario: str) -> Iterator[str]:
-    told = report.table["scenarios"][scenario]
+    described = report.table["scenarios"][scenario]
     level = report.table["run"]["level"]
-    yield from (f"## {told['title']}", "", f"`{scenario}`, {level}. {told['shows']}", "")
-    if told["headline"]:
-        yield from (f"Judged at {parameters(told['params'])}. {told['headline']}", "")
+    yield from (f"## {described['title']}", "", f"`{scenario}`, {level}. {described['shows']}", "")
+    if described["headline"]:
+        yield from (f"Judged at {parameters(described['params'])}. {described['headline']}", "")
     yield from grid(
         ("gate", "arm", "value [95 %]", "runs that meet it", "verdict"), _gates(report, scenario)
     )
-    groups = summary.order(told, report.study.arms(scenario))
+    groups = summary.order(described, report.study.arms(scenario))
     kinds = {arm: kind for kind, arms in groups for arm in arms}
     base = report.study.base(scenario)
     rows = {arm: report.table["metrics"][report.study.key(scenario, base, arm)] for arm in kinds}
@@ -99,21 +99,23 @@ def _scenario(report: Report, scenario: str) -> Iterator[str]:
                     *(figure(name, row.get(name)) for name in columns)) for arm, row in rows.items()))  # fmt: skip
     yield from (f"* {name}: {meaning(name)}" for name in columns)
     yield ""
-    yield from _cells([each for each in report.table["verdicts"] if each["scenario"] == scenario])
+    yield from _cells(
+        [verdict for verdict in report.table["verdicts"] if verdict["scenario"] == scenario]
+    )
     yield from _beside(report, scenario)
 
 
 def _gates(report: Report, scenario: str) -> Iterator[Sequence[str]]:
-    for each in report.table["verdicts"]:
-        if each["scenario"] == scenario:
-            yield gate(each)
+    for verdict in report.table["verdicts"]:
+        if verdict["scenario"] == scenario:
+            yield gate(verdict)
 
 
 def _cells(verdicts: Sequence[Table]) -> Iterator[str]:
     """Every other cell, folded where Markdown is shown with HTML."""
     rows = [
-        (name, *(_cell(each["metric"], found) for each, found in told))
-        for name, _, told in cells(verdicts)
+        (name, *(_cell(verdict["metric"], outcome) for verdict, outcome in row))
+        for name, _, row in cells(verdicts)
     ]
     if rows:
         yield from (
@@ -121,7 +123,7 @@ def _cells(verdicts: Sequence[Table]) -> Iterator[str]:
             "",
         )
         yield from ("**!**: beyond the gate's limit. n: runs.", "")
-        yield from grid(("cell", *(each["gate"] for each in verdicts)), rows)
+        yield from grid(("cell", *(verdict["gate"] for verdict in verdicts)), rows)
         yield from ("</details>", "")
 
 
@@ -132,7 +134,7 @@ def _cell(metric: str, found: Table | None) -> str:
 
 
 def _beside(report: Report, scenario: str) -> Iterator[str]:
-    rows = [each for each in report.table["comparisons"] if each["scenario"] == scenario]
+    rows = [row for row in report.table["comparisons"] if row["scenario"] == scenario]
     if rows:
         yield from (
             "Beside the isolated arm, pair by pair (p by flipped signs, for all arms together by Holm):",
@@ -148,9 +150,9 @@ def _beside(report: Report, scenario: str) -> Iterator[str]:
             "fragile",
         )
         yield from grid(head, map(_comparison, rows))
-    found = [pays(each) for each in report.table["break_even"] if each["scenario"] == scenario]
-    if found:
-        yield from ("From where on memory pays:", "", *(f"* {each}" for each in found), "")
+    payback = [pays(row) for row in report.table["break_even"] if row["scenario"] == scenario]
+    if payback:
+        yield from ("From where on memory pays:", "", *(f"* {row}" for row in payback), "")
 
 
 def _comparison(each: Table) -> Sequence[str]:
@@ -163,11 +165,11 @@ def _comparison(each: Table) -> Sequence[str]:
 def _recorded(told: Table) -> Iterator[str]:
     """Yield what was retrieved (L1), in our figures and in the units that others use."""
     if RETRIEVAL in told:
-        found = told[RETRIEVAL]
+        retrieved = told[RETRIEVAL]
         yield from ("## What memory finds in recorded conversations (L1)", "", RETRIEVED, "")
-        yield from grid(("", "questions", *found["figures"]), retrieval_rows(found))
+        yield from grid(("", "questions", *retrieved["figures"]), retrieval_rows(retrieved))
         yield from (f"{UNITS_TOLD} {COMPARABLE}", "")
-        yield from grid(UNIT_COLUMNS, unit_rows(found))
+        yield from grid(UNIT_COLUMNS, unit_rows(retrieved))
 
 
 def unit_rows(found: Table) -> Iterator[Sequence[str]]:
@@ -184,7 +186,7 @@ def retrieval_rows(found: Table) -> Iterator[Sequence[str]]:
     yield (
         "each conversation apart",
         questions,
-        *(figure(name, each) for name, each in found["figures"].items()),
+        *(figure(name, item) for name, item in found["figures"].items()),
     )
     for category, row in found["by_category"].items():
         yield category, str(row["questions"]), *(percent(row[name]) for name in found["figures"])
@@ -200,7 +202,7 @@ def _warnings(warnings: Sequence[str]) -> Iterator[str]:
         yield from (
             "## What to know before believing this",
             "",
-            *(f"* {each}" for each in together(warnings)),
+            *(f"* {warning}" for warning in together(warnings)),
             "",
         )
 

@@ -53,11 +53,11 @@ def planned(
             Order(name, arm, first + n, tuple(own.items())) for n in range(_times(arm, most, full))
         )
     for each in cells(scenario) if grid else ():
-        there = own | each
+        combined = own | each
         least = most if full or "agents" in each else min(most, LESS)
-        for arm in _in_cell(scenario, load(text, there), each, chosen):
+        for arm in _in_cell(scenario, load(text, combined), each, chosen):
             yield from (
-                Order(name, arm, first + n, tuple(there.items()))
+                Order(name, arm, first + n, tuple(combined.items()))
                 for n in range(_times(arm, least, full))
             )
 
@@ -73,12 +73,12 @@ def _in_cell(
 ) -> list[str]:
     if set(cell) == {"agents"}:
         return list(arms)
-    named = {scenario.gated, BASE}
+    arms_named = {scenario.gated, BASE}
     if len(cell) == 1 and len(changed.agents) != len(scenario.agents):
-        named |= set(COMPARED)
+        arms_named |= set(COMPARED)
     if same_alone(scenario, changed, cell):
-        named.discard(BASE)
-    return [arm for arm in arms if arm in named]
+        arms_named.discard(BASE)
+    return [arm for arm in arms if arm in arms_named]
 
 
 def same_alone(scenario: Scenario, changed: Scenario, cell: Mapping[str, Any]) -> bool:
