@@ -1,4 +1,6 @@
-"""A command's worth of runs: played, written down as they end, looked through, and reported in a folder."""
+"""A command's worth of runs: played, written down as they end, looked through, and reported in a
+folder.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ class Wanted(NamedTuple):
 
     @property
     def whole_cell(self) -> Mapping[str, Any]:
-        """Return the parameters that are set: those that were measured, and over them those that were asked for."""
+        """Return the parameters that are set: those that were measured, and over them those that
+        were asked for.
+        """
         return {**(self.measured.values if self.measured else {}), **self.cell}
 
 
@@ -79,24 +83,32 @@ def play(wanted: Wanted, folder: str, jobs: int, out: TextIO) -> Report:
     recorded = _recorded(wanted, out)
     samples_of, digest = _written(orders, played(orders, jobs), folder, out)
     run = about() | {"live": not_live(os.environ)} | _measured(wanted)
-    return _reported(list(scenarios.values()), wanted, samples_of, digest, run, folder, recorded)
+    return _reported(
+        list(scenarios.values()), wanted, samples_of, digest, run, folder, recorded
+    )
 
 
 def play_live(wanted: Wanted, live: Live, folder: str, out: TextIO) -> Report:
-    """The same with a real model: one run after another, the arms of a seed in an order that is drawn. Broken where
-    nothing could be played."""
+    """The same with a real model: one run after another, the arms of a seed in an order that is
+    drawn. Broken where nothing could be played.
+    """
     scenarios = {name: load(find(name), wanted.cell) for name in wanted.names}
     for item in scenarios.values():
         if item.kind != "team":
             raise BrokenScenario(
-                f"{item.id}: no agent takes part in it (kind: {item.kind}), so no model can play it: leave out --live"
+                f"{item.id}: no agent takes part in it (kind: {item.kind}), so no"
+                f" model can play it: leave out --live"
             )
     if scripted := sorted(CAST & wanted.whole_cell.keys()):
         raise BrokenScenario(
             f"{', '.join(scripted)}: says how scripted agents behave, and a model does as it does: "
             "leave out --set and --params of it, or --live"
         )
-    orders = [order for name, item in scenarios.items() for order in _in_blocks(item, name, wanted)]
+    orders = [
+        order
+        for name, item in scenarios.items()
+        for order in _in_blocks(item, name, wanted)
+    ]
     recorded = _recorded(wanted, out)
     samples_of, digest = _written(orders, _asked(orders, scenarios, live), folder, out)
     stopped = (
@@ -108,22 +120,31 @@ def play_live(wanted: Wanted, live: Live, folder: str, out: TextIO) -> Report:
         raise Broken(stopped)
     cassette = {"played": live.cassette.hits, "asked": live.cassette.asked}
     run = about() | {"cassette": cassette} | ({"stopped": stopped} if stopped else {})
-    return _reported(list(scenarios.values()), wanted, samples_of, digest, run, folder, recorded)
+    return _reported(
+        list(scenarios.values()), wanted, samples_of, digest, run, folder, recorded
+    )
 
 
 def _recorded(wanted: Wanted, out: TextIO) -> Table:
-    """Return what recorded conversations come to, before anything is played: a broken file is reported at once."""
+    """Return what recorded conversations come to, before anything is played: a broken file is
+    reported at once.
+    """
     if wanted.conversations is not None:
         print(f"retrieval of {wanted.conversations}", file=out, flush=True)
     return measured(wanted.conversations)
 
 
 def _measured(wanted: Wanted) -> dict[str, Any]:
-    """Return what a report says of parameters that were measured: which were played with, and where they are from."""
+    """Return what a report says of parameters that were measured: which were played with, and where
+    they are from.
+    """
     if wanted.measured is None:
         return {}
-    values = {name: one._asdict() for name, one in wanted.measured.estimates.items()
-              if one.value is not None and name not in wanted.cell}  # fmt: skip
+    values = {
+        name: one._asdict()
+        for name, one in wanted.measured.estimates.items()
+        if one.value is not None and name not in wanted.cell
+    }
     return {"parameters": {"source": dict(wanted.measured.source), "values": values}}
 
 
@@ -142,11 +163,14 @@ def _in_blocks(scenario: Scenario, name: str, wanted: Wanted) -> Iterator[Order]
         arms = available(scenario, wanted.arms)
         Random(f"{scenario.id} {seed}").shuffle(arms)
         yield from (
-            Order(name, arm, seed, tuple(wanted.cell.items()), wanted.prompts) for arm in arms
+            Order(name, arm, seed, tuple(wanted.cell.items()), wanted.prompts)
+            for arm in arms
         )
 
 
-def _asked(orders: Sequence[Order], known: Mapping[str, Scenario], live: Live) -> Iterator[Played]:
+def _asked(
+    orders: Sequence[Order], known: Mapping[str, Scenario], live: Live
+) -> Iterator[Played]:
     """Run after run, until the money is spent."""
     count = Counts()
     for order in orders:
@@ -170,9 +194,12 @@ def _reported(
     recorded: Table,
 ) -> Report:
     scenarios = {
-        scenario.id: report.told_of(scenario, wanted.arms or scenario.arms) for scenario in known
+        scenario.id: report.told_of(scenario, wanted.arms or scenario.arms)
+        for scenario in known
     }
-    thresholds = list(chain.from_iterable(report.thresholds_of(scenario) for scenario in known))
+    thresholds = list(
+        chain.from_iterable(report.thresholds_of(scenario) for scenario in known)
+    )
     report_made = report.made(found, scenarios, thresholds, digest, run, recorded)
     leave(report_made, folder)
     return report_made
@@ -186,12 +213,16 @@ def _written(
     digest, progress = sha256(), Progress(out, len(orders), monotonic)
 
     def lines(keep: Callable[[Mapping[str, str]], None]) -> Iterator[str]:
-        for order, run in zip(orders, runs, strict=False):  # money may end before the orders do
+        for order, run in zip(
+            orders, runs, strict=False
+        ):  # money may end before the orders do
             result.append(run.sample)
             keep(run.texts)
             digest.update(run.text.encode())
             yield run.text
-            progress.step(f"{order.scenario} {order.arm} {ledger.cell_name(dict(order.cell))}")
+            progress.step(
+                f"{order.scenario} {order.arm} {ledger.cell_name(dict(order.cell))}"
+            )
 
     os.makedirs(folder, exist_ok=True)
     unfinished = os.path.join(folder, UNFINISHED)
@@ -216,15 +247,22 @@ def leave(made: Report, folder: str) -> None:
 
 def about() -> dict[str, Any]:
     """Return what does not follow from a ledger: the version of the product."""
-    return {"version": version("synapse-orchestrator"), "git": commit(os.path.dirname(__file__))}
+    return {
+        "version": version("synapse-orchestrator"),
+        "git": commit(os.path.dirname(__file__)),
+    }
 
 
 def commit(folder: str) -> str | None:
-    """The commit that is checked out there, with + behind it where files differ; None where there is none."""
+    """The commit that is checked out there, with + behind it where files differ; None where there
+    is none.
+    """
     try:
         head = _git(folder, "rev-parse", "HEAD")
         return head + (
-            "+" if _git(folder, "status", "--porcelain", "--untracked-files=no", ".") else ""
+            "+"
+            if _git(folder, "status", "--porcelain", "--untracked-files=no", ".")
+            else ""
         )
     except (OSError, subprocess.SubprocessError):
         return None
@@ -244,7 +282,9 @@ def _git(folder: str, *arguments: str) -> str:
 
 def code_of(made: Mapping[str, Any]) -> int:
     """The exit code: a gate that was missed, all that were judged met, or none judged."""
-    judged = [verdict["met"] for verdict in made["verdicts"] if verdict["met"] is not None]
+    judged = [
+        verdict["met"] for verdict in made["verdicts"] if verdict["met"] is not None
+    ]
     return MISSED if not all(judged) else GOOD if judged else SKIPPED
 
 
@@ -255,5 +295,7 @@ def shown(made: Report, folder: str) -> Iterator[str]:
     yield f"{made.table['run']['runs']} runs, ledger {made.table['run']['ledger'][:16]}"
     files = (*report.FILES, texts.FILE)
     yield from (
-        f"  {os.path.join(folder, name)}" for name in sorted(os.listdir(folder)) if name in files
+        f"  {os.path.join(folder, name)}"
+        for name in sorted(os.listdir(folder))
+        if name in files
     )

@@ -1,7 +1,9 @@
-"""Two who decide on one thing, each otherwise: which of the answers is acted on, and are equals told to be in dispute.
+"""Two who decide on one thing, each otherwise: which of the answers is acted on, and are equals
+told to be in dispute.
 
-Figures, pure functions of the ledger: `metrics` adds them to its own. Counted are actions of agents that were shown an
-answer, whichever, after both were written, or that of higher authority before: whoever was not could not know better.
+Figures, pure functions of the ledger: `metrics` adds them to its own. Counted are actions of agents
+that were shown an answer, whichever, after both were written, or that of higher authority before:
+whoever was not could not know better.
 """
 
 from __future__ import annotations
@@ -12,7 +14,9 @@ from scenarios.data.ledger import Event, Run
 
 
 def figures(run: Run) -> dict[str, float]:
-    """Return the figures of contradictory answers; empty where no two answers contradict each other."""
+    """Return the figures of contradictory answers; empty where no two answers contradict each
+    other.
+    """
     answers = run.of("answer")
     if not answers:
         return {}
@@ -27,15 +31,29 @@ def figures(run: Run) -> dict[str, float]:
             continue
         best, versions = (
             _best(before),
-            _shown(run, action, {str(answer["version"]) for answer in before}, before[-1]["t"]),
+            _shown(
+                run,
+                action,
+                {str(answer["version"]) for answer in before},
+                before[-1]["t"],
+            ),
         )
         if len(best) == 1 and (versions or _shown(run, action, best, 0)):
             higher.append(action["used"] in best)
         elif len(best) > 1 and versions:
-            results.append(any(best & set(prompt.get("disputed", ())) for prompt in versions))
+            results.append(
+                any(best & set(prompt.get("disputed", ())) for prompt in versions)
+            )
             newest.append(action["used"] == before[-1]["version"])
-    result = {"answers.unequal": float(len(higher)), "answers.equal": float(len(results))}
-    shares = {"answers.higher": higher, "answers.told": results, "answers.newest": newest}
+    result = {
+        "answers.unequal": float(len(higher)),
+        "answers.equal": float(len(results)),
+    }
+    shares = {
+        "answers.higher": higher,
+        "answers.told": results,
+        "answers.newest": newest,
+    }
     return result | {name: fmean(cases) for name, cases in shares.items() if cases}
 
 

@@ -1,10 +1,10 @@
-"""How much of the evidence for a question memory finds: recall over recorded conversations whose questions name the
-turns that answer them. No model takes part, and no answer is judged.
+"""How much of the evidence for a question memory finds: recall over recorded conversations whose
+questions name the turns that answer them. No model takes part, and no answer is judged.
 
-A conversation is a workspace; its turns are messages, a thread for each of its sessions, at the session's time.
-Questions go to `search` and to the tool `memory_search`, as an agent's would, and to nothing below them. A conversation
-file is a list of objects with `sample_id`, `conversation` (`session_N`, `session_N_date_time`) and `qa` (`question`,
-`evidence`, `category`).
+A conversation is a workspace; its turns are messages, a thread for each of its sessions, at the
+session's time. Questions go to `search` and to the tool `memory_search`, as an agent's would, and
+to nothing below them. A conversation file is a list of objects with `sample_id`, `conversation`
+(`session_N`, `session_N_date_time`) and `qa` (`question`, `evidence`, `category`).
 """
 
 from __future__ import annotations
@@ -38,14 +38,23 @@ FIGURES = ("R@5", "R@10", "R@20", "capsule", "mrr")
 UNITS = ("turns", "any", "all", "session any", "session all", "any of k sessions")
 UNITS_AT = tuple(f"{unit}@{depth}" for depth in DEPTHS for unit in UNITS)
 ADVERSARIAL, ALL, USUAL = "adversarial", "all questions", "without adversarial"
-CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: ADVERSARIAL}
+CATEGORIES = {
+    1: "multi-hop",
+    2: "temporal",
+    3: "open-domain",
+    4: "single-hop",
+    5: ADVERSARIAL,
+}
 COMPARABLE = (
-    "Published figures are mostly `session any` or `any of k sessions`, without adversarial questions;"
+    "Published figures are mostly `session any` or `any of k sessions`, without"
+    " adversarial questions;"
     " R@k and `turns` are stricter. Judged answer accuracies measure something else and cannot be"
     " compared with any of these."
 )
 TOP = 40  # facts that a capsule is asked for: more than fit
-DEEP = 1_000  # hits: with so many wanted, search looks up far more than it does by default
+DEEP = (
+    1_000  # hits: with so many wanted, search looks up far more than it does by default
+)
 MINUTE = 60_000_000
 _SHOWN = re.compile(r"^- (syn_[0-9a-f]{8})@", re.MULTILINE)
 _TURN = re.compile(r"D\d+:\d+")
@@ -66,7 +75,9 @@ class Turn(NamedTuple):
 
 
 class Question(NamedTuple):
-    """A question, the turns that hold the evidence for its answer, and what kind of question it is."""
+    """A question, the turns that hold the evidence for its answer, and what kind of question it
+    is.
+    """
 
     text: str
     evidence: frozenset[str]
@@ -91,7 +102,7 @@ class Answer(NamedTuple):
     units: dict[str, float]
 
 
-# -- reading ---------------------------------------------------------------------------------------------
+# -- reading ---------------------------------------------------------------------------
 
 
 def read(path: str) -> list[Conversation]:
@@ -118,7 +129,9 @@ def _conversation(sample: dict[str, Any]) -> Conversation:
 
 
 def _turns(conversation: dict[str, Any]) -> Iterator[Turn]:
-    numbers = sorted(int(name[8:]) for name in conversation if re.fullmatch(r"session_\d+", name))
+    numbers = sorted(
+        int(name[8:]) for name in conversation if re.fullmatch(r"session_\d+", name)
+    )
     for number in numbers:
         start = _time(conversation[f"session_{number}_date_time"])
         for number_in_session, turn in enumerate(conversation[f"session_{number}"]):
@@ -133,7 +146,9 @@ def _time(text: str) -> int:
 
 def _text(turn: dict[str, Any]) -> str:
     """Return the text of a turn, with the caption and search words of a shared picture."""
-    picture = " / ".join(turn[name] for name in ("blip_caption", "query") if turn.get(name))
+    picture = " / ".join(
+        turn[name] for name in ("blip_caption", "query") if turn.get(name)
+    )
     return f"{turn['text']} [{picture}]" if picture else str(turn["text"])
 
 
@@ -143,7 +158,7 @@ def _question(asked: dict[str, Any], known: set[str]) -> Question:
     return Question(asked["question"], frozenset(ids & known), category)
 
 
-# -- loading ---------------------------------------------------------------------------------------------
+# -- loading ---------------------------------------------------------------------------
 
 
 class Clock:
@@ -173,7 +188,9 @@ class Loaded(NamedTuple):
 
 
 def load(root: str, conversations: Sequence[Conversation]) -> Loaded:
-    """Send every turn as a message of its speaker to everybody. The same file gives the same ids."""
+    """Send every turn as a message of its speaker to everybody. The same file gives the same
+    ids.
+    """
     clock = Clock()
     every = [turn for conversation in conversations for turn in conversation.turns]
     clock.to(min((turn.at for turn in every), default=0))
@@ -188,7 +205,9 @@ def load(root: str, conversations: Sequence[Conversation]) -> Loaded:
             turns[_send(mem, conversation.id, turn)] = (conversation.id, turn.id)
     clock.to(clock.at + 24 * 60 * MINUTE)
     sessions = {
-        (one.id, turn.id): (one.id, turn.session) for one in conversations for turn in one.turns
+        (one.id, turn.id): (one.id, turn.session)
+        for one in conversations
+        for turn in one.turns
     }
     return Loaded(mem, turns, sessions)
 
@@ -200,16 +219,23 @@ def _agent(speaker: str) -> str:
 def _send(mem: synapse.Memory, conversation: str, turn: Turn) -> str:
     drawn = sha256(f"{conversation} {turn.session}".encode()).digest()
     own = sha256(f"{conversation} {turn.id}".encode()).digest()
-    fields, id = kinds.More(thread=kinds.new_thread(drawn)), kinds.new_id(kinds.MESSAGE, own)
+    fields, id = (
+        kinds.More(thread=kinds.new_thread(drawn)),
+        kinds.new_id(kinds.MESSAGE, own),
+    )
     author = _agent(turn.speaker)
-    draft = synapse.Draft(turn.text, kinds.MAIL, author, id=id, kind=kinds.MESSAGE, more=fields)
+    draft = synapse.Draft(
+        turn.text, kinds.MAIL, author, id=id, kind=kinds.MESSAGE, more=fields
+    )
     return mem.as_agent(author).write(draft).id
 
 
-# -- asking ----------------------------------------------------------------------------------------------
+# -- asking ----------------------------------------------------------------------------
 
 
-def answers(loaded: Loaded, conversation: Conversation, *, deep: bool = False) -> Iterator[Answer]:
+def answers(
+    loaded: Loaded, conversation: Conversation, *, deep: bool = False
+) -> Iterator[Answer]:
     """Yield what is found for each question; with `deep`, also when far more is looked up."""
     tool = next(each for each in tools.TOOLS if each.name == "memory_search")
     turns = {short_id(id): turn for id, turn in loaded.turns.items()}
@@ -221,14 +247,23 @@ def answers(loaded: Loaded, conversation: Conversation, *, deep: bool = False) -
         ranked = [loaded.turns[hit.id] for hit in hits]
         figures = {f"R@{depth}": recall(ranked[:depth], evidence) for depth in DEPTHS}
         capsule = tools.call(tool, loaded.seat, {"query": question.text, "top_k": TOP})
-        figures["capsule"] = recall([turns[id] for id in _SHOWN.findall(capsule)], evidence)
+        figures["capsule"] = recall(
+            [turns[id] for id in _SHOWN.findall(capsule)], evidence
+        )
         figures["mrr"] = next(
             (1 / rank for rank, turn in enumerate(ranked, 1) if turn in evidence), 0.0
         )
-        deeper = [loaded.turns[hit.id] for hit in loaded.seat.search(question.text, limit=DEEP)]
+        deeper = [
+            loaded.turns[hit.id]
+            for hit in loaded.seat.search(question.text, limit=DEEP)
+        ]
         units = in_units(ranked, deeper, evidence, loaded.sessions)
         yield Answer(
-            question.category, figures, spent, recall(deeper[:10], evidence) if deep else 0.0, units
+            question.category,
+            figures,
+            spent,
+            recall(deeper[:10], evidence) if deep else 0.0,
+            units,
         )
 
 
@@ -238,8 +273,9 @@ def in_units(
     wanted: set[tuple[str, str]],
     sessions: Mapping[tuple[str, str], tuple[str, int]],
 ) -> dict[str, float]:
-    """Return each of `UNITS_AT` for one question. `found` are the hits of a plain search; `deep` are
-    enough hits that ten sessions and more are among them."""
+    """Return each of `UNITS_AT` for one question. `found` are the hits of a plain search; `deep`
+    are enough hits that ten sessions and more are among them.
+    """
     units = {sessions[turn] for turn in wanted}
     ranked = list(dict.fromkeys(sessions[turn] for turn in (*found, *deep)))
     values = dict[str, float]()
@@ -247,11 +283,16 @@ def in_units(
         first = found[:depth]
         retrieved = {sessions[turn] for turn in first}
         shares = (
-            recall(first, wanted), bool(wanted.intersection(first)), wanted <= set(first),
-            bool(units & retrieved), units <= retrieved, bool(units.intersection(ranked[:depth])),
-        )  # fmt: skip
+            recall(first, wanted),
+            bool(wanted.intersection(first)),
+            wanted <= set(first),
+            bool(units & retrieved),
+            units <= retrieved,
+            bool(units.intersection(ranked[:depth])),
+        )
         values |= {
-            f"{unit}@{depth}": float(share) for unit, share in zip(UNITS, shares, strict=True)
+            f"{unit}@{depth}": float(share)
+            for unit, share in zip(UNITS, shares, strict=True)
         }
     return values
 
@@ -261,7 +302,7 @@ def recall(found: Sequence[object], wanted: set[tuple[str, str]]) -> float:
     return len(wanted.intersection(found)) / len(wanted)
 
 
-# -- figures ---------------------------------------------------------------------------------------------
+# -- figures ---------------------------------------------------------------------------
 
 
 def measure(conversations: Sequence[Conversation], place: str) -> dict[str, Any]:
@@ -273,21 +314,29 @@ def measure(conversations: Sequence[Conversation], place: str) -> dict[str, Any]
             apart += answers(loaded, conversation)
     loaded = load(os.path.join(place, "all-in-one"), conversations)
     with loaded.mem:
-        together = [item for one in conversations for item in answers(loaded, one, deep=True)]
-    return report(apart, together) | {"turns": sum(len(item.turns) for item in conversations)}
+        together = [
+            item for one in conversations for item in answers(loaded, one, deep=True)
+        ]
+    return report(apart, together) | {
+        "turns": sum(len(item.turns) for item in conversations)
+    }
 
 
 def report(apart: Sequence[Answer], together: Sequence[Answer]) -> dict[str, Any]:
     names = sorted({answer.category for answer in apart})
-    groups = {name: [answer for answer in apart if answer.category == name] for name in names}
+    groups = {
+        name: [answer for answer in apart if answer.category == name] for name in names
+    }
     deep = fmean(answer.deep for answer in together) if together else 0.0
     return {
         **means(apart),
         "by_category": {
-            name: means(group) | {"questions": len(group)} for name, group in groups.items()
+            name: means(group) | {"questions": len(group)}
+            for name, group in groups.items()
         },
         "intervals": {
-            name: _ends(interval([answer.figures[name] for answer in apart])) for name in FIGURES
+            name: _ends(interval([answer.figures[name] for answer in apart]))
+            for name in FIGURES
         },
         "units": units(apart),
         "questions": len(apart),
@@ -301,7 +350,9 @@ def report(apart: Sequence[Answer], together: Sequence[Answer]) -> dict[str, Any
 
 
 def units(answers_of: Sequence[Answer]) -> dict[str, dict[str, float]]:
-    """Return the means of `UNITS_AT` over all questions, without the adversarial ones, and by category."""
+    """Return the means of `UNITS_AT` over all questions, without the adversarial ones, and by
+    category.
+    """
     groups = {
         ALL: list(answers_of),
         USUAL: [answer for answer in answers_of if answer.category != ADVERSARIAL],
@@ -318,7 +369,9 @@ def units(answers_of: Sequence[Answer]) -> dict[str, dict[str, float]]:
 
 def means(found: Sequence[Answer]) -> dict[str, float]:
     return {
-        name: round(fmean(answer.figures[name] for answer in found), 4) if found else 0.0
+        name: round(fmean(answer.figures[name] for answer in found), 4)
+        if found
+        else 0.0
         for name in FIGURES
     }
 
@@ -329,15 +382,23 @@ def _ends(found: Interval) -> list[float]:
 
 def _times(found: Sequence[Answer]) -> dict[str, float]:
     times = sorted(answer.seconds * 1_000 for answer in found) or [0.0]
-    return {"p50": round(times[len(times) // 2], 2), "p99": round(times[len(times) * 99 // 100], 2)}
+    return {
+        "p50": round(times[len(times) // 2], 2),
+        "p99": round(times[len(times) * 99 // 100], 2),
+    }
 
 
 def table(found: dict[str, Any]) -> str:
     """The figures for people."""
-    lines = [f"{found['questions']} questions about {found['turns']} turns", _row("", FIGURES)]
+    lines = [
+        f"{found['questions']} questions about {found['turns']} turns",
+        _row("", FIGURES),
+    ]
     lines.append(_row("each apart", [f"{found[name]:.3f}" for name in FIGURES]))
     ends = found["intervals"]
-    lines.append(_row("  95 %", [f"{ends[name][0]:.2f}-{ends[name][1]:.2f}" for name in FIGURES]))
+    lines.append(
+        _row("  95 %", [f"{ends[name][0]:.2f}-{ends[name][1]:.2f}" for name in FIGURES])
+    )
     for category, figures in found["by_category"].items():
         lines.append(
             _row(
@@ -350,8 +411,13 @@ def table(found: dict[str, Any]) -> str:
     lines.append(
         f"rarest words first costs {one['rarest first costs in R@10']:+.3f} in R@10, all in one"
     )
-    for name, times in (("apart", found["milliseconds"]), ("in one", one["milliseconds"])):
-        lines.append(f"a search, {name}: p50 {times['p50']:.1f} ms, p99 {times['p99']:.1f} ms")
+    for name, times in (
+        ("apart", found["milliseconds"]),
+        ("in one", one["milliseconds"]),
+    ):
+        lines.append(
+            f"a search, {name}: p50 {times['p50']:.1f} ms, p99 {times['p99']:.1f} ms"
+        )
     return "\n".join((*lines, *_unit_lines(found["units"])))
 
 
@@ -376,11 +442,13 @@ def _row(title: str, cells: Sequence[str]) -> str:
     return f"{title:<22}" + "".join(f"{cell:>11}" for cell in cells)
 
 
-# -- the shell -------------------------------------------------------------------------------------------
+# -- the shell -------------------------------------------------------------------------
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="conversations with questions, as JSON")
+    parser.add_argument(
+        "file", metavar="FILE", help="conversations with questions, as JSON"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--keep", metavar="DIR", help="leave the workspaces there")
 
@@ -402,7 +470,9 @@ def run(args: argparse.Namespace, out: Callable[[str], object] = print) -> int:
     except (BrokenConversations, OSError) as error:
         failure = {"error": {"type": type(error).__name__, "message": str(error)}}
         print(
-            json.dumps(failure, ensure_ascii=False) if args.json else f"retrieval: {error}",
+            json.dumps(failure, ensure_ascii=False)
+            if args.json
+            else f"retrieval: {error}",
             file=sys.stderr,
         )
         return 2

@@ -37,7 +37,10 @@ class Change(NamedTuple):
 
     @property
     def line(self) -> str:
-        return f"{'WORSE' if self.worse else 'better':<7}{self.what}: {_short(self.before)} -> {_short(self.after)}"
+        return (
+            f"{'WORSE' if self.worse else 'better':<7}{self.what}: {_short(self.before)}"
+            f" -> {_short(self.after)}"
+        )
 
 
 def changes(
@@ -56,16 +59,22 @@ def changes(
                 continue
             if name not in later:
                 yield Change(f"{key} {name}", old["value"], "not measured", True)
-            elif change := _moved(f"{key} {name}", name, old, later[name]["value"], tolerance):
+            elif change := _moved(
+                f"{key} {name}", name, old, later[name]["value"], tolerance
+            ):
                 yield change
 
 
 def _stands_for(key: str, after: Mapping[str, Any]) -> bool:
-    """Return whether other runs of isolated agents stand for these: the cells differ only in memory."""
+    """Return whether other runs of isolated agents stand for these: the cells differ only in
+    memory.
+    """
     name, _, cell = key.partition("@")
     varied = {setting.partition("=")[0] for setting in cell.split(",")}
     return (
-        name.rpartition("/")[2] == "isolated" and varied <= OF_MEMORY and name in after["metrics"]
+        name.rpartition("/")[2] == "isolated"
+        and varied <= OF_MEMORY
+        and name in after["metrics"]
     )
 
 
@@ -79,7 +88,10 @@ def _moved(
 
 
 def _gates(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:
-    now = {(verdict["scenario"], verdict["gate"]): verdict["met"] for verdict in after["verdicts"]}
+    now = {
+        (verdict["scenario"], verdict["gate"]): verdict["met"]
+        for verdict in after["verdicts"]
+    }
     words = {True: "met", False: "missed", None: "not played"}
     for verdict in before["verdicts"]:
         is_met = now.get((verdict["scenario"], verdict["gate"]))

@@ -1,6 +1,8 @@
-"""report.html: one page that holds everything it needs: no script, no network, light and dark. Text in, text out.
+"""report.html: one page that holds everything it needs: no script, no network, light and dark. Text
+in, text out.
 
-What it says stands in the report already; `pictures` decides what is drawn, `page.css` what it looks like.
+What it says stands in the report already; `pictures` decides what is drawn, `page.css` what it
+looks like.
 """
 
 from __future__ import annotations
@@ -46,7 +48,10 @@ HEADS = {
     "wake_latency": "wake",
 }  # fmt: skip
 ABOUT = {
-    "retrieval": "search in recorded conversations: how much of the evidence for a question is found"
+    "retrieval": (
+        "search in recorded conversations: how much of the evidence for a question is"
+        " found"
+    )
 }
 # The columns of `COLUMNS`, as they stand together in a table.
 PARTS: Mapping[str, Sequence[str]] = {
@@ -60,18 +65,28 @@ assert {name for names in PARTS.values() for name in names} == set(COLUMNS)
 
 
 def html(report: Report) -> str:
-    style = (resources.files("scenarios.report") / "page.css").read_text(encoding="utf-8")
+    style = (resources.files("scenarios.report") / "page.css").read_text(
+        encoding="utf-8"
+    )
     drawn = list(pictures.of(report))
     sections = (
-        _top(report), _charts(drawn), _pays(report), _gates(report), _recorded(report), _details(report),
-        _missed(report), _levels(report), _foot(report),
-    )  # fmt: skip
+        _top(report),
+        _charts(drawn),
+        _pays(report),
+        _gates(report),
+        _recorded(report),
+        _details(report),
+        _missed(report),
+        _levels(report),
+        _foot(report),
+    )
     body = "\n".join(piece for section in sections for piece in section)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
-        f"<title>Brain Suite: what coordination costs and saves</title>\n<style>\n{style}</style>\n</head>\n"
+        f"<title>Brain Suite: what coordination costs and"
+        f" saves</title>\n<style>\n{style}</style>\n</head>\n"
         f"<body>\n{body}\n</body>\n</html>\n"
     )
 
@@ -106,7 +121,9 @@ def _top(report: Report) -> Iterator[str]:
 def _saving(text: str) -> str:
     """A cell of the table, with the rival below what is saved beside it."""
     value, _, rival = text.partition("] v ")
-    return f"{escape(value)}]<small>v {escape(rival)}</small>" if rival else escape(text)
+    return (
+        f"{escape(value)}]<small>v {escape(rival)}</small>" if rival else escape(text)
+    )
 
 
 def _compared(table: Table) -> Iterator[str]:
@@ -116,13 +133,17 @@ def _compared(table: Table) -> Iterator[str]:
         kind, _, details = description.partition(": ")
         small = f"<small>{escape(details)}</small>" if details else ""
         rows = "".join(
-            f"<dt><code>{escape(arm)}</code></dt><dd>{escape(names)}</dd>" for arm, names in arms
+            f"<dt><code>{escape(arm)}</code></dt><dd>{escape(names)}</dd>"
+            for arm, names in arms
         )
         yield f"<section><h3>{escape(kind[0].upper() + kind[1:])}{small}</h3><dl>{rows}</dl></section>"
     yield "</div>"
     sentences = list(summary.equals(table))
     if sentences:
-        yield f"<ul class='plain soft'>{''.join(f'<li>{escape(sentence)}</li>' for sentence in sentences)}</ul>"
+        yield (
+            f"<ul class='plain"
+            f" soft'>{''.join(f'<li>{escape(sentence)}</li>' for sentence in sentences)}</ul>"
+        )
 
 
 def _short(text: str) -> str:
@@ -140,7 +161,10 @@ def _tiles(report: Report) -> Iterator[tuple[str, str]]:
         location = f"{row['scenario']}, {row['agents']} agents"
         for unit, rival in (("tokens", best), ("usd", cheapest)):
             comparison = row["beside"][rival][unit]
-            description = f"{'dollars' if unit == 'usd' else unit} {'fewer' if comparison['value'] >= 0 else 'more'} than {rival}"
+            description = (
+                f"{'dollars' if unit == 'usd' else unit}"
+                f" {'fewer' if comparison['value'] >= 0 else 'more'} than {rival}"
+            )
             yield (
                 percent(abs(comparison["value"])),
                 f"{description} {summary.ends(comparison)}; {location}",
@@ -151,7 +175,9 @@ def _tiles(report: Report) -> Iterator[tuple[str, str]]:
                 percent(figures["co_task"]["value"]),
                 f"all coordination ÷ task, of which memory {memory}; {location}",
             )
-    judged = [item["met"] for item in report.table["verdicts"] if item["met"] is not None]
+    judged = [
+        item["met"] for item in report.table["verdicts"] if item["met"] is not None
+    ]
     yield f"{sum(judged)} of {len(judged)}", "thresholds met"
     yield (
         f"{report.table['run']['runs']:,}",
@@ -163,7 +189,7 @@ def _tile(value: str, what: str) -> str:
     return f"<li><b>{escape(value)}</b><span>{escape(what)}</span></li>"
 
 
-# -- Verdicts ----------------------------------------------------------------------------------------------------------
+# -- Verdicts --------------------------------------------------------------------------
 
 
 def _gates(report: Report) -> Iterator[str]:
@@ -173,17 +199,24 @@ def _gates(report: Report) -> Iterator[str]:
     yield "<p class='soft'>Thresholds stand in the scenario's file, before anything is played.</p>"
     for scenario in report.study.scenarios:
         verdicts = [
-            verdict for verdict in report.table["verdicts"] if verdict["scenario"] == scenario
+            verdict
+            for verdict in report.table["verdicts"]
+            if verdict["scenario"] == scenario
         ]
         if verdicts:
             yield from _judged(report.table["scenarios"][scenario], scenario, verdicts)
 
 
 def _judged(told: Table, scenario: str, verdicts: Sequence[Table]) -> Iterator[str]:
-    """A scenario's thresholds, why it is judged with these parameters, and what the others come to."""
+    """A scenario's thresholds, why it is judged with these parameters, and what the others come
+    to.
+    """
     yield f"<h3 class='group'>{escape(scenario)}</h3>"
     if told["headline"]:
-        yield f"<p class='soft'>Judged at {escape(parameters(told['params']))}. {escape(told['headline'])}</p>"
+        yield (
+            f"<p class='soft'>Judged at {escape(parameters(told['params']))}."
+            f" {escape(told['headline'])}</p>"
+        )
     yield _table(
         ("", "<threshold", "value [95 %]", "runs that meet it"),
         [f"<tr>{_gate(verdict)}</tr>" for verdict in verdicts],
@@ -196,7 +229,9 @@ def _judged(told: Table, scenario: str, verdicts: Sequence[Table]) -> Iterator[s
     ]
     if rows:
         beyond = sum(
-            not outcome["met"] for verdict in verdicts for outcome in verdict["cells"].values()
+            not outcome["met"]
+            for verdict in verdicts
+            for outcome in verdict["cells"].values()
         )
         yield f"<details class='cells'><summary>{others(len(rows))} of its grid"
         yield f"<small>{beyond} figure{'s' * (beyond != 1)} beyond a limit</small></summary>"
@@ -208,7 +243,10 @@ def _judged(told: Table, scenario: str, verdicts: Sequence[Table]) -> Iterator[s
 def _cell(metric: str, found: Table | None) -> str:
     if found is None:
         return "<td>–</td>"
-    value = f"{escape(amount(metric, found['value']))}<small>{_between(metric, found)} n {found['n']}</small>"
+    value = (
+        f"{escape(amount(metric, found['value']))}<small>{_between(metric, found)} n"
+        f" {found['n']}</small>"
+    )
     return f"<td>{value}</td>" if found["met"] else f"<td class=missed>✗ {value}</td>"
 
 
@@ -228,7 +266,8 @@ def _gate(each: Table) -> str:
     value = _value(each["metric"], {each["metric"]: each}) if "value" in each else "–"
     runs = f"{each['runs_met']} of {each['n']}" if "value" in each else "–"
     return (
-        f"<td class='{kind}'>{escape(status)}</td><td class='words'><code>{escape(each['gate'])}</code>{fragile}</td>"
+        f"<td class='{kind}'>{escape(status)}</td><td"
+        f" class='words'><code>{escape(each['gate'])}</code>{fragile}</td>"
         f"<td>{value}</td><td>{runs}</td>"
     )
 
@@ -236,14 +275,20 @@ def _gate(each: Table) -> str:
 def _table(head: Sequence[str], rows: Iterable[str], kind: str = "") -> str:
     """A table that scrolls where it is too wide. What begins with `<` heads a column of words."""
     cells = "".join(
-        f"<th scope='col'{' class=words' * column.startswith('<')}>{escape(column.lstrip('<'))}</th>"
+        (
+            f"<th"
+            f" scope='col'{' class=words' * column.startswith('<')}>{escape(column.lstrip('<'))}</th>"
+        )
         for column in head
     )
     table = f"<table class='{kind}'>" if kind else "<table>"
-    return f"<div class='scroll'>{table}<thead><tr>{cells}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+    return (
+        f"<div"
+        f" class='scroll'>{table}<thead><tr>{cells}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+    )
 
 
-# -- Charts ------------------------------------------------------------------------------------------------------------
+# -- Charts ----------------------------------------------------------------------------
 
 
 def _charts(drawn: Sequence[Picture]) -> Iterator[str]:
@@ -254,7 +299,10 @@ def _charts(drawn: Sequence[Picture]) -> Iterator[str]:
     yield "</div>"
     absent = [picture for picture in drawn if not picture.drawing]
     if absent:
-        yield "<p class='soft'>Left out, because their scenarios were not played:</p><ul class='plain soft'>"
+        yield (
+            "<p class='soft'>Left out, because their scenarios were not played:</p><ul"
+            " class='plain soft'>"
+        )
         yield from (
             f"<li>{escape(picture.title)}: <code>{escape(picture.missing)}</code></li>"
             for picture in absent
@@ -278,7 +326,9 @@ def _pays(report: Report) -> Iterator[str]:
     rows = report.table["break_even"]
     if rows:
         yield "<h2>From where on memory pays</h2><ul class='plain'>"
-        yield from (f"<li>{escape(row['scenario'])}: {escape(pays(row))}</li>" for row in rows)
+        yield from (
+            f"<li>{escape(row['scenario'])}: {escape(pays(row))}</li>" for row in rows
+        )
         yield "</ul>"
 
 
@@ -287,25 +337,37 @@ def _recorded(report: Report) -> Iterator[str]:
     recorded_parts = report.table.get("recorded", {})
     if RETRIEVAL in recorded_parts:
         retrieved = recorded_parts[RETRIEVAL]
-        yield f"<h2>What memory finds in recorded conversations (L1)</h2><p class='soft'>{escape(RETRIEVED)}</p>"
-        yield _table(("", "questions", *retrieved["figures"]), map(_row, retrieval_rows(retrieved)))
+        yield (
+            f"<h2>What memory finds in recorded conversations (L1)</h2><p"
+            f" class='soft'>{escape(RETRIEVED)}</p>"
+        )
+        yield _table(
+            ("", "questions", *retrieved["figures"]),
+            map(_row, retrieval_rows(retrieved)),
+        )
         yield f"<p class='soft'>{escape(UNITS_TOLD)} {escape(COMPARABLE)}</p>"
         yield _table(UNIT_COLUMNS, map(_row, unit_rows(retrieved)))
 
 
 def _row(cells: Sequence[str]) -> str:
     name, *values = cells
-    return f"<tr><th scope='row'>{escape(name)}</th>{''.join(f'<td>{escape(value)}</td>' for value in values)}</tr>"
+    return (
+        f"<tr><th"
+        f" scope='row'>{escape(name)}</th>{''.join(f'<td>{escape(value)}</td>' for value in values)}</tr>"
+    )
 
 
-# -- Scenarios ---------------------------------------------------------------------------------------------------------
+# -- Scenarios -------------------------------------------------------------------------
 
 
 def _details(report: Report) -> Iterator[str]:
     yield "<h2>Every scenario, every arm</h2>"
     for number, scenario in enumerate(report.study.scenarios):
         described = report.table["scenarios"][scenario]
-        title = f"{escape(described['title'])}<small>{escape(scenario)}, {report.table['run']['level']}</small>"
+        title = (
+            f"{escape(described['title'])}<small>{escape(scenario)},"
+            f" {report.table['run']['level']}</small>"
+        )
         yield f"<details{' open' if number == 0 else ''}><summary>{title}</summary>"
         yield f"<p>{escape(described['shows'])}</p>"
         yield from _arms(report, scenario)
@@ -319,7 +381,10 @@ def _details(report: Report) -> Iterator[str]:
 def _arms(report: Report, scenario: str) -> Iterator[str]:
     """Yield all arms, in tables that fit a screen, and the meaning of their columns."""
     arms, base = report.study.arms(scenario), report.study.base(scenario)
-    rows = {arm: report.table["metrics"][report.study.key(scenario, base, arm)] for arm in arms}
+    rows = {
+        arm: report.table["metrics"][report.study.key(scenario, base, arm)]
+        for arm in arms
+    }
     meant: list[str] = []
     for title, names in PARTS.items():
         columns = [name for name in names if any(name in row for row in rows.values())]
@@ -327,9 +392,13 @@ def _arms(report: Report, scenario: str) -> Iterator[str]:
             lines = list(_by_kind(report, scenario, rows, columns))
             yield _table((title, "n", *map(_head, columns)), lines)
         meant += [
-            f"<dt>{escape(_head(name))}</dt><dd>{escape(meaning(name))}</dd>" for name in columns
+            f"<dt>{escape(_head(name))}</dt><dd>{escape(meaning(name))}</dd>"
+            for name in columns
         ]
-    yield f"<details class='meant'><summary>What the columns mean</summary><dl>{''.join(meant)}</dl></details>"
+    yield (
+        f"<details class='meant'><summary>What the columns"
+        f" mean</summary><dl>{''.join(meant)}</dl></details>"
+    )
 
 
 def _by_kind(
@@ -337,17 +406,25 @@ def _by_kind(
 ) -> Iterator[str]:
     described = report.table["scenarios"][scenario]
     for kind, arms in summary.order(described, list(rows)):
-        yield f"<tr class='kind'><th colspan='{len(columns) + 2}'>{kind}{'s' * (kind != 'product')}</th></tr>"
+        yield (
+            f"<tr class='kind'><th"
+            f" colspan='{len(columns) + 2}'>{kind}{'s' * (kind != 'product')}</th></tr>"
+        )
         for arm in arms:
             yield _arm(
-                arm, len(report.study.of(scenario, arm)), rows[arm], columns, kind == "product"
+                arm,
+                len(report.study.of(scenario, arm)),
+                rows[arm],
+                columns,
+                kind == "product",
             )
 
 
 def _arm(arm: str, n: int, row: Table, columns: Sequence[str], strong: bool) -> str:
     cells = "".join(f"<td>{_value(name, row)}</td>" for name in columns)
     return (
-        f"<tr{' class=gated' * strong}><th scope='row'>{escape(arm)}</th><td>{n}</td>{cells}</tr>"
+        f"<tr{' class=gated' * strong}><th"
+        f" scope='row'>{escape(arm)}</th><td>{n}</td>{cells}</tr>"
     )
 
 
@@ -372,7 +449,9 @@ def _between(name: str, told: Table) -> str:
 
 
 def _beside(report: Report, scenario: str) -> str:
-    rows = [_pair(row) for row in report.table["comparisons"] if row["scenario"] == scenario]
+    rows = [
+        _pair(row) for row in report.table["comparisons"] if row["scenario"] == scenario
+    ]
     if not rows:
         return ""
     head = (
@@ -388,7 +467,11 @@ def _beside(report: Report, scenario: str) -> str:
 
 
 def _pair(each: Table) -> str:
-    worse = "<span class='met'>yes</span>" if each["no_worse"] else "<span class='missed'>no</span>"
+    worse = (
+        "<span class='met'>yes</span>"
+        if each["no_worse"]
+        else "<span class='missed'>no</span>"
+    )
     fragile = (
         f"<span class='fragile'>{escape(', '.join(each['flips']))}</span>"
         if each["flips"]
@@ -397,16 +480,20 @@ def _pair(each: Table) -> str:
     p = "&lt; 0.001" if each["p_holm"] < 0.001 else f"{each['p_holm']:.3f}"
     saved = figure("net_saving", each["saving"])
     return (
-        f"<tr><th scope='row'>{escape(each['arm'])}</th><td>{each['n']}</td><td>{saved}</td><td>{p}</td>"
-        f"<td>{each['success_difference'] * 100:+.1f} points</td><td>{worse}</td><td>{fragile}</td></tr>"
+        f"<tr><th"
+        f" scope='row'>{escape(each['arm'])}</th><td>{each['n']}</td><td>{saved}</td><td>{p}</td>"
+        f"<td>{each['success_difference'] * 100:+.1f}"
+        f" points</td><td>{worse}</td><td>{fragile}</td></tr>"
     )
 
 
-# -- What else a reader has to know ------------------------------------------------------------------------------------
+# -- What else a reader has to know ----------------------------------------------------
 
 
 def _missed(report: Report) -> Iterator[str]:
-    missed = [verdict for verdict in report.table["verdicts"] if verdict["met"] is False]
+    missed = [
+        verdict for verdict in report.table["verdicts"] if verdict["met"] is False
+    ]
     if not missed and not report.table["warnings"]:
         return
     yield "<h2>What was not reached, and what to know before believing this</h2><ul class='plain'>"
@@ -417,11 +504,15 @@ def _missed(report: Report) -> Iterator[str]:
             else verdict["why"]
         )
         runs_met = (
-            f"; {verdict['runs_met']} of {verdict['n']} runs meet it" if "value" in verdict else ""
+            f"; {verdict['runs_met']} of {verdict['n']} runs meet it"
+            if "value" in verdict
+            else ""
         )
         text = f"{verdict['scenario']}, {verdict['arm']}: {verdict['gate']} {came}{runs_met}"
         yield f"<li class='missed'>{escape(text)}</li>"
-    yield from (f"<li>{escape(verdict)}</li>" for verdict in together(report.table["warnings"]))
+    yield from (
+        f"<li>{escape(verdict)}</li>" for verdict in together(report.table["warnings"])
+    )
     yield "</ul>"
 
 
@@ -431,7 +522,9 @@ def _levels(report: Report) -> Iterator[str]:
     for level, claim, state in levels(report.table):
         kind = "met" if state.startswith("played") else "unplayed"
         state_html = _code(state)
-        name = f"{escape(claim)}<small>{escape(ABOUT.get(claim, LEVELS[level]))}</small>"
+        name = (
+            f"{escape(claim)}<small>{escape(ABOUT.get(claim, LEVELS[level]))}</small>"
+        )
         head = f"<th scope='row'>{level}</th><td class='words'>{name}</td>"
         rows.append(f"<tr>{head}<td class='words {kind}'>{state_html}</td></tr>")
     yield _table(("level", "<what it is", "<in this report"), rows)
@@ -448,9 +541,18 @@ def _code(text: str) -> str:
 def _foot(report: Report) -> Iterator[str]:
     run = report.table["run"]
     commit = f"commit <code>{escape(str(run.get('git') or 'unknown'))}</code>"
-    yield f"<footer><p>Version {escape(run['version'])}, {commit}. Tokens in {escape(run['tokenizer'])}"
+    yield (
+        f"<footer><p>Version {escape(run['version'])}, {commit}. Tokens in"
+        f" {escape(run['tokenizer'])}"
+    )
     yield f"({escape(run['counting'])}). Ledger <code>{run['ledger']}</code>, configuration"
-    yield f"<code>{run['config']}</code>.</p><p>Dollars: {escape(' '.join(summary.price_list()))}</p>"
+    yield (
+        f"<code>{run['config']}</code>.</p><p>Dollars:"
+        f" {escape(' '.join(summary.price_list()))}</p>"
+    )
     yield "<p>To check: <code>brain-suite verify DIR/report.json</code> makes every"
-    yield "number again from the ledger, and those of retrieval from the conversations. The same seeds give the"
+    yield (
+        "number again from the ledger, and those of retrieval from the conversations. The"
+        " same seeds give the"
+    )
     yield "same ledger, to the byte, on any machine.</p></footer>"
