@@ -241,8 +241,7 @@ def _left(view: View, by: Worth) -> str:
         return f"{count:,} left out, of which {view.unfit:,} concern the task and have no room"
     return (
         f"{count:,} {'other' if count == 1 else 'others'} left out: {less} (p"
-        f" {by.chances[OTHER]:.2g} to"
-        f" {by.chances[IMPORTANT]:.2g}, {by.price:g} turns)"
+        f" {by.chances[OTHER]:.2g} to {by.chances[IMPORTANT]:.2g}, {by.price:g} turns)"
     )
 
 

@@ -41,7 +41,8 @@ MARGIN = 0.02  # by how much success may fall, and memory still count as no wors
 DIGITS = 9
 # Figures that compare with another arm: against which, and what of a run.
 COMPARED = (
-    ("net_saving", ISOLATED, "tokens"), ("usd_saving", ISOLATED, "usd"), ("saving_vs_broadcast", BROADCAST, "tokens"),
+    ("net_saving", ISOLATED, "tokens"), ("usd_saving", ISOLATED, "usd"), ("saving_vs_broadcast",
+    BROADCAST, "tokens"),
 )  # fmt: skip
 Key = tuple[str, str, str]  # scenario, cell, arm
 Table = dict[str, Any]

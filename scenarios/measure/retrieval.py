@@ -47,9 +47,8 @@ CATEGORIES = {
 }
 COMPARABLE = (
     "Published figures are mostly `session any` or `any of k sessions`, without"
-    " adversarial questions;"
-    " R@k and `turns` are stricter. Judged answer accuracies measure something else and cannot be"
-    " compared with any of these."
+    " adversarial questions; R@k and `turns` are stricter. Judged answer accuracies"
+    " measure something else and cannot be compared with any of these."
 )
 TOP = 40  # facts that a capsule is asked for: more than fit
 DEEP = (

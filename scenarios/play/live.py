@@ -226,8 +226,7 @@ class Live:
         if self.spent + worst > self.offer.max_usd:
             raise TooDear(
                 f"${self.spent:.4f} are spent, and the next call could cost"
-                f" ${worst:.4f}: that is more than"
-                f" --max-usd {self.offer.max_usd:g}"
+                f" ${worst:.4f}: that is more than --max-usd {self.offer.max_usd:g}"
             )
         if (
             self.offer.max_tokens is not None
@@ -235,8 +234,7 @@ class Live:
         ):
             raise TooDear(
                 f"{self.tokens:,} tokens are spent, and the next call could take"
-                f" {most:,}: that is more than"
-                f" --max-tokens {self.offer.max_tokens}"
+                f" {most:,}: that is more than --max-tokens {self.offer.max_tokens}"
             )
         turn, took = self._stepped(request)
         cost = (
@@ -254,8 +252,7 @@ class Live:
         if self.spent + usd > self.offer.max_usd:
             raise TooDear(
                 f"${self.spent:.4f} are spent, and the next session could cost"
-                f" ${usd:.4f}: that is more than"
-                f" --max-usd {self.offer.max_usd:g}"
+                f" ${usd:.4f}: that is more than --max-usd {self.offer.max_usd:g}"
             )
         if (
             self.offer.max_tokens is not None
@@ -263,8 +260,7 @@ class Live:
         ):
             raise TooDear(
                 f"{self.tokens:,} tokens are spent, and the next session could take"
-                f" {tokens:,}: that is more"
-                f" than --max-tokens {self.offer.max_tokens}"
+                f" {tokens:,}: that is more than --max-tokens {self.offer.max_tokens}"
             )
         turn, took = self._stepped(request)
         usage = turn.usage

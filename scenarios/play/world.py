@@ -27,17 +27,14 @@ from scenarios.data.schema import Fact, Job, Scenario, Size
 # What observations and replies are made of. No digit in it, so that it never holds a value.
 _WORDS = (
     "the header was rendered again after the layout had settled and the margin of the"
-    " second column was compared with "
-    "the sketch while the console stayed quiet so the next check went on to the"
-    " footer where three links point at "
-    "pages that exist and one loads a font from the old path which is served from the"
-    " cache until it is replaced "
-    "then the form was sent with an empty field and the message under it was read"
-    " aloud by the tool for screens as "
-    "it should be and the picture on top was drawn at half its size without a visible"
-    " loss on a slow connection "
-    "afterwards the list of open points was gone through in order and nothing was"
-    " found that others would have to know"
+    " second column was compared with the sketch while the console stayed quiet so the"
+    " next check went on to the footer where three links point at pages that exist and"
+    " one loads a font from the old path which is served from the cache until it is"
+    " replaced then the form was sent with an empty field and the message under it was"
+    " read aloud by the tool for screens as it should be and the picture on top was"
+    " drawn at half its size without a visible loss on a slow connection afterwards the"
+    " list of open points was gone through in order and nothing was found that others"
+    " would have to know"
 ).split()
 _FILLERS: dict[int, str] = {}  # by how many words
 _STEP = 20  # sizes are rounded to so many words, so that few texts are counted
@@ -54,14 +51,12 @@ UNFINISHED = "Not found yet."
 # What a model is told of the tools, in every arm alike: enough to do a task with nothing else.
 ABOUT = {
     "work": "Do the next step of your task, named after `Task:`. Once for each of its"
-    " `Steps`. `using`, where steps"
-    " take what it needs: `subject = value; subject = value`",
+    " `Steps`. `using`, where steps take what it needs: `subject = value; subject ="
+    " value`",
     "investigate": "Find out by yourself one thing that your task needs, by its subject, bit by bit:"
-    " call it again"
-    " until it gives the value",
+    " call it again until it gives the value",
     "submit": "Hand your task in once its steps are done. `using`: all that it needs, `subject"
-    " = value; subject ="
-    " value`. Then end",
+    " = value; subject = value`. Then end",
     "decide": (
         "Decide what is yours to decide, by its subject, when others wait for it. What it"
         " gives is for them"

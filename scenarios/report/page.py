@@ -40,8 +40,10 @@ from scenarios.report.words import (
 )
 
 HEADS = {
-    "tokens": "tokens", "net_saving": "saved", "task_success": "done right", "co_memory": "C ÷ W", "co_plan": "P ÷ W",
-    "co_task": "(C+P) ÷ W", "co_total": "(C+P) ÷ T", "co_ref": "(C+P) ÷ W iso.", "co_memory_unique": "C ÷ W, unique",
+    "tokens": "tokens", "net_saving": "saved", "task_success": "done right", "co_memory": "C ÷ W",
+    "co_plan": "P ÷ W",
+    "co_task": "(C+P) ÷ W", "co_total": "(C+P) ÷ T", "co_ref": "(C+P) ÷ W iso.",
+    "co_memory_unique": "C ÷ W, unique",
     "usd": "dollars", "usd_automatic": "dollars, automatic cache", "usd_saving": "dollars saved",
     "tokens_per_success": "tokens per task", "redundancy": "found twice", "needed_recall": "recall",
     "view_recall": "recall, view", "context_reduction": "not sent", "stale_after_delivery": "stale",
@@ -55,10 +57,12 @@ ABOUT = {
 }
 # The columns of `COLUMNS`, as they stand together in a table.
 PARTS: Mapping[str, Sequence[str]] = {
-    "tokens and tasks": ("tokens", "net_saving", "usd", "usd_automatic", "usd_saving", "task_success",
+    "tokens and tasks": ("tokens", "net_saving", "usd", "usd_automatic", "usd_saving",
+    "task_success",
                          "tokens_per_success"),
     "overhead": ("co_task", "co_memory", "co_plan", "co_total", "co_ref", "co_memory_unique"),
-    "what was known": ("redundancy", "needed_recall", "view_recall", "context_reduction", "fidelity",
+    "what was known": ("redundancy", "needed_recall", "view_recall", "context_reduction",
+    "fidelity",
                        "stale_after_delivery", "wake_latency", "fact_retention"),
 }  # fmt: skip
 assert {name for names in PARTS.values() for name in names} == set(COLUMNS)
@@ -136,7 +140,8 @@ def _compared(table: Table) -> Iterator[str]:
             f"<dt><code>{escape(arm)}</code></dt><dd>{escape(names)}</dd>"
             for arm, names in arms
         )
-        yield f"<section><h3>{escape(kind[0].upper() + kind[1:])}{small}</h3><dl>{rows}</dl></section>"
+        title = escape(kind[0].upper() + kind[1:])
+        yield f"<section><h3>{title}{small}</h3><dl>{rows}</dl></section>"
     yield "</div>"
     sentences = list(summary.equals(table))
     if sentences:
@@ -274,17 +279,15 @@ def _gate(each: Table) -> str:
 
 def _table(head: Sequence[str], rows: Iterable[str], kind: str = "") -> str:
     """A table that scrolls where it is too wide. What begins with `<` heads a column of words."""
-    cells = "".join(
-        (
-            f"<th"
-            f" scope='col'{' class=words' * column.startswith('<')}>{escape(column.lstrip('<'))}</th>"
-        )
-        for column in head
-    )
+    cells = ""
+    for column in head:
+        kind_of_cell = " class=words" if column.startswith("<") else ""
+        cells += f"<th scope='col'{kind_of_cell}>{escape(column.lstrip('<'))}</th>"
     table = f"<table class='{kind}'>" if kind else "<table>"
+    body = "".join(rows)
     return (
-        f"<div"
-        f" class='scroll'>{table}<thead><tr>{cells}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+        f"<div class='scroll'>{table}<thead><tr>{cells}</tr></thead>"
+        f"<tbody>{body}</tbody></table></div>"
     )
 
 
@@ -351,10 +354,8 @@ def _recorded(report: Report) -> Iterator[str]:
 
 def _row(cells: Sequence[str]) -> str:
     name, *values = cells
-    return (
-        f"<tr><th"
-        f" scope='row'>{escape(name)}</th>{''.join(f'<td>{escape(value)}</td>' for value in values)}</tr>"
-    )
+    data = "".join(f"<td>{escape(value)}</td>" for value in values)
+    return f"<tr><th scope='row'>{escape(name)}</th>{data}</tr>"
 
 
 # -- Scenarios -------------------------------------------------------------------------

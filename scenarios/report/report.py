@@ -32,8 +32,7 @@ REPORT, LEDGER, TEXT, PAGE = FILES = (
 )
 ONLY_CHANCE = (
     "L0: agents are scripted. Intervals describe the chance in the scenarios alone"
-    " (which facts, sizes, times are"
-    " drawn), and nothing about models."
+    " (which facts, sizes, times are drawn), and nothing about models."
 )
 LEVELS = {
     "L0": (
@@ -175,8 +174,8 @@ def warnings(
         if item["saving"]["value"] > 0 and not item["no_worse"]:
             lost = f"{-item['success_difference']:.1%}"
             lines.append(
-                f"{item['scenario']}: {item['arm']} saves tokens, and may lose"
-                f" success ({lost} on average)"
+                f"{item['scenario']}: {item['arm']} saves tokens, and may lose success"
+                f" ({lost} on average)"
             )
         if item["fragile"]:
             lines.append(

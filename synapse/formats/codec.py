@@ -504,7 +504,6 @@ def entry_json(entry: Entry) -> dict[str, Any]:
 
 _JSON = (
     "id from to timestamp namespace priority ttl tags topic supersedes related scope"
-    " claim derived_from"
-    " evidence when authority trust seq received expires alias claimed disputed"
-    " archived staged kind more run body"
+    " claim derived_from evidence when authority trust seq received expires alias"
+    " claimed disputed archived staged kind more run body"
 ).split()

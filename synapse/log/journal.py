@@ -1,6 +1,7 @@
 """The journal: one hash-chained JSON line per record, in segments. The line is the commit.
 
-    {"chain":"<64 hex>","seq":7,"at":"…Z","day":"2026-02-01","n":3,"kind":"entry","by":"…",…,"sha":"…","text":"…"}
+    {"chain":"<64
+    hex>","seq":7,"at":"…Z","day":"2026-02-01","n":3,"kind":"entry","by":"…",…,"sha":"…","text":"…"}
 
 `chain` is the sha256 of the line before's chain and of this line's bytes between the chain and the
 text; the text is covered by `sha`, so that a text can be redacted without breaking the chain. `n`
@@ -73,8 +74,8 @@ class Journal:
         if self.readonly and not os.path.isdir(directory):
             raise StoreError(
                 f"{os.path.dirname(directory)} has no journal yet, and cannot be"
-                f" written here: open it"
-                " once where it can be, so that its entries are taken in"
+                f" written here: open it once where it can be, so that its entries are"
+                " taken in"
             )
         self.listed = 0
         self.starts = self._list() or [1]
