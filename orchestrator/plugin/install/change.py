@@ -102,8 +102,9 @@ class Command(NamedTuple):
     undo: tuple[str, ...] = ()
     cwd: str | None = None
     env: Mapping[str, str] = {}
-    # the program without which it is left out; by default the first word
-    needs: str = ""
+    needs: str = (
+        ""  # the program without which it is left out; by default the first word
+    )
     late: bool = False
 
 
