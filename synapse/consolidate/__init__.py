@@ -1,8 +1,9 @@
-"""Consolidation: what is outdone or past its time is filed away at night, and nothing is ever lost.
+"""Consolidation: the nightly run that merges, archives and bounds what the memory holds.
 
-`plan` is pure and says what would be done; `apply` does it; `night` does it once for each local
-date, by the right that `claim` gives; `undo` takes it back. All of it is appended records: no entry
-is changed, and nothing is deleted.
+`plan` is pure and says what would be done; `apply` does it; `run_nightly` does it once for each
+local date, by the right that `claim` gives; `undo` takes it back. Everything is appended records:
+no entry is changed and nothing is deleted. Called by the shell and by the orchestrator's nightly
+jobs.
 """
 
 from synapse.consolidate.acts import Act

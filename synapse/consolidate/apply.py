@@ -1,8 +1,7 @@
-"""Carrying out a plan: each act is appended records, written once, fenced to whoever holds the
-night.
+"""Carrying out a plan: each act is appended records, written once, fenced to whoever holds the run.
 
-Whatever is killed in the middle is done again from the state that it left: nothing here needs to be
-cleaned up.
+A run that is killed in the middle is simply run again: it goes on from what is in the log, and
+nothing here needs to be cleaned up.
 """
 
 from __future__ import annotations
@@ -28,8 +27,7 @@ ACTS_AT_ONCE = 16
 
 class Done(NamedTuple):
     """An act that was carried out: the records that it made, and the entry that it wrote, if it
-    wrote one.
-    """
+    wrote one."""
 
     act: Act
     seqs: tuple[int, ...]
@@ -39,9 +37,8 @@ class Done(NamedTuple):
 def apply(
     mem: Memory, plan: Plan, night: str | None = None, guard: Guard | None = None
 ) -> tuple[Done, ...]:
-    """Do what the plan says, in its order, in the name of a night or of the place in the log that
-    it was made at. Doing it twice changes nothing.
-    """
+    """Carry out the acts of a plan, in order, and return them with their records. Applying it twice
+    changes nothing."""
     operators_alone("consolidate")
     name = night or f"at {plan.cursor}"
     return tuple(carry(mem.store, plan.acts, name, guard))
@@ -50,9 +47,8 @@ def apply(
 def carry(
     store: Store, acts: Iterable[Act], night: str, guard: Guard | None
 ) -> Iterator[Done]:
-    """The acts, some at a time. What they write comes first, and what goes into that is filed away
-    after it.
-    """
+    """Yield the acts as they are carried out, in batches. New entries are written first; their
+    sources are filed away after that."""
     for batch in _batches(acts):
         entries = _written(
             store,
@@ -82,7 +78,7 @@ def carry(
 
 
 def _batches(acts: Iterable[Act]) -> Iterator[list[Act]]:
-    """As many as do not hold others up for long."""
+    """Yield the acts in batches that do not hold other writers up for long."""
     batch, size = list[Act](), 0
     for act in acts:
         if batch and (len(batch) >= ACTS_AT_ONCE or size + len(act.ids) > AT_ONCE):
@@ -97,7 +93,7 @@ def _batches(acts: Iterable[Act]) -> Iterator[list[Act]]:
 def _written(
     store: Store, acts: Mapping[str, Act], night: str, guard: Guard | None
 ) -> dict[str, Record]:
-    """What each act wrote, by its key."""
+    """Write the new entry of each act, and return the records by the acts' keys."""
     about = {
         key: {"phase": act.phase, "night": night, "why": act.reason}
         for key, act in acts.items()
@@ -130,7 +126,7 @@ def _filing(act: Act, heir: Record | None, night: str) -> Pending:
 
 
 def _once(act: Act, night: str) -> str:
-    """The key under which what an act writes is written once."""
+    """Return the key under which the new entry of an act is written once."""
     assert act.made is not None
     return (
         f"{act.kind}:{_sources(act)}"
@@ -144,9 +140,8 @@ def _sources(act: Act) -> str:
 
 
 def written(store: Store, made: Made) -> Entry:
-    """What the consolidator writes goes through the gate like anything else, and counts for what it
-    is made of.
-    """
+    """Return a new entry as admitted by the write gate, with the authority of what it is made
+    of."""
     author = Agent(CONSOLIDATOR, authority=made.authority, write=("*",))
     return admit(made.draft, author, store.settings, trust=made.trust)._replace(
         authority=made.authority

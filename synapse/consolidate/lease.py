@@ -1,8 +1,8 @@
-"""Who is at a night on this machine: known by a file that its process keeps locked, so that however
-it dies is seen.
+"""The lock file of whoever runs a nightly job on this machine.
 
-A record could only say that somebody was there. Of other machines nothing is known here: for them
-there is the lease.
+Its process keeps the file locked, so that its death is noticed however it comes; a record could not
+say that. Nothing is known of other machines here: for those there is the lease in the log. Called
+by the nightly run.
 """
 
 from __future__ import annotations
@@ -23,14 +23,13 @@ FOLDER = ".index/leaders"
 
 
 def holder() -> str:
-    """What a record calls this process."""
+    """Return the name that records give this process."""
     return f"{os.uname().nodename}:{os.getpid()}"
 
 
 def hold(store: Store, key: str, epoch: int) -> bool:
-    """Be there, until `let_go` or the end of the process; False where another thread of it is
-    already.
-    """
+    """Lock the file until `let_go` or the end of the process; return False where another thread of
+    it has it."""
     path = _path(store, key, epoch, holder())
     if path is None:
         return True
@@ -47,9 +46,8 @@ def hold(store: Store, key: str, epoch: int) -> bool:
 
 
 def let_go(store: Store, key: str, epoch: int, *, over: bool = True) -> None:
-    """Be there no more. Where the run is not over, the file stays and says so, as that of a dead
-    leader does.
-    """
+    """Unlock the file. Where the run is not over, the file stays, as that of a dead process
+    does."""
     path = _path(store, key, epoch, holder())
     if path in store.held:
         if over:
@@ -58,9 +56,8 @@ def let_go(store: Store, key: str, epoch: int, *, over: bool = True) -> None:
 
 
 def gone(store: Store, key: str, last: Mapping[str, Any]) -> bool:
-    """Whether the leader that this record tells of was here, and is no more. False where that
-    cannot be known.
-    """
+    """Return whether the process that this record names ran here and is dead. False where that
+    cannot be known."""
     if (
         last.get("state") != "running"
         or last.get("holder", "").rpartition(":")[0] != os.uname().nodename
@@ -80,14 +77,14 @@ def gone(store: Store, key: str, last: Mapping[str, Any]) -> bool:
 
 
 def bury(store: Store, key: str, last: Mapping[str, Any]) -> None:
-    """Remove the file of a leader that was given up."""
+    """Remove the file of a process that is dead."""
     path = _path(store, key, last["epoch"], last["holder"])
     if path is not None:
         _removed(path)
 
 
 def _path(store: Store, key: str, epoch: int, name: str) -> str | None:
-    """The file of one leader of one run; None for a log that has no folder."""
+    """Return the file of one process and one run; None for a log that has no folder."""
     if store.root is None:
         return None
     return os.path.join(

@@ -1,8 +1,7 @@
-"""How much room entries may take, and what is filed away where they take more: the oldest and least
-used first. Pure.
+"""Size limits: how much room entries may take, and which are filed away where they take more. Pure.
 
-A namespace that holds too much is warned of first, and tidied at a night that comes later. What
-breaks another limit of the settings is only told of: nothing here refuses a write.
+A namespace that holds too much is warned of first, and tidied by a later run, the oldest and least
+used entries first. Other limits of the settings are only remarked on: nothing here refuses a write.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _DAY = 86_400 * SECOND
 
 
 class Warned(NamedTuple):
-    """A warning that stands: of what, and since when."""
+    """A warning that stands: its entry, the namespace, and since when."""
 
     id: str
     subject: str
@@ -40,9 +39,8 @@ class Warned(NamedTuple):
 
 
 class Room(NamedTuple):
-    """What takes room at one moment. `sized` are the entries of the namespaces that hold too much,
-    or of all.
-    """
+    """The room that is taken at one moment. `sized` are the entries of the namespaces that hold too
+    much, or of all."""
 
     shown: Sequence[
         tuple[str, int]
@@ -57,9 +55,8 @@ class Room(NamedTuple):
 
 
 def limit_of(namespace: str, settings: Settings) -> int | None:
-    """How many bytes a namespace may hold: the longest glob's that covers it, else what each may.
-    None: any number.
-    """
+    """Return how many bytes a namespace may hold, by the longest glob that covers it, else by the
+    limit of each. None is no limit."""
     best, size = -1, settings.size("per_namespace")
     for glob, declared in settings.sizes:
         if glob not in SIZES and ns.matches(glob, namespace) and len(glob) > best:
@@ -70,7 +67,8 @@ def limit_of(namespace: str, settings: Settings) -> int | None:
 def over(
     shown: Iterable[tuple[str, int]], settings: Settings
 ) -> Iterator[tuple[str, int, int]]:
-    """What holds more than it may: its name, its bytes, its limit; at last all of them together."""
+    """Yield what holds more than it may: name, bytes, limit; last of all, all namespaces
+    together."""
     total = 0
     for name, size in shown:
         total += size
@@ -88,10 +86,9 @@ def over(
 def enforce(
     room: Room, now: int, settings: Settings, excluded: Collection[str]
 ) -> Iterator[Act]:
-    """Warn of what is over for the first time; file away what was warned of long enough; take back
-    what is no longer so. `gone` does not count: what the same night files away, and what somebody
-    brought back from here.
-    """
+    """Yield acts that warn of what is over its limit for the first time, file away what was warned
+    of long enough, and withdraw warnings that are out of date. `excluded` does not count: what the
+    same run files away, and what somebody brought back from here."""
     remaining = {row.id: row for row in room.sized if row.id not in excluded}
     warned = {
         warning.subject: warning
@@ -128,9 +125,8 @@ def enforce(
 
 
 def first_out(rows: Iterable[Sized], excess: int) -> list[Sized]:
-    """What goes, until the excess is gone. What holds others back, or stands against another,
-    stays, and so does a critical blocker: it has to be resolved.
-    """
+    """Return the entries to file away until the excess is gone. An entry that holds others back or
+    stands against another stays, and so does a critical blocker: it has to be resolved."""
     going = []
     for row in sorted(
         (row for row in rows if not row.stays and not _bound(row)), key=_turn
@@ -143,9 +139,8 @@ def first_out(rows: Iterable[Sized], excess: int) -> list[Sized]:
 
 
 def _turn(row: Sized) -> tuple[bool, int, int]:
-    """Oldest first; each prompt that an entry was in makes it a day younger. Decisions and what is
-    critical last.
-    """
+    """Return the sort key of what is filed away first: the oldest. Each prompt that an entry was in
+    makes it a day younger. Decisions and criticals come last."""
     weighty = row.rank == 0 or ns.matches("decisions/*", row.namespace)
     return weighty, row.at + min(row.uses, MOST_USES) * _DAY, row.seq
 
@@ -189,7 +184,7 @@ def _warning(subject: str, size: int, limit: int) -> Act:
 
 
 def remarks(room: Room, settings: Settings) -> list[str]:
-    """What breaks what the settings ask for, in words."""
+    """Return, in words, what breaks the settings."""
     notes = [
         f"{name} holds {kilo(size)}, over its limit of {kilo(limit)}"
         for name, size, limit in over(room.shown, settings)
@@ -222,7 +217,7 @@ def _known(name: str, declared: Iterable[str]) -> bool:
 
 
 def kilo(size: int) -> str:
-    """Bytes in words: `612 KB`."""
+    """Return a number of bytes in words: `612 KB`."""
     for unit, step in (("MB", 1_000_000), ("KB", 1_000)):
         if size >= step:
             number = size / step

@@ -1,8 +1,9 @@
-"""A night: the right to run it, once for each local date, and the run itself, phase by phase.
+"""The nightly run: the right to run it, once for each local date, and the run itself, phase by
+phase.
 
 The right is a lease in the log, taken by an append under its lock: of any number that ask, one gets
-it. A dead leader's lease lapses, and the next one goes on from the phase that was reached; should
-the dead wake, nothing that it writes is taken. Nothing here knows when a night is due.
+it. The lease of a dead process lapses, and the next one goes on from the phase that was reached;
+should the dead one wake, nothing that it writes is accepted. Nothing here knows when a run is due.
 """
 
 from __future__ import annotations
@@ -38,13 +39,12 @@ OnAct = Callable[[int, int], object]
 
 
 def _unwatched(done: int, of: int) -> None:
-    """Nobody watches."""
+    """Do nothing: nobody watches the progress."""
 
 
 class Claim(NamedTuple):
     """The right to run a job for a local date. `epoch` counts those who had it; `phase` is what the
-    one before had reached. A run by hand leaves the job undone, unless it was `done` before.
-    """
+    one before had reached. A run by hand leaves the job undone, unless it was `done` before."""
 
     job: str
     date: str
@@ -60,12 +60,13 @@ class Claim(NamedTuple):
 
     @property
     def fence(self) -> Guard:
-        """Holds as long as nobody else has taken the job over."""
+        """Return the guard that holds as long as nobody else has taken the job over."""
         return epoch_is(self.key, self.epoch)
 
 
 class Night(NamedTuple):
-    """What a night did. `ran` is false where another had, or has, the right to run it."""
+    """The outcome of a nightly run. `ran` is false where another process had, or has, the right to
+    run it."""
 
     date: str
     ran: bool
@@ -76,10 +77,9 @@ class Night(NamedTuple):
 def claim(
     mem: Memory, job: str, local_date: str, now: int, *, again: bool = False
 ) -> Claim | None:
-    """The right to run a job for this date, or None: somebody is at it, or it is done. Whoever has
-    it says `finish` at the end. `again` is for a run by hand: it may come after the job is done,
-    and does not stand for it.
-    """
+    """Return the right to run a job for this date, or None: it is being run, or is done. Whoever
+    has the right calls `finish` at the end. `again` is for a run by hand: it may come after the job
+    is done, and does not stand for it."""
     operators_alone(f"run {job}")
     store, key = mem.store, f"{job}:{date_of(local_date)}"
     store.index.catch_up()
@@ -108,16 +108,15 @@ def claim(
 
 
 def reach(mem: Memory, right: Claim, phase: str, now: int) -> Claim:
-    """Note that a phase begins, and hold the job for longer; Conflict where another has taken it
-    over.
-    """
+    """Record that a phase begins, and hold the job for longer; Conflict where another has taken it
+    over."""
     right = right._replace(phase=phase, until=now + LEASE)
     mem.store.log.append(_running(right, phase), unless=right.fence)
     return right
 
 
 def finish(mem: Memory, right: Claim, **outcome: object) -> None:
-    """Say that the run is over; `told` is what came of it."""
+    """Record that the run is over, with its outcome."""
     state = "left" if right.by_hand and not right.done else "done"
     fields = {
         "job": right.job,
@@ -132,9 +131,8 @@ def finish(mem: Memory, right: Claim, **outcome: object) -> None:
 
 
 def lapsed(store: Store, key: str, last: Mapping[str, Any], now: int) -> bool:
-    """Whether nobody is at a job any more, by its last record: its lease is over, or its process is
-    gone from here.
-    """
+    """Return whether nobody runs a job any more, by its last record: its lease is over, or its
+    process died here."""
     return bool(last["until"] <= now) or lease.gone(store, key, last)
 
 
@@ -145,10 +143,9 @@ def night(
     on_phase: OnPhase | None = None,
     on_act: OnAct = _unwatched,
 ) -> Night:
-    """Run the night of a local date, or go on with one whose leader died. Where somebody else has
-    the right to, or it is done, nothing happens. `on_phase` is told each phase as it begins,
-    `on_act` how many acts of it are done, and of how many.
-    """
+    """Run the nightly job of a local date, or go on with one whose process died. Where another
+    process has the right to, or it is done, nothing happens. `on_phase` is called with each phase
+    as it begins, `on_act` with how many of its acts are done, and of how many."""
     right = claim(mem, JOB, local_date, now)
     return (
         Night(local_date, ran=False)
@@ -166,8 +163,7 @@ def run(
     on_act: OnAct = _unwatched,
 ) -> Night:
     """Carry out these phases by a right that one has; where that fails, another may go on at once.
-    What a run by hand does goes by its time of day, too.
-    """
+    The acts of a run by hand are named by its time of day, too."""
     try:
         return _run(mem, right, now, on_phase, phases, on_act)
     except BaseException:
@@ -226,9 +222,8 @@ def _run(
 def _merges(
     store: Store, acts: Sequence[Act], portions: Iterable[State], now: int, floor: int
 ) -> Iterator[Sequence[Act]]:
-    """What there is to merge: these acts, then those for the portions of the memory that come
-    after. All of it again as long as some may be left that say the same.
-    """
+    """Yield what there is to merge: these acts, then those for the later portions of the memory,
+    and all of it again as long as some entries may be left that say the same."""
     yield acts
     merges = [*acts]
     for state in portions:
@@ -247,12 +242,12 @@ def _carried(
 
 
 def looked_until(store: Store) -> int:
-    """Up to where in the log the last whole night looked at everything."""
+    """Return the place in the log up to which the last whole run compared everything."""
     return max((record.fields.get("cursor", 0) for record in nights(store)), default=0)
 
 
 def nights(store: Store) -> list[Record]:
-    """The nights that came to their end, and the runs by hand, oldest first."""
+    """Return the records of the finished runs, those by hand included, oldest first."""
     store.index.catch_up()
     records = unfiled.nights(store.index.query)
     return [
@@ -265,9 +260,8 @@ def nights(store: Store) -> list[Record]:
 def vacant(
     key: str, epoch: int, now: int, again: bool = False, is_dead: bool = False
 ) -> Guard:
-    """Nobody holds the job, or who did is gone; it is not done (or is to be done again), and nobody
-    came first.
-    """
+    """Return the guard of a claim: nobody holds the job, or who did is dead; it is not done, unless
+    it is to be run again; and nobody claimed it first."""
 
     def holds(records: Iterable[Record]) -> bool:
         last = None
@@ -298,7 +292,7 @@ def _running(right: Claim, phase: str | None) -> Pending:
 
 
 def date_of(text: str) -> str:
-    """A date as it is written; InvalidQuery where it is none."""
+    """Return a date in its usual form; InvalidQuery where it is none."""
     from datetime import date
 
     try:
@@ -308,9 +302,7 @@ def date_of(text: str) -> str:
 
 
 class Measured(NamedTuple):
-    """What the nights measured, oldest first; what is wrong with them; what there is to remark on
-    the namespaces.
-    """
+    """The figures of the runs, oldest first; what is wrong with them; remarks on the namespaces."""
 
     nights: tuple[metrics.Measure, ...]
     worries: tuple[str, ...]
@@ -318,7 +310,7 @@ class Measured(NamedTuple):
 
 
 def measured(mem: Memory) -> Measured:
-    """What every finished night found and did."""
+    """Return the figures of every finished run."""
     store = mem.store
     store.fresh()
     runs = metrics.measures(nights(store))

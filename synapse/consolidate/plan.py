@@ -1,7 +1,7 @@
-"""The plan of a night: what would be done to the memory, entry by entry, and why. Pure: a state in,
-acts out.
+"""The plan of a nightly run: what would be done to the memory, entry by entry, and why. Pure.
 
-Nothing here may read the log, ask the time, or write. Every act is one that can be taken back.
+A state in, acts out: nothing here may read the log, ask the time, or write. Every act can be
+undone.
 """
 
 from __future__ import annotations
@@ -32,9 +32,7 @@ _QUOTE = 2_000
 
 
 class State(NamedTuple):
-    """What a plan is made from: the memory at one moment, as far as a night may have to do with
-    it.
-    """
+    """What a plan is made from: the part of the memory, at one moment, that a run may change."""
 
     cursor: int = 0
     live: Sequence[Sequence[Entry]] = ()  # those that may say the same, together
@@ -53,9 +51,7 @@ class State(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What is to be done, in this order, to the memory as it was at a cursor; and what there is to
-    remark on.
-    """
+    """The acts to carry out, in this order, on the memory as it was at a cursor; and remarks."""
 
     acts: tuple[Act, ...]
     cursor: int
@@ -69,7 +65,7 @@ class Plan(NamedTuple):
 def plan(
     state: State, now: int, settings: Settings, phases: Collection[str] = PHASES
 ) -> Plan:
-    """Everything that these phases have to do. No entry is filed away twice."""
+    """Return everything that these phases have to do. No entry is filed away twice."""
     acts: list[Act] = []
     filed: set[str] = set()
     restored = {id for id, phase in state.spared if phase == "enforce"}
@@ -92,9 +88,8 @@ def plan(
 
 
 def _merge(state: State, now: int) -> Iterator[Act]:
-    """File away what was outdone; finish merges that were begun; make one entry of those that say
-    the same.
-    """
+    """Yield acts that file away what was superseded, finish merges that were begun, and merge
+    entries that say the same."""
     by_reason = sorted(state.outdone, key=lambda row: row.reason)
     for reason, rows in groupby(by_reason, key=lambda row: row.reason):
         yield from filing("merge", reason, [(row.id, row.by) for row in rows])
@@ -113,9 +108,8 @@ def _merge(state: State, now: int) -> Iterator[Act]:
 
 
 def unended(acts: Collection[Act]) -> bool:
-    """Whether entries may be left that say the same: there were too many for one to name them all,
-    or some had to wait for a merge that was begun.
-    """
+    """Return whether entries may be left that say the same: there were too many for one to name
+    them all, or some had to wait for a merge that was begun."""
     if any(act.reason == ALIKE and act.made is None for act in acts):
         return True
     drafts = [
@@ -127,7 +121,8 @@ def unended(acts: Collection[Act]) -> bool:
 
 
 def near_duplicates(entries: Iterable[Entry]) -> list[list[Entry]]:
-    """The groups of entries that may become one, each oldest first, in the order of the log."""
+    """Return the groups of entries that may become one, each oldest first, in the order of the
+    log."""
     groups: dict[
         str, list[Entry]
     ] = {}  # by a digest: the words of a hundred thousand entries are much to hold
@@ -147,10 +142,9 @@ def near_duplicates(entries: Iterable[Entry]) -> list[list[Entry]]:
 
 
 def may_merge(entry: Entry) -> bool:
-    """Whether an entry may go into another at all. What is critical, private, under a topic, or not
-    vouched for stays itself: a merge would wake again, widen, settle a dispute, or lower what
-    others rely on.
-    """
+    """Return whether an entry may go into another at all. A critical, private, unverified or
+    disputed entry, or one under a topic, stays itself: a merge would wake agents again, widen its
+    audience, settle a dispute, or lower what others rely on."""
     if entry.author == CONSOLIDATOR and not is_merged(entry):
         return False
     plain = (
@@ -163,9 +157,8 @@ def may_merge(entry: Entry) -> bool:
 
 
 def merged(alike: Sequence[Entry], now: int) -> Made:
-    """One entry that says what these say, in the words of the newest, and counts for no more than
-    the least.
-    """
+    """Return one entry that says what these say, in the words of the newest, with the least of
+    their authorities."""
     newest, until = alike[-1], max(entry.expires for entry in alike)
     room = room_beside(newest) // 4
     draft = Draft(
@@ -187,7 +180,7 @@ def merged(alike: Sequence[Entry], now: int) -> Made:
 
 
 def place(entry: Entry) -> tuple[object, ...]:
-    """What besides its words has to be the same."""
+    """Return what has to be the same, besides the words, for two entries to be merged."""
     return (
         entry.namespace,
         entry.scope,
@@ -199,7 +192,7 @@ def place(entry: Entry) -> tuple[object, ...]:
 
 
 def _close(group: list[Entry]) -> list[Entry]:
-    """Those of one gist that are close to the newest of them."""
+    """Return those entries of one fingerprint that are close to the newest of them."""
     newest = gist(group[-1].body)
     return [
         entry for entry in group if similarity(gist(entry.body), newest) >= THRESHOLD
@@ -210,9 +203,8 @@ def _close(group: list[Entry]) -> list[Entry]:
 
 
 def _archive(state: State, settings: Settings) -> Iterator[Act]:
-    """File away what is past its time; a critical blocker that nobody resolved is escalated
-    first.
-    """
+    """Yield acts that file away what has expired; a critical blocker that nobody resolved is
+    escalated first."""
     open_blockers = {entry.id for entry, _ in state.blockers}
     for entry, first in state.blockers:
         rung = next_above(entry, first, state.agents, settings)
@@ -240,9 +232,8 @@ def _archive(state: State, settings: Settings) -> Iterator[Act]:
 def next_above(
     entry: Entry, first: Entry, agents: Sequence[Agent], settings: Settings
 ) -> tuple[str, ...] | None:
-    """Whom an unresolved blocker goes to: the agents of the next higher authority that may see what
-    it was first, else the operator; None where it was the operator's already.
-    """
+    """Return whom an unresolved blocker goes to: the agents of the next higher authority that may
+    see the first blocker, else the operator; None where it was the operator's already."""
     authority = entry.authority
     if is_escalation(entry):
         if entry.addressees == (f"agent:{OPERATOR}",):
@@ -273,9 +264,8 @@ def next_above(
 
 
 def escalation(entry: Entry, rung: tuple[str, ...]) -> Made:
-    """The blocker, passed on. It reaches nobody who might not have seen the blocker itself, but the
-    operator.
-    """
+    """Return the blocker, passed on. It reaches nobody who might not have seen the blocker itself,
+    but the operator."""
     body = (
         entry.body
         if len(entry.body) <= _QUOTE

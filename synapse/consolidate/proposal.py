@@ -1,8 +1,8 @@
-"""Proposals of merges and summaries, judged by the rules that the nights' own merges keep. Pure.
+"""Proposals of merges and summaries, judged by the same rules as the nightly run's own merges.
+Pure.
 
-Who proposes is not asked and not believed: what a proposal says is proven from the entries that it
-names, or it is rejected, with the reason. What passes is an entry to be staged, never one that
-takes effect.
+Who proposes does not matter: the text is proven from the entries that the proposal names, or it is
+rejected, with the reason. What passes is staged, and takes effect only when it is approved.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ LONGEST = 4_000  # characters of an entry that is to go into another
 
 
 class Proposal(NamedTuple):
-    """What somebody proposes: one text in the place of these entries. `merge`: they say the same;
-    `summary`: they belong together.
-    """
+    """One text in the place of several entries. `merge`: they say the same; `summary`: they belong
+    together."""
 
     kind: str
     sources: tuple[str, ...]
@@ -33,12 +32,12 @@ class Proposal(NamedTuple):
 
     @property
     def key(self) -> str:
-        """The same for every proposal about the same entries."""
+        """Return a key that is the same for every proposal about the same entries."""
         return sha256(" ".join(sorted(self.sources)).encode())[:32]
 
 
 class Verdict(NamedTuple):
-    """What came of a proposal: the entry that may be staged, or why not."""
+    """The verdict on a proposal: the entry that may be staged, or why not."""
 
     proposal: Proposal
     made: Made | None
@@ -51,9 +50,8 @@ def judge(
     now: int,
     spared: Collection[tuple[str, str]] = (),
 ) -> Verdict:
-    """Whether the text may stand for its sources. `entries` are those that were offered, by id;
-    `spared` what was brought back from a merge before.
-    """
+    """Return whether the text may stand for its sources. `entries` are those that were offered, by
+    id; `spared` those brought back from a merge before."""
     reason = _unfit(proposal, entries, now, spared)
     sources = sorted(
         (entries[id] for id in proposal.sources if id in entries),
@@ -70,7 +68,8 @@ def judge(
 def candidates(
     entries: Iterable[Entry], now: int, spared: Collection[tuple[str, str]] = ()
 ) -> list[list[Entry]]:
-    """The entries that may go into one another, oldest first, in groups of those that may."""
+    """Return the entries that may be merged, oldest first, in groups that may be merged with each
+    other."""
     groups: dict[tuple[object, ...], list[Entry]] = {}
     for entry in entries:
         if _alone(entry, now, spared) is None:
@@ -89,7 +88,7 @@ def _unfit(
     now: int,
     spared: Collection[tuple[str, str]],
 ) -> str | None:
-    """What is wrong with what it names."""
+    """Return what is wrong with the entries that the proposal names; None where nothing is."""
     ids = proposal.sources
     if proposal.kind not in KINDS:
         return f"{proposal.kind!r} is neither {' nor '.join(KINDS)}"
@@ -103,7 +102,7 @@ def _unfit(
 
 
 def _alone(entry: Entry, now: int, spared: Collection[tuple[str, str]]) -> str | None:
-    """Why an entry stays itself, whatever it says."""
+    """Return why an entry may not be merged, whatever it says; None where it may."""
     if entry.staged or entry.archived or entry.expires <= now:
         return f"{entry.id} is not live"
     if not may_merge(entry):
@@ -121,9 +120,8 @@ def _alone(entry: Entry, now: int, spared: Collection[tuple[str, str]]) -> str |
 
 
 def _unlike(sources: Sequence[Entry]) -> str | None:
-    """Where two of them are said in different places, to different people, or with different
-    weight.
-    """
+    """Return where two of the sources differ in place, audience or weight; None where they do
+    not."""
     first, *later = map(place, sources)
     names = ("namespace", "scope", "addressees", "priority", "evidence", "when")
     differ = (
@@ -144,9 +142,7 @@ def _unsaid(proposal: Proposal, sources: Sequence[Entry]) -> str | None:
 
 
 def _made(proposal: Proposal, sources: Sequence[Entry], now: int) -> Made:
-    """The entry: it counts for no more than the least of its sources, and waits for somebody above
-    them.
-    """
+    """Return the entry to stage. It counts for no more than the least of its sources."""
     combined = merged(sources, now)
     tags = (SUMMARY,) if proposal.kind == "summary" else ()
     draft = combined.draft._replace(

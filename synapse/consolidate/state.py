@@ -25,19 +25,16 @@ AT_ONCE = 5_000
 
 
 def gather(store: Store, now: int, floor: int = 0) -> State:
-    """What a night at this moment may have to do with. Entries are compared only where something
-    was written after `floor`: what an earlier night compared, it compared.
-    """
+    """Return the state for a run at this moment. Entries are compared only where something was
+    written after `floor`: an earlier run compared the rest."""
     first, *later = outworn(store, now, floor)
     live = [group for state in (first, *later) for group in state.live]
     return first._replace(live=live, room=measure(store, now, floor))
 
 
 def outworn(store: Store, now: int, floor: int = 0) -> Iterator[State]:
-    """What a night may merge and archive: all of it but the entries that may become one, of which
-    the first states have as many as are to be held at once, and so has each that comes when the
-    ones before were done with.
-    """
+    """Yield what a run may merge and archive. The first state has all of it, but only as many of
+    the entries to compare as are to be held at once; each later state has the next of those."""
     store.fresh()
     query, cursor = store.index.query, store.index.horizon
     groups, own = unfiled.comparable(
@@ -65,9 +62,8 @@ def outworn(store: Store, now: int, floor: int = 0) -> Iterator[State]:
 def _whole(
     query: Query, groups: Iterable[list[int]], busy: Collection[str], now: int
 ) -> Iterator[list[list[Entry]]]:
-    """The groups at these places with their texts, some at a time; without those that are spoken
-    for.
-    """
+    """Yield the groups at these places with their texts, in batches, without the entries that are
+    part of a begun merge."""
     for batch in _some(groups):
         places = [seq for group in batch for seq in group]
         by_place = {
@@ -91,16 +87,15 @@ def _some(groups: Iterable[list[int]]) -> Iterator[list[list[int]]]:
 
 
 def crowded(store: Store, now: int, floor: int = 0) -> State:
-    """What a night may have to make room for, when the rest of it is done."""
+    """Return the state of the room, for when the rest of the run is done."""
     store.fresh()
     room, spared = measure(store, now, floor), unfiled.brought_back(store.index.query)
     return State(cursor=store.index.horizon, spared=spared, room=room)
 
 
 def measure(store: Store, now: int, floor: int = 0) -> Room:
-    """How much room there is, and what takes it where there is too little. What is only told of is
-    looked for in what was written after `floor`.
-    """
+    """Return how much room is taken, and by what where it is too much. Remarks go by what was
+    written after `floor`."""
     store.fresh()
     query, settings = store.index.query, store.settings
     weights = [
@@ -137,7 +132,8 @@ def _warnings(store: Store, now: int) -> Iterator[Warned]:
 def _blockers(
     store: Store, past: Iterable[unfiled.Lapsed], now: int
 ) -> Iterator[tuple[Entry, Entry]]:
-    """Critical blockers whose time ran out before anybody resolved or replaced them."""
+    """Yield critical blockers that expired before anybody resolved or replaced them, each with the
+    first blocker."""
     for row in past:
         if row.rank == 0 and ns.matches(BLOCKERS, row.namespace):
             entry = store.index.entry(row.id, now)
@@ -147,7 +143,7 @@ def _blockers(
 
 
 def _first(store: Store, entry: Entry, now: int) -> Entry:
-    """The blocker that an escalation passes on."""
+    """Return the blocker that an escalation passes on."""
     while is_escalation(entry) and (
         source := store.index.entry(entry.derived_from[0], now)
     ):
@@ -156,9 +152,8 @@ def _first(store: Store, entry: Entry, now: int) -> Entry:
 
 
 def _half(store: Store, places: Sequence[int], now: int) -> Iterator[tuple[str, str]]:
-    """The sources of merged entries that are not filed away, each with what it went into: merges
-    that were begun.
-    """
+    """Yield the sources of merged entries that are not filed away, each with the merged one: merges
+    that were begun."""
     for entry in unfiled.entries(store.index.query, places, now):
         for id in entry.derived_from if is_merged(entry) else ():
             if store.index.whereabouts(id) == "live":

@@ -1,7 +1,6 @@
-"""Undo: one record that takes an act back, or a whole night, and what of the log can be taken back
-at all.
+"""Undo: one record that takes back an act, or a whole nightly run, and what can be undone at all.
 
-An undo is an act like any other and is taken back in the same way. The log only grows. Nothing here
+An undo is an act like any other and is undone in the same way. The log only grows. Nothing here
 prints.
 """
 
@@ -43,11 +42,9 @@ _FINAL = {
 
 
 class Undone(NamedTuple):
-    """What was taken back, and what that did: the number of the undo (None where it is only
-    planned), the entries that came back from the archive, those filed away, the reviews of
-    reputation with whether they stand now, the acts that were taken back, the entries that are
-    shown again and those that no longer are.
-    """
+    """The outcome of an undo: its number (None where it is only planned), the entries that came
+    back from the archive, those filed away, the reviews of reputation with whether they stand now,
+    the acts that were taken back, the entries that are shown again and those that no longer are."""
 
     what: str
     seq: int | None
@@ -67,8 +64,8 @@ def undo(
     by: str = OPERATOR,
     plan: bool = False,
 ) -> Undone:
-    """Take back an act (its number), a night (its date) or, with `last`, the newest act; return
-    what that did.
+    """Take back an act (its number), a nightly run (its date) or, with `last`, the newest act;
+    return what that did.
 
     The operator takes back anybody's act, an agent its own. `last` is the newest ruling, of anybody
     for the operator. With `plan`, nothing is done.
@@ -155,7 +152,7 @@ def _still(store: Store, id: str, numbers: set[int], by: str) -> bool:
 
 
 def _named(store: Store, what: str, by: str) -> list[Record]:
-    """Return the records of an act, of a night, or of whatever was done last, oldest first."""
+    """Return the records of an act, of a nightly run, or of the newest act, oldest first."""
     query = store.index.query
     if what == "last":
         record = unfiled.last_ruling(query, by)
@@ -203,7 +200,7 @@ def _possible(acts: list[Record], what: str, by: str) -> list[Record]:
 
 
 def _of_night(store: Store, night: str) -> list[Record]:
-    """Return the acts of a night, or of all runs of a day."""
+    """Return the acts of a nightly run, or of all runs of a day."""
     acts = [
         record
         for record in unfiled.written_by(store.index.query, CONSOLIDATOR, 0)
@@ -218,10 +215,9 @@ def _of_night(store: Store, night: str) -> list[Record]:
 
 
 def _together(store: Store, record: Record, *, night: bool = False) -> list[Record]:
-    """Return an act with what belongs to it: an entry that was written, or approved, and what was
-    filed away into it are one act, by whichever number it is called. With `night`, a night's act
-    stands for the whole night.
-    """
+    """Return an act with what belongs to it: an entry that was written, or approved, and the
+    entries filed away into it are one act, by whichever number it is called. With `night`, an act
+    of a nightly run stands for the whole run."""
     ids = {record.id, *record.fields.get("heirs", ())}
     if record.kind == "approve":
         ids.add(record.fields["entry"])
@@ -263,9 +259,8 @@ def _reviewed(record: Record) -> list[tuple[int, bool]]:
 
 
 def _holds_of(record: Record) -> Iterable[tuple[int, bool]]:
-    """Return the numbers of what hides others since this act, each with whether it does. No night's
-    entry does.
-    """
+    """Return the numbers of what hides others since this act, each with whether it does. No entry
+    of a nightly run does."""
     if record.kind == "undo":
         return [(seq, stands) for seq, stands in record.fields.get("holds", ())]
     hides = record.kind in ("resolve", "approve", "entry") and record.by != CONSOLIDATOR
@@ -273,9 +268,8 @@ def _holds_of(record: Record) -> Iterable[tuple[int, bool]]:
 
 
 def _filed_by(record: Record) -> list[tuple[str, bool]]:
-    """Return what an act did to entries, each with whether it took it away. What was written or
-    approved came.
-    """
+    """Return the entries that an act moved, each with whether it took it away. What was written or
+    approved came."""
     if record.kind == "entry":
         return [(record.id, False)] if record.id else []
     if record.kind == "approve":
