@@ -9,7 +9,7 @@ from synapse.cli.show import WIDTH
 from synapse.system.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from synapse.consolidate import Measured
+    from synapse.consolidate import RunHistory
     from synapse.consolidate.metrics import Measure
 
 FULLEST = 10
@@ -40,14 +40,14 @@ def stats_options(parser: Options) -> None:
 
 
 def stats(call: Call) -> None:
-    from synapse.consolidate import measured
+    from synapse.consolidate import run_history
 
-    found = measured(call.memory)
+    found = run_history(call.memory)
     told = {
-        "nights": [_json(each) for each in found.nights],
+        "nights": [_json(each) for each in found.runs],
         "warnings": [*found.worries, *found.remarks],
     }
-    call.show(lambda: told, lambda: _text(found, call.args.nights))
+    call.show(lambda: told, lambda: _text(found, call.args.runs))
 
 
 def _json(each: Measure) -> dict[str, object]:
@@ -59,19 +59,19 @@ def _json(each: Measure) -> dict[str, object]:
     }
 
 
-def _text(found: Measured, nights: int) -> str:
+def _text(found: RunHistory, nights: int) -> str:
     from synapse.cli.table import table
     from synapse.consolidate.metrics import per_namespace, plot
 
     parts = [f"warning: {each}" for each in (*found.worries, *found.remarks)]
-    if not found.nights:
+    if not found.runs:
         return "\n".join(
             [*parts, "no night yet: `synapse defrag`, or have one run every night"]
         )
-    parts += ["entries", *plot([each.entries for each in found.nights], WIDTH - 11), ""]
-    parts.append(table(_HEADS, [_row(each) for each in found.nights[-nights:]]))
+    parts += ["entries", *plot([each.entries for each in found.runs], WIDTH - 11), ""]
+    parts.append(table(_HEADS, [_row(each) for each in found.runs[-nights:]]))
     parts += ["", LEGEND]
-    fullest = per_namespace(found.nights[-1])[:FULLEST]
+    fullest = per_namespace(found.runs[-1])[:FULLEST]
     return "\n".join(
         [*parts, "", table(("namespace", "entries", "bytes", "compressed"), fullest)]
     )

@@ -18,7 +18,7 @@ from synapse.system.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from synapse.consolidate import Act as Step
-    from synapse.consolidate import Done, Night, Plan, Undone
+    from synapse.consolidate import AppliedAct, NightlyRun, Plan, UndoResult
 
 _DOES = {
     "archive": "would file away",
@@ -130,7 +130,7 @@ def _asks(call: Call) -> bool:
     )
 
 
-def _agreed(call: Call, planned: Undone) -> bool:
+def _agreed(call: Call, planned: UndoResult) -> bool:
     """Show what would be taken back, and return whether the answer is yes."""
     call.say("\n".join(_undo_lines(planned)))
     agreed = call.ask("Take this back? [y/N] ").strip().lower() in ("y", "yes")
@@ -139,7 +139,7 @@ def _agreed(call: Call, planned: Undone) -> bool:
     return agreed
 
 
-def _undo_lines(done: Undone) -> list[str]:
+def _undo_lines(done: UndoResult) -> list[str]:
     """Return what an undo did, or would do: which acts it takes back, then each entry with what
     became of it.
     """
@@ -159,7 +159,7 @@ def _undo_lines(done: Undone) -> list[str]:
     return [*lines, *(f"  {word:<6}{id}" for word, ids in words.items() for id in ids)]
 
 
-def _undo_json(done: Undone) -> dict[str, Any]:
+def _undo_json(done: UndoResult) -> dict[str, Any]:
     acts = [
         {"seq": act.seq, "kind": act.kind, "by": act.by, "what": sentence(Act(act))}
         for act in done.acts
@@ -182,13 +182,13 @@ def act_json(act: Step) -> dict[str, Any]:
         "entries": entries,
     }
     return told | (
-        {"to": list(act.made.draft.addressees)}
-        if act.kind == "escalate" and act.made
+        {"to": list(act.new_entry.draft.addressees)}
+        if act.kind == "escalate" and act.new_entry
         else {}
     )
 
 
-def done_json(done: Done) -> dict[str, Any]:
+def done_json(done: AppliedAct) -> dict[str, Any]:
     return (
         act_json(done.act)
         | {"act": done.seqs[-1]}
@@ -212,9 +212,9 @@ def _planned(call: Call) -> Plan:
         return plan(gather(store, now), now, store.settings, _phases(call.args.phase))
 
 
-def _night(call: Call) -> Night:
+def _night(call: Call) -> NightlyRun:
     """The job of a local date, as a daemon would run it: it stands for that date."""
-    from synapse.consolidate import night
+    from synapse.consolidate import run_nightly
     from synapse.consolidate.nightly import date_of
 
     args, now = call.args, call.memory.store.clock()
@@ -225,7 +225,7 @@ def _night(call: Call) -> Night:
     if date_of(args.date) > clock.day(now + _DAY):
         raise InvalidQuery(f"it is not {args.date} anywhere yet", date=args.date)
     with Progress() as progress:
-        done = night(call.memory, args.date, now, progress.phase, progress.act)
+        done = run_nightly(call.memory, args.date, now, progress.phase, progress.act)
     if not done.ran:
         raise Conflict(
             f"the night of {args.date} is done, or somebody is at it; `synapse defrag`"
@@ -234,7 +234,7 @@ def _night(call: Call) -> Night:
     return done
 
 
-def _carried(call: Call) -> Night:
+def _carried(call: Call) -> NightlyRun:
     from synapse.consolidate import claim, run
     from synapse.consolidate.nightly import JOB
 

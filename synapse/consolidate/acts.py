@@ -11,7 +11,7 @@ from synapse.system.typed import NamedTuple
 AT_ONCE = 100
 
 
-class Made(NamedTuple):
+class NewEntry(NamedTuple):
     """An entry that the consolidator is to write, with the authority and trust that it has."""
 
     draft: Draft
@@ -28,11 +28,20 @@ class Act(NamedTuple):
     ids: tuple[str, ...]
     reason: str
     heirs: tuple[str, ...] = ()
-    made: Made | None = None
+    new_entry: NewEntry | None = None
     notes: tuple[str, ...] = ()
 
 
-def filing(
+class AppliedAct(NamedTuple):
+    """An act that was carried out: the records that it made, and the entry that it wrote, if it
+    wrote one."""
+
+    act: Act
+    seqs: tuple[int, ...]
+    id: str | None = None
+
+
+def archive_acts(
     phase: str,
     reason: str,
     pairs: Sequence[tuple[str, str]],

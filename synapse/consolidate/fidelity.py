@@ -18,12 +18,14 @@ from synapse.consolidate.words import (
     Word,
     Words,
     clauses,
-    meant,
     sentences,
+    stems,
 )
 from synapse.system.typed import NamedTuple
 
-KEPT = 2 / 3  # the share of a clause's words that stand in what says it in other words
+SHARE_KEPT = (
+    2 / 3
+)  # the share of a clause's words that stand in what says it in other words
 EFFORT = 1_000_000  # words compared while looking for how a text was put together
 PAUSES = 200  # in a text: more than that is no summary
 STRETCH = 4  # clauses of a sentence that may say one clause together
@@ -48,7 +50,7 @@ class Run(NamedTuple):
 
     source: Source
     end: int
-    said: Words
+    covered: Words
     owed: tuple[str, ...] = ()
 
 
@@ -67,19 +69,19 @@ def unfaithful(text: str, others: Sequence[str]) -> str | None:
         for number, source_text in enumerate(others)
         for place, words in enumerate(sentences(source_text))
     ]
-    if strange := _strange(stream, sources):
+    if strange := _changed_slots(stream, sources):
         return strange
     search = _Search(tuple(word for sentence in stream for word in sentence), sources)
     if len(search.ends) > PAUSES:
         return "is too long to be proven"
     runs = search.parse(0, None, ())
-    return search.told() if not runs else _lost(runs, sources)
+    return search.reason() if not runs else _missing_clause(runs, sources)
 
 
 # -- slots -----------------------------------------------------------------------------------------
 
 
-def _strange(stream: Sequence[Words], sources: Sequence[Source]) -> str | None:
+def _changed_slots(stream: Sequence[Words], sources: Sequence[Source]) -> str | None:
     """Return the first numbers, names, dates, quoted strings or negations that are new, or missing.
     A capital at the beginning of a sentence may say nothing, so such a word is kept in small
     letters, too."""
@@ -148,7 +150,7 @@ class _Search:
             if self.effort <= 0:
                 return None
             if source.place >= reached.get(source.text, 0) and not (
-                last and not _pays(last, run)
+                last and not _pays_what_is_owed(last, run)
             ):
                 following = self.parse(
                     run.end,
@@ -159,7 +161,7 @@ class _Search:
                     return [run, *following]
         return None
 
-    def told(self) -> str:
+    def reason(self) -> str:
         """Return why no runs were found, in words."""
         if not self.stream:
             return "says nothing"
@@ -170,7 +172,7 @@ class _Search:
 
     def _runs(self, start: int, last: Run | None) -> Iterator[Run]:
         for source in self.sources:
-            if _hangs(source) and not _follows(source, last):
+            if _needs_context(source) and not _follows(source, last):
                 continue
             yield from self._whole(start, source, last)
             yield from self._beginning(start, source)
@@ -234,7 +236,7 @@ class _Search:
         return size
 
 
-def _pays(last: Run, run: Run) -> bool:
+def _pays_what_is_owed(last: Run, run: Run) -> bool:
     """Return whether the run ends with what the one before it owes."""
     owed = last.owed
     return not owed or (
@@ -242,7 +244,7 @@ def _pays(last: Run, run: Run) -> bool:
     )
 
 
-def _hangs(source: Source) -> bool:
+def _needs_context(source: Source) -> bool:
     """Return whether a sentence cannot be understood without the one before it."""
     return any(word.key in CONTEXT for word in source.words)
 
@@ -259,17 +261,17 @@ def _follows(source: Source, last: Run | None) -> bool:
 # -- all of it -------------------------------------------------------------------------------------
 
 
-def _lost(runs: Sequence[Run], sources: Sequence[Source]) -> str | None:
+def _missing_clause(runs: Sequence[Run], sources: Sequence[Source]) -> str | None:
     """Return the first clause of the sources that is not said, in the same words or in others; None
     where all are."""
-    statements = list(dict.fromkeys(run.said for run in runs))
+    statements = list(dict.fromkeys(run.covered for run in runs))
     stretches = [unsaid for statement in statements for unsaid in _stretches(statement)]
     said_clauses = [clause for statement in statements for clause in clauses(statement)]
     for source in sources:
         lost = [
             unsaid
             for unsaid in clauses(source.words)
-            if meant(unsaid) and not _is_said(unsaid, said_clauses, stretches)
+            if stems(unsaid) and not _is_said(unsaid, said_clauses, stretches)
         ]
         if lost and not _is_said(source.words, said_clauses, stretches):
             return f"does not say: “{' '.join(word.key for word in lost[0])}”"
@@ -281,15 +283,15 @@ def _is_said(
 ) -> bool:
     """Return whether the clause is said, in the same words or in others. One that differs from a
     clause that is said at a single place is another fact."""
-    theirs = meant(clause)
+    theirs = stems(clause)
     if any(
-        theirs == meant(said_clause) and not _turned(clause, said_clause)
+        theirs == stems(said_clause) and not _is_reversed(clause, said_clause)
         for said_clause in said_clauses
     ):
         return True
-    if any(_substituted(theirs, meant(said_clause)) for said_clause in said_clauses):
+    if any(_substituted(theirs, stems(said_clause)) for said_clause in said_clauses):
         return False
-    return any(_says(stretch, clause) for stretch in stretches)
+    return any(_is_paraphrase(stretch, clause) for stretch in stretches)
 
 
 def _stretches(sentence: Words) -> Iterator[Words]:
@@ -302,18 +304,20 @@ def _stretches(sentence: Words) -> Iterator[Words]:
             )
 
 
-def _says(stretch: Words, clause: Words) -> bool:
+def _is_paraphrase(stretch: Words, clause: Words) -> bool:
     """Return whether these words say the clause in another way: its slots, the same negations and
     conditions, and most of its words."""
-    theirs, ours = meant(clause), meant(stretch)
+    theirs, ours = stems(clause), stems(stretch)
     if not {_mark(w) for w in clause if w.kind == SLOT} <= {
         _mark(w) for w in stretch
     } | set(ours):
         return False
     missing = Counter(theirs) - Counter(ours)
     share = 1 - sum(missing.values()) / len(theirs)
-    turned = _opposed(missing, ours) or _turned(clause, stretch)
-    return _operators(clause) == _operators(stretch) and share >= KEPT and not turned
+    turned = _has_opposite(missing, ours) or _is_reversed(clause, stretch)
+    return (
+        _operators(clause) == _operators(stretch) and share >= SHARE_KEPT and not turned
+    )
 
 
 def _operators(words: Words) -> Counter[str]:
@@ -342,7 +346,7 @@ def _substituted(theirs: tuple[str, ...], ours: tuple[str, ...]) -> bool:
     )
 
 
-def _turned(clause: Words, stretch: Words) -> bool:
+def _is_reversed(clause: Words, stretch: Words) -> bool:
     """Return whether one has the same words in another direction: `from A to B` and `from B to A`,
     `A beats B` and `B beats A`."""
     ours_directions, their_directions = _directions(clause), _directions(stretch)
@@ -359,7 +363,7 @@ def _turned(clause: Words, stretch: Words) -> bool:
         [mark for mark in marks if mark in slots[0] and mark in slots[1]]
         for marks in slots
     ]
-    theirs, ours = meant(clause), meant(stretch)
+    theirs, ours = stems(clause), stems(stretch)
     offsets = range(len(theirs)) if Counter(theirs) == Counter(ours) else ()
     rotated = not offsets or any(theirs[k:] + theirs[:k] == ours for k in offsets)
     return (
@@ -378,7 +382,7 @@ def _directions(words: Words) -> dict[str, str]:
     return directions
 
 
-def _opposed(missing: Counter[str], ours: tuple[str, ...]) -> bool:
+def _has_opposite(missing: Counter[str], ours: tuple[str, ...]) -> bool:
     """Return whether one has `safe` where the other has `unsafe`."""
     pairs = (
         (prefix + word, word) for word in (*missing, *ours) for prefix in _OPPOSITE

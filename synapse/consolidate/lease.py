@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 FOLDER = ".index/leaders"
 
 
-def holder() -> str:
+def process_name() -> str:
     """Return the name that records give this process."""
     return f"{os.uname().nodename}:{os.getpid()}"
 
 
-def hold(store: Store, key: str, epoch: int) -> bool:
+def acquire(store: Store, key: str, epoch: int) -> bool:
     """Lock the file until `let_go` or the end of the process; return False where another thread of
     it has it."""
-    path = _path(store, key, epoch, holder())
+    path = _path(store, key, epoch, process_name())
     if path is None:
         return True
     try:
@@ -38,24 +38,24 @@ def hold(store: Store, key: str, epoch: int) -> bool:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
         raise StoreError(f"{path} cannot be held: {error}") from error
-    if _taken(fd):
+    if _is_locked_elsewhere(fd):
         os.close(fd)
         return False
     store.held[path] = fd
     return True
 
 
-def let_go(store: Store, key: str, epoch: int, *, over: bool = True) -> None:
+def release(store: Store, key: str, epoch: int, *, over: bool = True) -> None:
     """Unlock the file. Where the run is not over, the file stays, as that of a dead process
     does."""
-    path = _path(store, key, epoch, holder())
+    path = _path(store, key, epoch, process_name())
     if path in store.held:
         if over:
-            _removed(path)
+            _unlink(path)
         os.close(store.held.pop(path))
 
 
-def gone(store: Store, key: str, last: Mapping[str, Any]) -> bool:
+def is_dead(store: Store, key: str, last: Mapping[str, Any]) -> bool:
     """Return whether the process that this record names ran here and is dead. False where that
     cannot be known."""
     if (
@@ -71,16 +71,16 @@ def gone(store: Store, key: str, last: Mapping[str, Any]) -> bool:
     except OSError:
         return False  # the index was deleted, or belongs to somebody else
     try:
-        return not _taken(fd)
+        return not _is_locked_elsewhere(fd)
     finally:
         os.close(fd)
 
 
-def bury(store: Store, key: str, last: Mapping[str, Any]) -> None:
+def remove_stale(store: Store, key: str, last: Mapping[str, Any]) -> None:
     """Remove the file of a process that is dead."""
     path = _path(store, key, last["epoch"], last["holder"])
     if path is not None:
-        _removed(path)
+        _unlink(path)
 
 
 def _path(store: Store, key: str, epoch: int, name: str) -> str | None:
@@ -92,7 +92,7 @@ def _path(store: Store, key: str, epoch: int, name: str) -> str | None:
     )
 
 
-def _taken(fd: int) -> bool:
+def _is_locked_elsewhere(fd: int) -> bool:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -100,7 +100,7 @@ def _taken(fd: int) -> bool:
     return False
 
 
-def _removed(path: str) -> None:
+def _unlink(path: str) -> None:
     try:
         os.unlink(path)
     except OSError:

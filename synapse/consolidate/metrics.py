@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from synapse.consolidate.acts import AppliedAct
 from synapse.index.unfiled import Weight
 from synapse.model.clock import day
 from synapse.model.entry import SECOND
 from synapse.system.typed import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from synapse.consolidate.apply import Done
     from synapse.model.records import Record
 
 MANY, DEEP = (
@@ -54,10 +54,10 @@ class Measure(NamedTuple):
         )
 
 
-def measured(
+def measure_fields(
     before: Sequence[Weight],
     after: Sequence[Weight],
-    done: Iterable[Done],
+    done: Iterable[AppliedAct],
     written: int,
     disputed: int,
 ) -> dict[str, object]:

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from synapse.consolidate import lease, metrics, pages
-from synapse.consolidate.acts import Act
-from synapse.consolidate.apply import Done, carry
-from synapse.consolidate.limits import TOLD
+from synapse.consolidate.acts import Act, AppliedAct
+from synapse.consolidate.apply import apply_acts
+from synapse.consolidate.limits import MOST_REMARKS
 from synapse.consolidate.limits import remarks as remarked
-from synapse.consolidate.plan import PHASES, State, plan, unended
+from synapse.consolidate.plan import PHASES, State, may_have_more_merges, plan
 from synapse.consolidate.reviews import review
-from synapse.consolidate.state import crowded, measure, outworn
+from synapse.consolidate.state import measure, plan_states, room_state
 from synapse.core import operators_alone
 from synapse.errors import Conflict, InvalidQuery
 from synapse.index import unfiled
@@ -64,13 +64,13 @@ class Claim(NamedTuple):
         return epoch_is(self.key, self.epoch)
 
 
-class Night(NamedTuple):
+class NightlyRun(NamedTuple):
     """The outcome of a nightly run. `ran` is false where another process had, or has, the right to
     run it."""
 
     date: str
     ran: bool
-    acts: tuple[Done, ...] = ()
+    acts: tuple[AppliedAct, ...] = ()
     remarks: tuple[str, ...] = ()
 
 
@@ -90,20 +90,20 @@ def claim(
     right = Claim(
         job, local_date, epoch, now + LEASE, phase, again, last.get("state") == "done"
     )
-    is_dead = lease.gone(store, key, last)
-    if not lease.hold(store, key, epoch):
+    is_dead = lease.is_dead(store, key, last)
+    if not lease.acquire(store, key, epoch):
         return None
     try:
         store.log.append(
             _running(right, phase), unless=vacant(key, epoch, now, again, is_dead)
         )
     except BaseException as error:
-        lease.let_go(store, key, epoch)
+        lease.release(store, key, epoch)
         if isinstance(error, Conflict):
             return None
         raise
     if last.get("state") == "running":
-        lease.bury(store, key, last)
+        lease.remove_stale(store, key, last)
     return right
 
 
@@ -127,28 +127,28 @@ def finish(mem: Memory, right: Claim, **outcome: object) -> None:
     mem.store.log.append(
         Pending("night", CONSOLIDATOR, fields, key=right.key), unless=right.fence
     )
-    lease.let_go(mem.store, right.key, right.epoch)
+    lease.release(mem.store, right.key, right.epoch)
 
 
 def lapsed(store: Store, key: str, last: Mapping[str, Any], now: int) -> bool:
     """Return whether nobody runs a job any more, by its last record: its lease is over, or its
     process died here."""
-    return bool(last["until"] <= now) or lease.gone(store, key, last)
+    return bool(last["until"] <= now) or lease.is_dead(store, key, last)
 
 
-def night(
+def run_nightly(
     mem: Memory,
     local_date: str,
     now: int,
     on_phase: OnPhase | None = None,
     on_act: OnAct = _unwatched,
-) -> Night:
+) -> NightlyRun:
     """Run the nightly job of a local date, or go on with one whose process died. Where another
     process has the right to, or it is done, nothing happens. `on_phase` is called with each phase
     as it begins, `on_act` with how many of its acts are done, and of how many."""
     right = claim(mem, JOB, local_date, now)
     return (
-        Night(local_date, ran=False)
+        NightlyRun(local_date, ran=False)
         if right is None
         else run(mem, right, now, on_phase, on_act=on_act)
     )
@@ -161,13 +161,13 @@ def run(
     on_phase: OnPhase | None = None,
     phases: Collection[str] = PHASES,
     on_act: OnAct = _unwatched,
-) -> Night:
+) -> NightlyRun:
     """Carry out these phases by a right that one has; where that fails, another may go on at once.
     The acts of a run by hand are named by its time of day, too."""
     try:
         return _run(mem, right, now, on_phase, phases, on_act)
     except BaseException:
-        lease.let_go(mem.store, right.key, right.epoch, over=False)
+        lease.release(mem.store, right.key, right.epoch, over=False)
         raise
 
 
@@ -178,13 +178,16 @@ def _run(
     on_phase: OnPhase | None,
     phases: Collection[str],
     on_act: OnAct,
-) -> Night:
+) -> NightlyRun:
     name = f"{right.date}T{seconds(now)[11:19]}" if right.by_hand else right.date
-    store, floor, done = mem.store, looked_until(mem.store), list[Done]()
-    portions = outworn(store, now, floor)
+    store, floor, done = mem.store, compared_until(mem.store), list[AppliedAct]()
+    portions = plan_states(store, now, floor)
     todo = plan(next(portions), now, store.settings, set(phases) - {"enforce"})
     query, before = store.index.query, unfiled.weights(store.index.query, now)
-    written, looked = unfiled.written_since(query, floor, CONSOLIDATOR), todo.cursor
+    admit_new_entry, looked = (
+        unfiled.written_since(query, floor, CONSOLIDATOR),
+        todo.cursor,
+    )
     remarks = tuple[str, ...]()
     for phase in PHASES[PHASES.index(right.phase or PHASES[0]) :]:
         if phase in phases:
@@ -194,7 +197,9 @@ def _run(
             if (
                 phase == "enforce"
             ):  # how much there is only shows when the rest is filed away
-                todo = plan(crowded(store, now, floor), now, store.settings, (phase,))
+                todo = plan(
+                    room_state(store, now, floor), now, store.settings, (phase,)
+                )
                 remarks = todo.remarks
             acts = todo.phase(phase)
             for portion in (
@@ -202,21 +207,23 @@ def _run(
                 if phase == "merge"
                 else (acts,)
             ):
-                done += _carried(store, portion, name, right, on_act)
+                done += _apply_with_progress(store, portion, name, right, on_act)
         if phase == "changelog" and phase in phases:
             pages.write(mem, right.date, name, floor, now, right.fence)
     summary: dict[str, object] = {"acts": len(done)}
     if "merge" in phases:
         summary["cursor"] = looked
     if remarks:
-        summary["remarks"] = list(remarks[:TOLD])
+        summary["remarks"] = list(remarks[:MOST_REMARKS])
     if "metrics" in phases:
         review(store, name, now, right.fence)
-        after = unfiled.weights(query, now) if done or written else before
+        after = unfiled.weights(query, now) if done or admit_new_entry else before
         disputed = unfiled.disputed(query, now)
-        summary |= metrics.measured(before, after, done, written, disputed)
+        summary |= metrics.measure_fields(
+            before, after, done, admit_new_entry, disputed
+        )
     finish(mem, right, **summary)
-    return Night(name, True, tuple(done), remarks)
+    return NightlyRun(name, True, tuple(done), remarks)
 
 
 def _merges(
@@ -229,24 +236,26 @@ def _merges(
     for state in portions:
         yield (acts := plan(state, now, store.settings, ("merge",)).acts)
         merges += acts
-    if unended(merges):
-        yield from _merges(store, (), outworn(store, now, floor), now, floor)
+    if may_have_more_merges(merges):
+        yield from _merges(store, (), plan_states(store, now, floor), now, floor)
 
 
-def _carried(
+def _apply_with_progress(
     store: Store, acts: Sequence[Act], night: str, right: Claim, on_act: OnAct
-) -> Iterator[Done]:
-    for number, result in enumerate(carry(store, acts, night, right.fence), 1):
+) -> Iterator[AppliedAct]:
+    for number, result in enumerate(apply_acts(store, acts, night, right.fence), 1):
         yield result
         on_act(number, len(acts))
 
 
-def looked_until(store: Store) -> int:
+def compared_until(store: Store) -> int:
     """Return the place in the log up to which the last whole run compared everything."""
-    return max((record.fields.get("cursor", 0) for record in nights(store)), default=0)
+    return max(
+        (record.fields.get("cursor", 0) for record in finished_runs(store)), default=0
+    )
 
 
-def nights(store: Store) -> list[Record]:
+def finished_runs(store: Store) -> list[Record]:
     """Return the records of the finished runs, those by hand included, oldest first."""
     store.index.catch_up()
     records = unfiled.nights(store.index.query)
@@ -287,7 +296,7 @@ def _running(right: Claim, phase: str | None) -> Pending:
         "state": "running",
         "until": right.until,
     }
-    fields |= {"holder": lease.holder()} | ({"phase": phase} if phase else {})
+    fields |= {"holder": lease.process_name()} | ({"phase": phase} if phase else {})
     return Pending("night", CONSOLIDATOR, fields, key=right.key)
 
 
@@ -301,20 +310,22 @@ def date_of(text: str) -> str:
         raise InvalidQuery(f"{text!r} is not a date: write 2026-02-01") from error
 
 
-class Measured(NamedTuple):
+class RunHistory(NamedTuple):
     """The figures of the runs, oldest first; what is wrong with them; remarks on the namespaces."""
 
-    nights: tuple[metrics.Measure, ...]
+    runs: tuple[metrics.Measure, ...]
     worries: tuple[str, ...]
     remarks: tuple[str, ...] = ()
 
 
-def measured(mem: Memory) -> Measured:
+def run_history(mem: Memory) -> RunHistory:
     """Return the figures of every finished run."""
     store = mem.store
     store.fresh()
-    runs = metrics.measures(nights(store))
+    runs = metrics.measures(finished_runs(store))
     since = store.log.at(1).at if store.index.cursor() else None
     worries = metrics.idleness(runs, since, store.clock())
-    room = measure(store, store.clock(), looked_until(store))
-    return Measured(tuple(runs), tuple(worries), tuple(remarked(room, store.settings)))
+    room = measure(store, store.clock(), compared_until(store))
+    return RunHistory(
+        tuple(runs), tuple(worries), tuple(remarked(room, store.settings))
+    )

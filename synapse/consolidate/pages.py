@@ -38,13 +38,13 @@ def write(
 ) -> None:
     """Write the entry, the pages of the days since the last run, and the views of all agents and
     departments."""
-    tell(mem.store, night, floor, now, guard)
+    write_entry(mem.store, night, floor, now, guard)
     if isinstance(mem.store.log, FilesLog):
         write_days(mem.store, floor, now)
         write_views(mem)
 
 
-def tell(store: Store, night: str, floor: int, now: int, guard: Guard) -> None:
+def write_entry(store: Store, night: str, floor: int, now: int, guard: Guard) -> None:
     """Write the entry that says what a run did. One that only filed away such entries writes
     none."""
     query, counts = store.index.query, Counter[str]()

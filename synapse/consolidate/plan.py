@@ -10,10 +10,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain, groupby
 
 from synapse.authority import MERGED, SEALED, is_merged, visible
-from synapse.consolidate.acts import Act, Made, filing, without
+from synapse.consolidate.acts import Act, NewEntry, archive_acts, without
 from synapse.consolidate.heading import fitting, portions, room_beside
 from synapse.consolidate.limits import Room, enforce, remarks
-from synapse.consolidate.similarity import gist, similarity
+from synapse.consolidate.similarity import fingerprint, similarity
 from synapse.index.unfiled import Lapsed, Outdone
 from synapse.model.agents import CONSOLIDATOR, OPERATOR, Agent, Settings, authority_in
 from synapse.model.clock import seconds
@@ -36,10 +36,10 @@ class State(NamedTuple):
 
     cursor: int = 0
     live: Sequence[Sequence[Entry]] = ()  # those that may say the same, together
-    half: Sequence[
+    unfinished_merges: Sequence[
         tuple[str, str]
     ] = ()  # sources of merged entries that are not filed away, each with its heir
-    outdone: Sequence[Outdone] = ()
+    superseded: Sequence[Outdone] = ()
     lapsed: Sequence[Lapsed] = ()
     idle: Sequence[str] = ()  # messages of threads in which nobody writes any more
     blockers: Sequence[
@@ -77,7 +77,7 @@ def plan(
     for name, step in steps.items():
         for act in step() if name in phases else ():
             excluded = [id in filed or (id, name) in state.spared for id in act.ids]
-            if not any(excluded) or (not all(excluded) and act.made is None):
+            if not any(excluded) or (not all(excluded) and act.new_entry is None):
                 filed.update(act.ids)
                 acts.append(without(act, excluded))
     noted = remarks(state.room, settings) if "enforce" in phases else ()
@@ -90,10 +90,10 @@ def plan(
 def _merge(state: State, now: int) -> Iterator[Act]:
     """Yield acts that file away what was superseded, finish merges that were begun, and merge
     entries that say the same."""
-    by_reason = sorted(state.outdone, key=lambda row: row.reason)
+    by_reason = sorted(state.superseded, key=lambda row: row.reason)
     for reason, rows in groupby(by_reason, key=lambda row: row.reason):
-        yield from filing("merge", reason, [(row.id, row.by) for row in rows])
-    yield from filing("merge", ALIKE, state.half)
+        yield from archive_acts("merge", reason, [(row.id, row.by) for row in rows])
+    yield from archive_acts("merge", ALIKE, state.unfinished_merges)
     for group in chain(*map(near_duplicates, state.live)):
         if all((entry.id, "merge") not in state.spared for entry in group):
             for alike in portions(group):
@@ -103,21 +103,23 @@ def _merge(state: State, now: int) -> Iterator[Act]:
                         "merge",
                         tuple(entry.id for entry in alike),
                         ALIKE,
-                        made=merged(alike, now),
+                        new_entry=merged(alike, now),
                     )
 
 
-def unended(acts: Collection[Act]) -> bool:
+def may_have_more_merges(acts: Collection[Act]) -> bool:
     """Return whether entries may be left that say the same: there were too many for one to name
     them all, or some had to wait for a merge that was begun."""
-    if any(act.reason == ALIKE and act.made is None for act in acts):
+    if any(act.reason == ALIKE and act.new_entry is None for act in acts):
         return True
     drafts = [
-        act.made.draft for act in acts if act.kind == "merge" and act.made is not None
+        act.new_entry.draft
+        for act in acts
+        if act.kind == "merge" and act.new_entry is not None
     ]
-    return len({(draft.namespace, gist(draft.body).words) for draft in drafts}) < len(
-        drafts
-    )
+    return len(
+        {(draft.namespace, fingerprint(draft.body).words) for draft in drafts}
+    ) < len(drafts)
 
 
 def near_duplicates(entries: Iterable[Entry]) -> list[list[Entry]]:
@@ -128,10 +130,12 @@ def near_duplicates(entries: Iterable[Entry]) -> list[list[Entry]]:
     ] = {}  # by a digest: the words of a hundred thousand entries are much to hold
     for entry in entries:
         if may_merge(entry):
-            key = sha256(repr((place(entry), gist(entry.body).words)).encode())
+            key = sha256(
+                repr((merge_key(entry), fingerprint(entry.body).words)).encode()
+            )
             groups.setdefault(key, []).append(entry)
     candidates = (
-        _close(sorted(group, key=lambda entry: entry.seq))
+        _close_to_newest(sorted(group, key=lambda entry: entry.seq))
         for group in groups.values()
         if len(group) > 1
     )
@@ -156,7 +160,7 @@ def may_merge(entry: Entry) -> bool:
     return plain and entry.priority != "critical" and entry.trust != "unverified"
 
 
-def merged(alike: Sequence[Entry], now: int) -> Made:
+def merged(alike: Sequence[Entry], now: int) -> NewEntry:
     """Return one entry that says what these say, in the words of the newest, with the least of
     their authorities."""
     newest, until = alike[-1], max(entry.expires for entry in alike)
@@ -176,10 +180,10 @@ def merged(alike: Sequence[Entry], now: int) -> Made:
         when=newest.when,
         timestamp=newest.timestamp,
     )
-    return _made(draft, alike, min(entry.authority for entry in alike))
+    return _new_entry(draft, alike, min(entry.authority for entry in alike))
 
 
-def place(entry: Entry) -> tuple[object, ...]:
+def merge_key(entry: Entry) -> tuple[object, ...]:
     """Return what has to be the same, besides the words, for two entries to be merged."""
     return (
         entry.namespace,
@@ -191,11 +195,13 @@ def place(entry: Entry) -> tuple[object, ...]:
     )
 
 
-def _close(group: list[Entry]) -> list[Entry]:
+def _close_to_newest(group: list[Entry]) -> list[Entry]:
     """Return those entries of one fingerprint that are close to the newest of them."""
-    newest = gist(group[-1].body)
+    newest = fingerprint(group[-1].body)
     return [
-        entry for entry in group if similarity(gist(entry.body), newest) >= THRESHOLD
+        entry
+        for entry in group
+        if similarity(fingerprint(entry.body), newest) >= THRESHOLD
     ]
 
 
@@ -207,8 +213,8 @@ def _archive(state: State, settings: Settings) -> Iterator[Act]:
     escalated first."""
     open_blockers = {entry.id for entry, _ in state.blockers}
     for entry, first in state.blockers:
-        rung = next_above(entry, first, state.agents, settings)
-        if rung is None:
+        recipients = next_above(entry, first, state.agents, settings)
+        if recipients is None:
             yield Act(
                 "archive",
                 "archive",
@@ -216,13 +222,17 @@ def _archive(state: State, settings: Settings) -> Iterator[Act]:
                 "past its time; the operator was told",
             )
         else:
-            reason = f"past its time and unresolved: told {' and '.join(rung)}"
+            reason = f"past its time and unresolved: told {' and '.join(recipients)}"
             yield Act(
-                "archive", "escalate", (entry.id,), reason, made=escalation(entry, rung)
+                "archive",
+                "escalate",
+                (entry.id,),
+                reason,
+                new_entry=escalation(entry, recipients),
             )
     past = [(row.id, "") for row in state.lapsed if row.id not in open_blockers]
-    yield from filing("archive", "past its time", past)
-    yield from filing(
+    yield from archive_acts("archive", "past its time", past)
+    yield from archive_acts(
         "archive",
         f"nobody wrote in its thread for {IDLE // DAY} days",
         [(id, "") for id in state.idle],
@@ -263,7 +273,7 @@ def next_above(
     )
 
 
-def escalation(entry: Entry, rung: tuple[str, ...]) -> Made:
+def escalation(entry: Entry, recipients: tuple[str, ...]) -> NewEntry:
     """Return the blocker, passed on. It reaches nobody who might not have seen the blocker itself,
     but the operator."""
     body = (
@@ -281,13 +291,13 @@ def escalation(entry: Entry, rung: tuple[str, ...]) -> Made:
         namespace=entry.namespace,
         author=CONSOLIDATOR,
         priority=entry.priority,
-        addressees=fitting(rung, room),
+        addressees=fitting(recipients, room),
         tags=fitting((ESCALATED, *entry.tags), room),
         related=fitting((entry.id, *entry.related), room),
         derived_from=(entry.id,),
         scope=entry.scope,
     )
-    return _made(draft, (entry,), entry.authority)
+    return _new_entry(draft, (entry,), entry.authority)
 
 
 def is_escalation(entry: Entry) -> bool:
@@ -301,7 +311,7 @@ def is_escalation(entry: Entry) -> bool:
 # -- both ------------------------------------------------------------------------------------------
 
 
-def _made(draft: Draft, sources: Sequence[Entry], authority: int) -> Made:
-    return Made(
+def _new_entry(draft: Draft, sources: Sequence[Entry], authority: int) -> NewEntry:
+    return NewEntry(
         draft, authority, min((entry.trust for entry in sources), key=TRUST.index)
     )

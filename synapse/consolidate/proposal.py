@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from synapse.consolidate.acts import Made
+from synapse.consolidate.acts import NewEntry
 from synapse.consolidate.fidelity import unfaithful
-from synapse.consolidate.plan import may_merge, merged, place
+from synapse.consolidate.plan import may_merge, merge_key, merged
 from synapse.model.entry import Entry
 from synapse.system.digest import sha256
 from synapse.system.typed import NamedTuple
@@ -40,7 +40,7 @@ class Verdict(NamedTuple):
     """The verdict on a proposal: the entry that may be staged, or why not."""
 
     proposal: Proposal
-    made: Made | None
+    new_entry: NewEntry | None
     reason: str
 
 
@@ -57,11 +57,13 @@ def judge(
         (entries[id] for id in proposal.sources if id in entries),
         key=lambda entry: entry.seq,
     )
-    reason = reason or _unlike(sources) or _unsaid(proposal, sources)
+    reason = reason or _difference(sources) or _unproven(proposal, sources)
     if reason:
         return Verdict(proposal, None, reason)
     return Verdict(
-        proposal, _made(proposal, sources, now), f"a {proposal.kind} of {len(sources)}"
+        proposal,
+        _new_entry(proposal, sources, now),
+        f"a {proposal.kind} of {len(sources)}",
     )
 
 
@@ -72,8 +74,8 @@ def candidates(
     other."""
     groups: dict[tuple[object, ...], list[Entry]] = {}
     for entry in entries:
-        if _alone(entry, now, spared) is None:
-            groups.setdefault(place(entry), []).append(entry)
+        if _why_not_merged(entry, now, spared) is None:
+            groups.setdefault(merge_key(entry), []).append(entry)
     sorted_groups = (
         sorted(group, key=lambda entry: entry.seq)
         for group in groups.values()
@@ -97,11 +99,14 @@ def _unfit(
     if strange := [id for id in ids if id not in entries]:
         return f"{strange[0][:80]} was not offered"
     return next(
-        (reason for id in ids if (reason := _alone(entries[id], now, spared))), None
+        (reason for id in ids if (reason := _why_not_merged(entries[id], now, spared))),
+        None,
     )
 
 
-def _alone(entry: Entry, now: int, spared: Collection[tuple[str, str]]) -> str | None:
+def _why_not_merged(
+    entry: Entry, now: int, spared: Collection[tuple[str, str]]
+) -> str | None:
     """Return why an entry may not be merged, whatever it says; None where it may."""
     if entry.staged or entry.archived or entry.expires <= now:
         return f"{entry.id} is not live"
@@ -119,10 +124,10 @@ def _alone(entry: Entry, now: int, spared: Collection[tuple[str, str]]) -> str |
     )
 
 
-def _unlike(sources: Sequence[Entry]) -> str | None:
+def _difference(sources: Sequence[Entry]) -> str | None:
     """Return where two of the sources differ in place, audience or weight; None where they do
     not."""
-    first, *later = map(place, sources)
+    first, *later = map(merge_key, sources)
     names = ("namespace", "scope", "addressees", "priority", "evidence", "when")
     differ = (
         name
@@ -133,7 +138,7 @@ def _unlike(sources: Sequence[Entry]) -> str | None:
     return next((f"its sources differ in {name}" for name in differ), None)
 
 
-def _unsaid(proposal: Proposal, sources: Sequence[Entry]) -> str | None:
+def _unproven(proposal: Proposal, sources: Sequence[Entry]) -> str | None:
     texts = [entry.body for entry in sources]
     if len(proposal.text) >= sum(map(len, texts)):
         return "it is no shorter than its sources together"
@@ -141,7 +146,7 @@ def _unsaid(proposal: Proposal, sources: Sequence[Entry]) -> str | None:
     return f"it {wrong}" if wrong else None
 
 
-def _made(proposal: Proposal, sources: Sequence[Entry], now: int) -> Made:
+def _new_entry(proposal: Proposal, sources: Sequence[Entry], now: int) -> NewEntry:
     """Return the entry to stage. It counts for no more than the least of its sources."""
     combined = merged(sources, now)
     tags = (SUMMARY,) if proposal.kind == "summary" else ()

@@ -62,30 +62,30 @@ def steps(
     judged = [
         step
         for own in by_agent.values()
-        for step in _judged(own, since, days, set(counted))
+        for step in _agent_steps(own, since, days, set(counted))
     ]
     return sorted(judged, key=lambda step: _order(step.deed))
 
 
-def moved(authority: int, moves: Iterable[Step]) -> int:
+def total_move(authority: int, moves: Iterable[Step]) -> int:
     """Return by how much these steps move an authority: never below LEAST, nor above MOST, and
     never back over where it was."""
     after = authority + sum(step.move for step in moves)
     return min(max(after, min(authority, LEAST)), max(authority, MOST)) - authority
 
 
-def _judged(
+def _agent_steps(
     deeds: Sequence[Deed], since: int, days: int, counted: set[tuple[str, str]]
 ) -> Iterator[Step]:
     """Yield what one agent's deeds move. The most valuable ones come last: they take the days that
     are left."""
     used_days: set[int] = set()
     losses: set[tuple[str, int]] = set()
-    acted = {deed.entry for deed in deeds if deed.kind == ACTED and not _void(deed)}
+    acted = {deed.entry for deed in deeds if deed.kind == ACTED and not _why_void(deed)}
     for deed in sorted(deeds, key=lambda deed: (deed.kind == ACTED, _order(deed))):
         day = min((deed.at - since - 1) // DAY, days - 1)
         sort = "loss" if deed.kind == SUPERSEDED else "gain"
-        why = _void(deed)
+        why = _why_void(deed)
         if not why and (
             (deed.entry, sort) in counted
             or (deed.kind == LIVED and deed.entry in acted)
@@ -100,7 +100,7 @@ def _judged(
         counted.update({(deed.entry, sort)} if not why else ())
 
 
-def _void(deed: Deed) -> str:
+def _why_void(deed: Deed) -> str:
     """Return why a deed counts for nothing at all; empty where it counts."""
     if deed.by == deed.agent:
         return "its own act"

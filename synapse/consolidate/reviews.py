@@ -149,7 +149,7 @@ def _account(
         reviews,
         since,
         own,
-        reputation.moved(authority, own),
+        reputation.total_move(authority, own),
     )
 
 
@@ -173,7 +173,7 @@ def _move(store: Store, agent: Agent, period_steps: list[Step]) -> int:
     authority = general_authority(
         agent._replace(shift=store.shift(agent.id)), store.settings.flat
     )
-    return reputation.moved(
+    return reputation.total_move(
         authority, (step for step in period_steps if step.deed.agent == agent.id)
     )
 

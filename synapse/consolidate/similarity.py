@@ -29,7 +29,7 @@ QUOTED = re.compile(
 _STOPS = ".,;:!"
 
 
-class Gist(NamedTuple):
+class Fingerprint(NamedTuple):
     """The fingerprint of a text: its words that carry meaning, and the small words beside them."""
 
     words: tuple[str, ...]
@@ -37,7 +37,7 @@ class Gist(NamedTuple):
 
 
 @lru_cache(4_096)  # night after night it is the same texts that are compared
-def gist(text: str) -> Gist:
+def fingerprint(text: str) -> Fingerprint:
     """Return the fingerprint of a text: its meaningful words in their order. A quoted string is one
     word, exactly as it is."""
     meaningful: list[str] = []
@@ -56,10 +56,10 @@ def gist(text: str) -> Gist:
         if quotation:
             meaningful.append(quotation.group())
             start, first = quotation.end(), False
-    return Gist(tuple(meaningful), tuple(small))
+    return Fingerprint(tuple(meaningful), tuple(small))
 
 
-def similarity(one: Gist, other: Gist) -> float:
+def similarity(one: Fingerprint, other: Fingerprint) -> float:
     """Return the share of their words that two texts of one fingerprint have in common."""
     few, many = sorted((Counter(one.small), Counter(other.small)), key=len)
     common = len(one.words) + sum(min(count, many[word]) for word, count in few.items())

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from synapse import successors
 from synapse.authority import is_merged
-from synapse.consolidate.acts import Made
-from synapse.consolidate.apply import written
+from synapse.consolidate.acts import NewEntry
+from synapse.consolidate.apply import admit_new_entry
 from synapse.consolidate.proposal import Verdict
 from synapse.core import operators_alone
 from synapse.errors import Conflict, QueueFull
@@ -26,7 +26,7 @@ def stage(
     """Return the staged entry; None where the same sources were proposed before, whatever became of
     that. QueueFull where too many wait."""
     operators_alone("propose")
-    store, new_entry = mem.store, verdict.made
+    store, new_entry = mem.store, verdict.new_entry
     if new_entry is None:
         raise Conflict(f"the proposal was rejected: {verdict.reason}")
     once = f"proposal:{verdict.proposal.key}"
@@ -75,5 +75,5 @@ def waiting(store: Store) -> frozenset[str]:
     )
 
 
-def _entry(store: Store, made: Made) -> Entry:
-    return written(store, made)._replace(staged=True)
+def _entry(store: Store, made: NewEntry) -> Entry:
+    return admit_new_entry(store, made)._replace(staged=True)

@@ -141,7 +141,7 @@ def clauses(sentence: Words) -> list[Words]:
     ]
 
 
-def meant(words: Iterable[Word]) -> tuple[str, ...]:
+def stems(words: Iterable[Word]) -> tuple[str, ...]:
     """Return the stems of the words that carry meaning."""
     return tuple(word.stem for word in words if word.kind != SMALL)
 
@@ -178,7 +178,7 @@ def _words(text: str) -> Iterator[Word]:
             number = None
             if unit:
                 token = token._replace(text="")
-        for single in _made(token.text, token.quoted) if token.text else ():
+        for single in _words_of(token.text, token.quoted) if token.text else ():
             if single is None:
                 pause = pause or token.text.lower() in _PAUSES
                 continue
@@ -219,7 +219,7 @@ def _tokens(text: str) -> Iterator[_Token]:
             start = quotation.end()
 
 
-def _made(bare: str, quoted: bool) -> Iterator[Word | None]:
+def _words_of(bare: str, quoted: bool) -> Iterator[Word | None]:
     """Yield the words of a token: none where it only joins, two where a negation hangs on it."""
     low = bare.lower()
     if quoted:
@@ -235,10 +235,10 @@ def _made(bare: str, quoted: bool) -> Iterator[Word | None]:
             "won't": "will",
             "shan't": "shall",
         }.get(low, low[:-3])
-        yield from _made(base, False)
+        yield from _words_of(base, False)
         yield Word(NOT, NOT, OPERATOR)
     elif low.endswith("'s"):
-        yield from _made(bare[:-2], False)
+        yield from _words_of(bare[:-2], False)
     elif low in _NUMBERS:
         yield Word(_NUMBERS[low], _NUMBERS[low], SLOT)
     elif low in _OPERATORS:
