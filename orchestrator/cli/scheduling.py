@@ -12,10 +12,10 @@ from orchestrator.cli.grid import grid
 from orchestrator.cli.told import lasted
 from orchestrator.nightly.job import Past, past, spend
 from orchestrator.nightly.schedule import EPOCH, Plan, due, following, instant, plan_of, zone_of
-from synapse.cli.call import Call
-from synapse.cli.options import Options, Usage
-from synapse.cli.parse import number as whole
-from synapse.cli.show import columns, short
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.options import Options, Usage
+from synapse.cli.frame.parse import number as whole
+from synapse.cli.frame.show import columns, short
 from synapse.errors import NotFound
 from synapse.model import clock
 

@@ -10,10 +10,11 @@ import os
 import sys
 from collections.abc import Sequence
 
-from synapse.cli import parse
-from synapse.cli.options import Usage
-from synapse.cli.streams import hush
-from synapse.cli.verbs import ALIASES, PROGRAM, Program
+from synapse.cli.frame import parse
+from synapse.cli.frame.options import Usage
+from synapse.cli.frame.program import Program
+from synapse.cli.frame.streams import hush
+from synapse.cli.verbs import ALIASES, PROGRAM
 from synapse.errors import StoreError, SynapseError
 
 INTERRUPTED = 130
@@ -76,12 +77,12 @@ def _run(words: Sequence[str], prog: str | None, program: Program) -> int:
             return 0
     if name is None:
         return _without_verb(rest, program)
-    verb = parse.verb_named(name, program)
+    verb = parse.find_verb(name, program)
     try:
         args = parse.arguments(verb, rest, prog or f"{program.name} {name}")
     except SystemExit as done:
         return int(done.code or 0)
-    from synapse.cli.call import Call
+    from synapse.cli.frame.call import Call
 
     with Call(verb, args, os.environ, program.operators, program.defaults) as call:
         return parse.function_of(verb)(call) or 0
@@ -123,7 +124,7 @@ def _said(error: Exception) -> str:
 
 
 def _complain(error: Exception, message: str, program: str, *, as_json: bool) -> None:
-    from synapse.cli.show import clean, to_json
+    from synapse.cli.frame.show import clean, to_json
 
     if as_json:
         details = getattr(error, "details", {})

@@ -11,12 +11,13 @@ import os
 from collections.abc import Sequence
 
 from synapse import cli as shell
-from synapse.cli import knowing
-from synapse.cli.call import Call
-from synapse.cli.options import Options
+from synapse.cli import knowledge
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.options import Options
+from synapse.cli.frame.program import DEFAULTS, Program, Verb, format_verbs
+from synapse.cli.frame.show import clean, fields
 from synapse.cli.process import end
-from synapse.cli.show import clean, fields
-from synapse.cli.verbs import DEFAULTS, OPERATORS, VERBS, Program, Verb, listed
+from synapse.cli.verbs import OPERATORS, VERBS
 from synapse.compat.brain import DB_PATH
 from synapse.errors import NotFound
 from synapse.system.typed import NoReturn
@@ -55,7 +56,7 @@ def overview() -> str:
         "One brain: what agents said, and what they know.",
         "",
     ]
-    return "\n".join([*lines, *listed(GROUPS, _VERBS.values()), *_FOOT])
+    return "\n".join([*lines, *format_verbs(GROUPS, _VERBS.values()), *_FOOT])
 
 
 _FOOT = (
@@ -92,7 +93,7 @@ def process() -> NoReturn:
     end(main)
 
 
-provenance_options, provenance = knowing.why_options, knowing.why
+provenance_options, provenance = knowledge.why_options, knowledge.why
 
 
 def check_options(parser: Options) -> None:

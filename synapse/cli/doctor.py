@@ -141,7 +141,7 @@ def findings_json(findings: Iterable[Finding]) -> dict[str, Any]:
 
 
 def findings_text(findings: Iterable[Finding]) -> str:
-    from synapse.cli.table import drawn
+    from synapse.cli.frame.table import drawn
 
     rows = [(each.verdict, each.check, each.detail) for each in findings]
     return drawn(("verdict", "check", "detail"), rows)

@@ -1,12 +1,14 @@
-"""`synapse verify | repair | rebuild | doctor`."""
+"""The verbs that look after the store: `verify`, `repair`, `rebuild`, `embed` and `doctor`."""
 
 from __future__ import annotations
 
 import os
 
-from synapse.cli.call import Call
-from synapse.cli.options import Options
-from synapse.cli.show import clean, fields
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.interrupt import Interruptible
+from synapse.cli.frame.options import Options
+from synapse.cli.frame.parse import number
+from synapse.cli.frame.show import clean, fields, to_json
 from synapse.errors import NotFound, StoreCorrupt
 from synapse.system.discovery import FOLDER
 from synapse.system.typed import TYPE_CHECKING, Any
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from synapse.model.results import Problem, Report
+    from synapse.search.semantic import Queue
+
 
 DAMAGED = StoreCorrupt.exit_code
 
@@ -97,3 +101,28 @@ def _listed(problems: Sequence[Problem], word: str) -> list[str]:
         return []
     lines = [f"  {clean(f'{where}: {what}')}" for where, what, _ in problems]
     return [f"{word}: {len(lines)} problem{'s' * (len(lines) > 1)}", *lines]
+
+
+def embed_options(parser: Options) -> None:
+    add = parser.add_argument
+    add("--limit", type=number, metavar="N", help="at most so many entries; else all that wait")
+    add("--follow", action="store_true", help="go on, and embed what comes, until it is stopped")
+
+
+def embed(call: Call) -> None:
+    from synapse.search import semantic
+
+    store = call.memory.store
+    if not call.args.follow:
+        queue = semantic.embed(store, call.args.limit)
+        call.show(lambda: fields(queue), queue_line(queue))
+        return
+    with Interruptible():
+        for queue in semantic.follow(store):
+            call.say(to_json(fields(queue)) if call.json else queue_line(queue))
+            call.flush()
+
+
+def queue_line(queue: Queue) -> str:
+    refused = f", {queue.refused} refused" if queue.refused else ""
+    return f"{queue.embedded} embedded{refused}, {queue.waiting} waiting; {clean(queue.model)}"

@@ -1,12 +1,14 @@
-"""`synapse defrag`: tidy the memory by hand, or see what a night would do; `synapse undo` takes it back."""
+"""The verbs of nightly maintenance: `defrag`, `undo`, `reputation` and `stats`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from synapse.cli.call import Call
-from synapse.cli.options import Options
-from synapse.cli.progress import Progress
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.options import Options
+from synapse.cli.frame.parse import number
+from synapse.cli.frame.progress import Progress
+from synapse.cli.frame.show import WIDTH
 from synapse.errors import Conflict, InvalidQuery
 from synapse.history.sentences import Act, sentence, undo_counts
 from synapse.model import clock
@@ -15,8 +17,11 @@ from synapse.model.entry import SECOND
 from synapse.system.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from synapse.consolidate import Act as Step
-    from synapse.consolidate import Done, Night, Plan, Undone
+    from synapse.consolidate import Account, Done, Measured, Night, Plan, Undone
+    from synapse.consolidate import Act as PlannedAct
+    from synapse.consolidate.metrics import Measure
+    from synapse.consolidate.reputation import Step
+
 
 _DOES = {
     "archive": "would file away",
@@ -141,7 +146,7 @@ def _undo_json(done: Undone) -> dict[str, Any]:
     return done._asdict() | {"acts": acts}
 
 
-def act_json(act: Step) -> dict[str, Any]:
+def act_json(act: PlannedAct) -> dict[str, Any]:
     """An act for programs: each of its entries, why, and what took its place."""
     heirs = act.heirs or ("",) * len(act.ids)
     notes = act.notes or ("",) * len(act.ids)
@@ -241,3 +246,152 @@ def _lines(told: Sequence[dict[str, Any]], words: dict[str, str]) -> str:
         if not act["entries"]:
             lines.append(f"{number}{act['phase']:<8} {words[act['kind']]}: {act['reason']}")
     return "\n".join(lines)
+
+
+_REPUTATION_COLUMNS = ("agent", "declared", "stands at", "reviews", "next")
+_SAYS = {
+    "on": "reviewed by a night every 30 days",
+    "report": "only told of: `reputation: on` in synapse.yaml makes it count",
+    "off": "off in synapse.yaml: it moves nothing; this is what it would",
+}
+
+
+def reputation_options(parser: Options) -> None:
+    parser.add_argument("agent", nargs="?", metavar="AGENT", help="only this one, step by step")
+
+
+def reputation(call: Call) -> None:
+    from synapse.consolidate import accounts
+
+    found, how = accounts(call.memory, call.args.agent), call.memory.store.settings.reputation
+    told = {"reputation": how, "agents": [account_json(each) for each in found]}
+    call.show(lambda: told, lambda: _one(found[0], how) if call.args.agent else _all(found, how))
+
+
+def account_json(account: Account) -> dict[str, Any]:
+    """An agent's standing for programs: times in words, steps with their records."""
+    reviews = [
+        {
+            "act": each.seq,
+            "since": clock.iso(each.since),
+            "until": clock.iso(each.until),
+            "move": each.move,
+            "stands": each.stands,
+            "steps": [_step_json(step) for step in each.steps],
+        }
+        for each in account.reviews
+    ]
+    more = {
+        "since": clock.iso(account.since),
+        "reviews": reviews,
+        "steps": [_step_json(step) for step in account.steps],
+    }
+    return account._asdict() | more
+
+
+def _step_json(step: Step) -> dict[str, Any]:
+    deed = step.deed
+    return deed._asdict() | {"at": clock.iso(deed.at), "move": step.move, "why": step.why}
+
+
+def _all(found: Iterable[Account], how: str) -> str:
+    from synapse.cli.frame.table import table
+
+    rows = [
+        (
+            each.agent,
+            str(each.declared),
+            str(each.standing),
+            str(len(each.reviews)),
+            f"{each.move:+}",
+        )
+        for each in found
+    ]
+    return (
+        "\n".join([_SAYS[how], table(_REPUTATION_COLUMNS, rows)])
+        if rows
+        else "no agent is registered"
+    )
+
+
+def _one(account: Account, how: str) -> str:
+    lines = [
+        f"{account.agent}: declared {account.declared}, stands at {account.standing}; {_SAYS[how]}"
+    ]
+    for each in account.reviews:
+        turned = "" if each.stands else ", taken back"
+        lines.append(
+            f"review {each.seq}, {clock.day(each.since)} to {clock.day(each.until)}: {each.move:+}{turned}"
+        )
+        lines += map(_line, each.steps)
+    lines.append(f"since {clock.day(account.since)}: {account.move:+}")
+    lines += map(_line, account.steps)
+    return "\n".join(lines if account.steps else [*lines, "  nothing yet"])
+
+
+def _line(step: Step) -> str:
+    deed = step.deed
+    seen = f"; shown to {', '.join(deed.seen_by)}" if deed.seen_by else ""
+    records = ", ".join(map(str, deed.records))
+    return f"  {step.move:>+3}  {clock.day(deed.at)}  {deed.entry}  {step.why} (records {records}{seen})"
+
+
+FULLEST = 10
+LEGEND = """\
+written: since the night before; filed: filed away, merged ones among them
+disputed: entries that contradict an equal, shown until somebody settles it
+compressed: the share of the bytes that the night filed away"""
+_NIGHT_COLUMNS = ("night", "entries", "KB", "written", "filed", "merged", "disputed", "compressed")
+
+
+def stats_options(parser: Options) -> None:
+    parser.add_argument(
+        "--nights",
+        type=number,
+        default=14,
+        metavar="N",
+        help="the newest so many in the table; else 14",
+    )
+
+
+def stats(call: Call) -> None:
+    from synapse.consolidate import measured
+
+    found = measured(call.memory)
+    told = {
+        "nights": [_json(each) for each in found.nights],
+        "warnings": [*found.worries, *found.remarks],
+    }
+    call.show(lambda: told, lambda: _text(found, call.args.nights))
+
+
+def _json(each: Measure) -> dict[str, object]:
+    names = ("name", "entries", "bytes", "before")
+    rows = [dict(zip(names, row, strict=True)) for row in each.namespaces]
+    return each._asdict() | {"namespaces": rows, "compression": round(each.compression, 4)}
+
+
+def _text(found: Measured, nights: int) -> str:
+    from synapse.cli.frame.table import table
+    from synapse.consolidate.metrics import per_namespace, plot
+
+    parts = [f"warning: {each}" for each in (*found.worries, *found.remarks)]
+    if not found.nights:
+        return "\n".join([*parts, "no night yet: `synapse defrag`, or have one run every night"])
+    parts += ["entries", *plot([each.entries for each in found.nights], WIDTH - 11), ""]
+    parts.append(table(_NIGHT_COLUMNS, [_row(each) for each in found.nights[-nights:]]))
+    parts += ["", LEGEND]
+    fullest = per_namespace(found.nights[-1])[:FULLEST]
+    return "\n".join([*parts, "", table(("namespace", "entries", "bytes", "compressed"), fullest)])
+
+
+def _row(each: Measure) -> tuple[str, ...]:
+    counts = (
+        each.entries,
+        each.bytes // 1000,
+        each.written,
+        each.filed,
+        each.merged,
+        each.disputed,
+    )
+    return (each.date, *(f"{count:,}" for count in counts), f"{each.compression:.0%}")

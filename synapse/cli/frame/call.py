@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 
-from synapse.cli.options import Usage
-from synapse.cli.verbs import DEFAULTS, OPERATORS, Verb
+from synapse.cli.frame.options import Usage
+from synapse.cli.frame.program import DEFAULTS, Verb
 from synapse.errors import Conflict, Forbidden
 from synapse.model.agents import OPERATOR
 from synapse.system.typed import TYPE_CHECKING
@@ -29,7 +29,7 @@ class Call:
         verb: Verb,
         args: SimpleNamespace,
         env: Mapping[str, str],
-        operators: frozenset[str] = OPERATORS,
+        operators: frozenset[str] = frozenset(),
         defaults: tuple[str, ...] = DEFAULTS,
     ) -> None:
         self.args, self.verb = args, verb.name
@@ -63,7 +63,7 @@ class Call:
         """Say in a line that a file of the operator's has a mistake; not to a run, which cannot mend it."""
         complaints = {} if self.run or self.verb == "doctor" else memory.store.complaints
         if complaints:
-            from synapse.cli.show import clean
+            from synapse.cli.frame.show import clean
 
             path, texts = next(iter(complaints.items()))
             count = sum(map(len, complaints.values())) - 1
@@ -170,7 +170,7 @@ class Call:
     def show(self, data: object | Callable[[], object], text: str | Callable[[], str]) -> None:
         """Print the one or the other form; what is costly to make comes as a function."""
         if self.json:
-            from synapse.cli.show import to_json
+            from synapse.cli.frame.show import to_json
 
             self.say(to_json(data() if callable(data) else data))
         elif shown := text() if callable(text) else text:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from synapse.cli.show import clean
+from synapse.cli.frame.show import clean
 
 Rows = Sequence[Sequence[str]]
 

@@ -1,14 +1,19 @@
-"""`synapse remember | atom | link | forget | why`: knowledge, and where it came from."""
+"""The verbs of knowledge and of time: facts, atoms, where they came from, what happened lately."""
 
 from __future__ import annotations
 
-from synapse.cli.call import Call
-from synapse.cli.options import Options
-from synapse.cli.parse import many
-from synapse.cli.show import clean, columns, fields, first, short
-from synapse.cli.writing import body_of
+from collections.abc import Iterable
+
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.options import Options
+from synapse.cli.frame.parse import many, number
+from synapse.cli.frame.show import clean, columns, fields, first, short
+from synapse.cli.frame.streams import read_body
 from synapse.formats import codec
+from synapse.history import timeline as times
+from synapse.history.timeline import Moment
 from synapse.knowledge import memory
+from synapse.model import clock
 from synapse.system.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -44,7 +49,7 @@ def remember(call: Call) -> None:
     me, given = call.actor(), _common(args)
     given |= {name: many(getattr(args, name)) or () for name in ("categories", "supersedes")}
     entry = memory.remember(
-        me, body_of(args.fact), importance=args.importance, ttl=args.ttl, **given
+        me, read_body(args.fact), importance=args.importance, ttl=args.ttl, **given
     )
     _stored(call, entry)
 
@@ -181,3 +186,78 @@ def _trail(step: Step, depth: int, width: int) -> list[str]:
     text = f": {clean(first(step.text))}" if step.text else ""
     lines = [short(f"{indent}{head}{again}{text}", width)]
     return [*lines, *(line for each in step.sources for line in _trail(each, depth + 1, width))]
+
+
+def recent_options(parser: Options) -> None:
+    _asked(parser, "24h, yesterday, last tuesday, 2026-02-01; else 24h")
+    parser.add_argument(
+        "--kind", action="append", metavar="K,...", help="entry, message, fact, atom; else all"
+    )
+
+
+def recent(call: Call) -> None:
+    args = call.args
+    found = times.recent(
+        call.reader(), args.since or "24h", many(args.kind) or (), args.limit or None
+    )
+    _show(call, found, "nothing was written")
+
+
+def what_did_options(parser: Options) -> None:
+    parser.add_argument("who", metavar="AGENT", help="the agent that is asked about")
+    _asked(parser, "24h, yesterday, last tuesday, 2026-02-01; else all")
+
+
+def what_did(call: Call) -> None:
+    args = call.args
+    _show(
+        call,
+        times.did(call.reader(), args.who, args.since, args.limit),
+        f"{args.who} did nothing that you may see",
+    )
+
+
+def timeline_options(parser: Options) -> None:
+    parser.add_argument("project", metavar="PROJECT", help="its name, as in projects/PROJECT")
+    _asked(parser, "24h, yesterday, last tuesday, 2026-02-01; else all")
+
+
+def timeline(call: Call) -> None:
+    args = call.args
+    found = times.timeline(call.reader(), args.project, args.since, args.limit or None)
+    _show(call, found, f"nothing of {args.project} that you may see")
+
+
+def _asked(parser: Options, since: str) -> None:
+    add = parser.add_argument
+    add("--agent", metavar="AGENT", help="as this agent; else $SYNAPSE_AGENT, else everything")
+    add("--since", metavar="WHEN", help=since)
+    add("--limit", type=number, default=50, metavar="N", help="the newest so many; 0: all; else 50")
+
+
+def _show(call: Call, found: list[Moment], nothing: str) -> None:
+    width = columns() or 0
+    call.show(
+        lambda: {"moments": [fields(each) | {"time": clock.iso(each.at)} for each in found]},
+        lambda: "\n".join(_days(found, width)) or nothing,
+    )
+
+
+def _days(found: Iterable[Moment], width: int) -> Iterable[str]:
+    """A heading for each day, a line for each moment."""
+    day = ""
+    for each in found:
+        if clock.day(each.at) != day:
+            yield from ([""] if day else [])
+            day = clock.day(each.at)
+            yield f"{day} UTC"
+        yield short(f"  {each.time[11:16]}  {_line(each)}", width)
+
+
+def _line(each: Moment) -> Any:
+    if each.text.startswith(f"{each.by} "):
+        return each.text  # a sentence that says by whom
+    return (
+        " ".join(part for part in (each.by, each.kind, each.id, each.where) if part)
+        + f": {each.text}"
+    )

@@ -1,14 +1,68 @@
-"""`synapse log`, the changelog for people, and `synapse audit`, every act with its proof."""
+"""The verbs that follow the log: `unread`, `watch`, `log` and `audit`."""
 
 from __future__ import annotations
 
-from synapse.cli.call import Call
-from synapse.cli.options import Options
-from synapse.cli.parse import number
-from synapse.cli.show import columns, fields, short
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.interrupt import Interruptible
+from synapse.cli.frame.options import Options
+from synapse.cli.frame.parse import number, seconds
+from synapse.cli.frame.show import columns, fields, line, short, to_json
 from synapse.history.sentences import Act, days, ids_of, sentence, told
 from synapse.model import clock
-from synapse.system.typed import Any
+from synapse.system.typed import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from synapse.model.results import Event
+
+
+def unread_options(parser: Options) -> None:
+    parser.add_argument("--agent", metavar="AGENT", help="whose; else $SYNAPSE_AGENT")
+
+
+def unread(call: Call) -> None:
+    agent = call.agent()
+    count = call.memory.as_agent(agent).unread()
+    call.show({"agent": agent, "unread": count}, str(count))
+
+
+def watch_options(parser: Options) -> None:
+    add = parser.add_argument
+    add("--agent", metavar="AGENT", help="as this agent; else $SYNAPSE_AGENT, else everything")
+    add("--critical", action="store_true", help="only what is critical")
+    add(
+        "--since",
+        metavar="WHEN",
+        help="begin after this cursor, or this time (24h, yesterday); else with what comes next",
+    )
+    add("--count", type=number, metavar="N", help="end after so many lines")
+    add("--timeout", type=seconds, metavar="S", help="end after so many seconds, or 5m, 2h")
+
+
+def watch(call: Call) -> None:
+    with Interruptible():
+        _follow(call)
+
+
+def _follow(call: Call) -> None:
+    args = call.args
+    left = args.count
+    since = int(args.since) if args.since and args.since.isdecimal() else args.since
+    for event in call.reader().follow(since, critical=args.critical, timeout=args.timeout):
+        call.say(to_json(event_json(event)) if call.json else event_line(event))
+        call.flush()
+        left = left and left - 1
+        if left == 0:
+            return
+
+
+def event_json(event: Event) -> dict[str, Any]:
+    from synapse.formats import codec
+
+    return {"cursor": event.cursor, "kind": event.kind, "entry": codec.entry_json(event.entry)}
+
+
+def event_line(event: Event) -> str:
+    return f"{event.cursor} {event.kind} {line(event.entry)}"
 
 
 def log_options(parser: Options) -> None:

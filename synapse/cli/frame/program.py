@@ -47,7 +47,7 @@ WHERE = (
 )
 
 
-def listed(groups: Mapping[str, str], table: Iterable[Verb]) -> list[str]:
+def format_verbs(groups: Mapping[str, str], table: Iterable[Verb]) -> list[str]:
     """The verbs of a help text, by what they are for."""
     lines: list[str] = []
     for key, title in groups.items():

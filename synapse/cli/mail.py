@@ -1,19 +1,20 @@
-"""`synapse send | inbox | threads | thread | poll`: mail from the shell. `synapse ack` is in `ruling`."""
+"""The verbs of mail: `send`, `inbox`, `poll`, `ack`, `threads` and `thread`."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 
-from synapse.cli.call import Call
-from synapse.cli.options import Options, Usage
-from synapse.cli.parse import many, number
-from synapse.cli.show import INDENT, clean, columns, short
-from synapse.cli.writing import body_of
+from synapse.cli.decide import show_done
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.options import Options, Usage
+from synapse.cli.frame.parse import many, number
+from synapse.cli.frame.show import INDENT, clean, columns, short
+from synapse.cli.frame.streams import read_body
 from synapse.mail.mailbox import Mail
 from synapse.model.agents import OPERATOR
 from synapse.model.clock import seconds
-from synapse.model.kinds import URGENCY
+from synapse.model.kinds import MESSAGE, URGENCY, kind_of
 from synapse.model.message import STATUSES, Message, Thread, as_json, thread_columns
 from synapse.system.typed import Any
 
@@ -60,7 +61,7 @@ def send(call: Call) -> None:
         raise Usage("a new version keeps all but the text and the subject")
     if args.body is not None and args.text is not None:
         raise Usage("the text is given twice: as BODY and as --body")
-    sent = _sent(mail, args, body_of(args.text if args.body is None else args.body))
+    sent = _sent(mail, args, read_body(args.text if args.body is None else args.body))
     call.show(lambda: as_json(sent), sent.id)
     if sent.entry.staged:
         call.note(
@@ -135,6 +136,43 @@ def poll(call: Call) -> None:
     mail = _own(call)
     count = mail.poll()
     call.show({"agent": mail.seat.id, "unread": count}, str(count))
+
+
+def ack_options(parser: Options) -> None:
+    add = parser.add_argument
+    add("ids", nargs="+", metavar="ID", help="messages, or entries that were delivered")
+    add("--from", "--agent", dest="agent", metavar="AGENT", help="who acts; else $SYNAPSE_AGENT")
+    add("--body", metavar="TEXT", help="an answer to keep with it; for messages")
+    add("--react", metavar="SIGN", help="react to messages with this, and acknowledge nothing")
+    add("--remove", action="store_true", help="take that reaction back")
+    add("--once", metavar="KEY", help="a retry under the same key writes nothing")
+
+
+def ack(call: Call) -> None:
+    """Acknowledge what was delivered, mail or not, and mail that was not delivered yet."""
+    args, author = call.args, call.actor()
+    messages = [id for id in args.ids if kind_of(id) == MESSAGE]
+    others = [id for id in args.ids if id not in messages]
+    if args.remove and not args.react:
+        raise Usage("--remove takes a reaction back: name it with --react SIGN")
+    if (args.react or args.body) and others:
+        raise Usage("--body and --react are for messages")
+    if others:
+        show_done(call, "acknowledged", author.ack(others, once=args.once))
+    _ack_messages(call, Mail(author), messages)
+
+
+def _ack_messages(call: Call, mail: Mail, ids: Sequence[str]) -> None:
+    """Acknowledge messages, or react to them, one after the other."""
+    args = call.args
+    for id in ids:
+        if args.react:
+            mail.react(id, args.react, remove=args.remove)
+            done = "took back" if args.remove else "reacted to"
+        else:
+            mail.ack(id, args.body, once=args.once and f"{args.once}:{id}")
+            done = "acknowledged"
+        show_done(call, done, [id])
 
 
 def threads_options(parser: Options) -> None:

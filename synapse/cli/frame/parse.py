@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from types import SimpleNamespace
 
-from synapse.cli.options import Options, Usage
-from synapse.cli.verbs import PROGRAM, Program, Verb
+from synapse.cli.frame.options import Options, Usage
+from synapse.cli.frame.program import Program, Verb
 from synapse.system.typed import Any
 
 Flags = dict[str, tuple[str, dict[str, Any]]]
@@ -29,7 +29,7 @@ def split(argv: Sequence[str]) -> tuple[str | None, list[str]]:
     return (words[0], before + words[1:]) if words else (None, before)
 
 
-def verb_named(name: str, program: Program = PROGRAM) -> Verb:
+def find_verb(name: str, program: Program) -> Verb:
     if name in program.verbs:
         return program.verbs[name]
     from synapse.system.spelling import closest
@@ -55,7 +55,7 @@ def arguments(verb: Verb, words: Sequence[str], prog: str | None = None) -> Simp
     found = quick(options, words)
     if found is not None:
         return found
-    from synapse.cli.parser import parser_of
+    from synapse.cli.frame.parser import parser_of
 
     return SimpleNamespace(**vars(parser_of(verb, options, prog).parse_args(words)))
 

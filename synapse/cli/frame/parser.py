@@ -6,8 +6,8 @@ import argparse
 import os
 from collections.abc import Callable
 
-from synapse.cli.options import Options, Usage
-from synapse.cli.verbs import Verb
+from synapse.cli.frame.options import Options, Usage
+from synapse.cli.frame.program import Verb
 from synapse.system.typed import Any, NoReturn
 
 EVERYWHERE = ("--root", "--json", "--debug")

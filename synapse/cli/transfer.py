@@ -1,5 +1,4 @@
-"""`synapse export | import | merge | backup`: the whole log as JSON Lines or as a snapshot, entries for other
-readers, and two histories as one."""
+"""The verbs that move a whole log: `export`, `import`, `merge`, `migrate` and `backup`."""
 
 from __future__ import annotations
 
@@ -10,12 +9,17 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import TextIO
 
-from synapse.cli.call import Call
-from synapse.cli.options import Options, Usage
-from synapse.cli.parse import number
-from synapse.cli.show import clean, fields
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.options import Options, Usage
+from synapse.cli.frame.parse import number
+from synapse.cli.frame.show import clean, fields
 from synapse.errors import Conflict, InvalidEntry, NotFound
 from synapse.exchange import GENERATIONS, entries_as
+from synapse.system.typed import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from synapse.compat.migrate import Migration
+
 
 OLD_FILE = ("json", "synapse-json")
 
@@ -210,3 +214,45 @@ def _input(place: str) -> AbstractContextManager[TextIO]:
         return open(place, encoding="utf-8", newline="\n")
     except FileNotFoundError as error:
         raise NotFound(f"there is no file {place}", file=place) from error
+
+
+def migrate_options(parser: Options) -> None:
+    add = parser.add_argument
+    add("--synapse-json", metavar="FILE", help="the old file of messages")
+    add(
+        "--cortex",
+        metavar="DIR",
+        help="a folder with stm.json, collections/, atoms, links and vectors",
+    )
+    add("--agent", default="helios", metavar="AGENT", help="who keeps the knowledge; else helios")
+    add("--model", metavar="NAME", help="which model made the vectors that do not say it")
+    add("--dry-run", action="store_true", help="only read and check, and say what would be written")
+
+
+def migrate(call: Call) -> None:
+    from synapse.compat.migrate import migrate as recover
+
+    args = call.args
+    if args.synapse_json is None and args.cortex is None:
+        raise Usage("name --synapse-json FILE, --cortex DIR, or both")
+    told = recover(
+        call.memory,
+        args.synapse_json,
+        args.cortex,
+        agent=args.agent,
+        model=args.model,
+        dry=args.dry_run,
+    )
+    call.show(lambda: fields(told), lambda: clean(_told(told)))
+
+
+def _told(told: Migration) -> str:
+    """The counts, a line each; then who is new here."""
+    from synapse.cli.frame.table import drawn
+
+    heads = ("", "read", "repeated", "written" if told.written else "to write", "here before")
+    lines = [drawn(heads, [(each.kind, *map(str, each[1:])) for each in told.counts])]
+    if told.agents:
+        lines.append(f"{'registered' if told.written else 'to register'}: {', '.join(told.agents)}")
+    lines += [f"{old} is {new} here" for old, new in told.renamed.items()]
+    return "\n".join(lines)
