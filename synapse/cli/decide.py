@@ -1,4 +1,6 @@
-"""The verbs that decide about entries: `resolve`, `approve`, `reject`, `vouch`, `archive`, `restore`."""
+"""The verbs that decide about entries: `resolve`, `approve`, `reject`, `vouch`, `archive`,
+`restore`.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ def vouch(call: Call) -> None:
 
 def archive_options(parser: Options) -> None:
     _ids(parser)
-    parser.add_argument("--reason", default="archived by hand", metavar="TEXT", help="why")
+    parser.add_argument(
+        "--reason", default="archived by hand", metavar="TEXT", help="why"
+    )
 
 
 def archive(call: Call) -> None:
@@ -74,7 +78,13 @@ def restore(call: Call) -> None:
 def _ids(parser: Options, nargs: str = "+") -> None:
     add = parser.add_argument
     add("ids", nargs=nargs, metavar="ID", help="the entries")
-    add("--from", "--agent", dest="agent", metavar="AGENT", help="who acts; else $SYNAPSE_AGENT")
+    add(
+        "--from",
+        "--agent",
+        dest="agent",
+        metavar="AGENT",
+        help="who acts; else $SYNAPSE_AGENT",
+    )
 
 
 def _each(call: Call, what: str, act: Callable[[AgentMemory, str], Any]) -> None:

@@ -27,7 +27,11 @@ def unread(call: Call) -> None:
 
 def watch_options(parser: Options) -> None:
     add = parser.add_argument
-    add("--agent", metavar="AGENT", help="as this agent; else $SYNAPSE_AGENT, else everything")
+    add(
+        "--agent",
+        metavar="AGENT",
+        help="as this agent; else $SYNAPSE_AGENT, else everything",
+    )
     add("--critical", action="store_true", help="only what is critical")
     add(
         "--since",
@@ -35,7 +39,12 @@ def watch_options(parser: Options) -> None:
         help="begin after this cursor, or this time (24h, yesterday); else with what comes next",
     )
     add("--count", type=number, metavar="N", help="end after so many lines")
-    add("--timeout", type=seconds, metavar="S", help="end after so many seconds, or 5m, 2h")
+    add(
+        "--timeout",
+        type=seconds,
+        metavar="S",
+        help="end after so many seconds, or 5m, 2h",
+    )
 
 
 def watch(call: Call) -> None:
@@ -47,7 +56,9 @@ def _follow(call: Call) -> None:
     args = call.args
     left = args.count
     since = int(args.since) if args.since and args.since.isdecimal() else args.since
-    for event in call.reader().follow(since, critical=args.critical, timeout=args.timeout):
+    for event in call.reader().follow(
+        since, critical=args.critical, timeout=args.timeout
+    ):
         call.say(to_json(event_json(event)) if call.json else event_line(event))
         call.flush()
         left = left and left - 1
@@ -58,7 +69,11 @@ def _follow(call: Call) -> None:
 def event_json(event: Event) -> dict[str, Any]:
     from synapse.formats import codec
 
-    return {"cursor": event.cursor, "kind": event.kind, "entry": codec.entry_json(event.entry)}
+    return {
+        "cursor": event.cursor,
+        "kind": event.kind,
+        "entry": codec.entry_json(event.entry),
+    }
 
 
 def event_line(event: Event) -> str:
@@ -67,9 +82,19 @@ def event_line(event: Event) -> str:
 
 def log_options(parser: Options) -> None:
     add = parser.add_argument
-    add("--agent", metavar="AGENT", help="as this agent; else $SYNAPSE_AGENT, else everything")
+    add(
+        "--agent",
+        metavar="AGENT",
+        help="as this agent; else $SYNAPSE_AGENT, else everything",
+    )
     add("--since", metavar="WHEN", help="24h, yesterday, last tuesday, 2026-02-01")
-    add("--limit", type=number, default=50, metavar="N", help="the newest so many; 0: all; else 50")
+    add(
+        "--limit",
+        type=number,
+        default=50,
+        metavar="N",
+        help="the newest so many; 0: all; else 50",
+    )
 
 
 def log(call: Call) -> None:
@@ -91,7 +116,13 @@ def audit_options(parser: Options) -> None:
     add("--agent", metavar="AGENT", help="what it did, and what it was shown")
     add("--entry", metavar="ID", help="what was done to this entry")
     add("--since", metavar="WHEN", help="24h, yesterday, last tuesday, 2026-02-01")
-    add("--limit", type=number, default=0, metavar="N", help="the newest so many; else all")
+    add(
+        "--limit",
+        type=number,
+        default=0,
+        metavar="N",
+        help="the newest so many; else all",
+    )
 
 
 def audit(call: Call) -> None:
@@ -102,10 +133,13 @@ def audit(call: Call) -> None:
     acts = [Act(record) for record in reversed(found)]
     call.show(
         lambda: {
-            "audit": [{**fields(act.record), "time": clock.iso(act.record.at)} for act in acts]
+            "audit": [
+                {**fields(act.record), "time": clock.iso(act.record.at)} for act in acts
+            ]
         },
         lambda: (
-            "\n".join(audit_line(act, columns() or 0) for act in acts) or "nothing is on record"
+            "\n".join(audit_line(act, columns() or 0) for act in acts)
+            or "nothing is on record"
         ),
     )
 
@@ -124,4 +158,6 @@ def act_json(act: Act) -> dict[str, Any]:
 
 
 def audit_line(act: Act, width: int) -> str:
-    return short(f"{act.record.seq:>6} {clock.seconds(act.record.at)} {sentence(act)}", width)
+    return short(
+        f"{act.record.seq:>6} {clock.seconds(act.record.at)} {sentence(act)}", width
+    )

@@ -23,7 +23,9 @@ _MARGIN = 24  # of a line, as far as answers are indented
 
 def send_options(parser: Options) -> None:
     add = parser.add_argument
-    add("body", nargs="?", metavar="BODY", help="the text; - or nothing: standard input")
+    add(
+        "body", nargs="?", metavar="BODY", help="the text; - or nothing: standard input"
+    )
     add("--body", dest="text", metavar="BODY", help="the same, as an option")
     add("--from", dest="agent", metavar="AGENT", help="the sender; else $SYNAPSE_AGENT")
     add(
@@ -50,14 +52,20 @@ def send_options(parser: Options) -> None:
     )
     add("--tags", action="append", metavar="T,...", help="words to find it by")
     add("--meta", metavar="JSON", help="an object to keep with it")
-    add("--once", metavar="KEY", help="a retry under the same key returns the first message")
+    add(
+        "--once",
+        metavar="KEY",
+        help="a retry under the same key returns the first message",
+    )
 
 
 def send(call: Call) -> None:
     args, mail = call.args, Mail(call.actor())
     if sum(name is not None for name in (args.thread, args.reply_to, args.edit)) > 1:
         raise Usage("--thread, --reply-to and --edit: one of them")
-    if args.edit and (args.to or args.attach or args.tags or args.meta or args.priority):
+    if args.edit and (
+        args.to or args.attach or args.tags or args.meta or args.priority
+    ):
         raise Usage("a new version keeps all but the text and the subject")
     if args.body is not None and args.text is not None:
         raise Usage("the text is given twice: as BODY and as --body")
@@ -72,20 +80,38 @@ def send(call: Call) -> None:
 def _sent(mail: Mail, args: Any, body: str) -> Message:
     if args.edit:
         return mail.edit(args.edit, body, subject=args.subject, once=args.once)
-    priority, files, meta = args.priority or "normal", args.attach or (), _object(args.meta)
+    priority, files, meta = (
+        args.priority or "normal",
+        args.attach or (),
+        _object(args.meta),
+    )
     if args.reply_to:
         if args.tags:
             raise Usage(
-                "--tags are of a message that begins or continues a thread; `synapse thread` tags threads"
+                "--tags are of a message that begins or continues a thread; `synapse"
+                " thread` tags threads"
             )
         return mail.reply(
-            args.reply_to, body, to=many(args.to), subject=args.subject, priority=priority, metadata=meta,
-            attachments=files, once=args.once,
-        )  # fmt: skip
+            args.reply_to,
+            body,
+            to=many(args.to),
+            subject=args.subject,
+            priority=priority,
+            metadata=meta,
+            attachments=files,
+            once=args.once,
+        )
     return mail.send(
-        many(args.to) or "all", body, subject=args.subject, thread=args.thread, priority=priority, metadata=meta,
-        attachments=files, tags=many(args.tags) or (), once=args.once,
-    )  # fmt: skip
+        many(args.to) or "all",
+        body,
+        subject=args.subject,
+        thread=args.thread,
+        priority=priority,
+        metadata=meta,
+        attachments=files,
+        tags=many(args.tags) or (),
+        once=args.once,
+    )
 
 
 def _object(text: str | None) -> dict[str, Any] | None:
@@ -124,7 +150,9 @@ def inbox(call: Call) -> None:
             "unread": count,
             "messages": [as_json(each) for each in found],
         },
-        lambda: "\n\n".join([*(told(each) for each in found), f"-- {len(found)} unread{left}"]),
+        lambda: "\n\n".join(
+            [*(told(each) for each in found), f"-- {len(found)} unread{left}"]
+        ),
     )
 
 
@@ -141,9 +169,19 @@ def poll(call: Call) -> None:
 def ack_options(parser: Options) -> None:
     add = parser.add_argument
     add("ids", nargs="+", metavar="ID", help="messages, or entries that were delivered")
-    add("--from", "--agent", dest="agent", metavar="AGENT", help="who acts; else $SYNAPSE_AGENT")
+    add(
+        "--from",
+        "--agent",
+        dest="agent",
+        metavar="AGENT",
+        help="who acts; else $SYNAPSE_AGENT",
+    )
     add("--body", metavar="TEXT", help="an answer to keep with it; for messages")
-    add("--react", metavar="SIGN", help="react to messages with this, and acknowledge nothing")
+    add(
+        "--react",
+        metavar="SIGN",
+        help="react to messages with this, and acknowledge nothing",
+    )
     add("--remove", action="store_true", help="take that reaction back")
     add("--once", metavar="KEY", help="a retry under the same key writes nothing")
 
@@ -177,12 +215,21 @@ def _ack_messages(call: Call, mail: Mail, ids: Sequence[str]) -> None:
 
 def threads_options(parser: Options) -> None:
     add = parser.add_argument
-    add("--agent", metavar="AGENT", help="as this agent; else $SYNAPSE_AGENT, else everything")
     add(
-        "--status", default="active", metavar="S", help=f"{', '.join(STATUSES)} or all; else active"
+        "--agent",
+        metavar="AGENT",
+        help="as this agent; else $SYNAPSE_AGENT, else everything",
+    )
+    add(
+        "--status",
+        default="active",
+        metavar="S",
+        help=f"{', '.join(STATUSES)} or all; else active",
     )
     add("--tag", metavar="TAG", help="only what carries this tag")
-    add("--limit", type=number, default=50, metavar="N", help="at most so many; else 50")
+    add(
+        "--limit", type=number, default=50, metavar="N", help="at most so many; else 50"
+    )
 
 
 def threads(call: Call) -> None:
@@ -208,7 +255,13 @@ def thread_options(parser: Options) -> None:
         metavar="AGENT",
         help="as this agent; else $SYNAPSE_AGENT, else everything",
     )
-    add("--limit", type=number, default=100, metavar="N", help="the newest so many; else 100")
+    add(
+        "--limit",
+        type=number,
+        default=100,
+        metavar="N",
+        help="the newest so many; else 100",
+    )
     add("--before", metavar="ID", help="only what came before this message")
     add("--close", action="store_true", help="it is done: no more messages")
     add(
@@ -235,9 +288,15 @@ def thread(call: Call) -> None:
         call.show(lambda: {"thread": thread_columns(changed)}, lambda: listed(changed))
         return
     mail = Mail(call.reader())
-    found, messages = mail.thread(args.id), mail.history(args.id, args.limit, before=args.before)
+    found, messages = (
+        mail.thread(args.id),
+        mail.history(args.id, args.limit, before=args.before),
+    )
     call.show(
-        lambda: {"thread": thread_columns(found), "messages": [as_json(each) for each in messages]},
+        lambda: {
+            "thread": thread_columns(found),
+            "messages": [as_json(each) for each in messages],
+        },
         lambda: "\n\n".join([listed(found), *nested(messages)]),
     )
 
@@ -266,7 +325,7 @@ def _own(call: Call) -> Mail:
     return Mail(call.memory.as_agent(agent))
 
 
-# -- as text -----------------------------------------------------------------------------------------------------
+# -- as text ---------------------------------------------------------------------------
 
 
 def told(message: Message, depth: int = 0) -> str:
@@ -325,7 +384,9 @@ def _within(indent: str, lines: Sequence[str]) -> list[str]:
 
 
 def nested(messages: Sequence[Message]) -> list[str]:
-    """The messages of a thread, each below the one that it answers; what answers none of these stands at the top."""
+    """The messages of a thread, each below the one that it answers; what answers none of these
+    stands at the top.
+    """
     newest = {id: each.id for each in messages for id in each.entry.replaces}
     below: dict[str | None, list[Message]] = {}
     here = {each.id for each in messages}

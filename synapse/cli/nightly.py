@@ -30,7 +30,12 @@ _DOES = {
     "warn": "would warn",
 }
 _DAY = 86_400 * SECOND
-_DID = {"archive": "filed away", "merge": "merged", "escalate": "escalated", "warn": "warned"}
+_DID = {
+    "archive": "filed away",
+    "merge": "merged",
+    "escalate": "escalated",
+    "warn": "warned",
+}
 
 
 def defrag_options(parser: Options) -> None:
@@ -65,7 +70,11 @@ def defrag(call: Call) -> None:
         )
     else:
         night = _night(call) if call.args.date else _carried(call)
-        acts, words, remarks = [done_json(done) for done in night.acts], _DID, night.remarks
+        acts, words, remarks = (
+            [done_json(done) for done in night.acts],
+            _DID,
+            night.remarks,
+        )
         nothing = f"nothing to file away{_fresh(call, night.date)}"
     more = {"remarks": remarks} if remarks else {}
     call.show(
@@ -106,7 +115,9 @@ def undo(call: Call) -> None:
     from synapse.consolidate import undo as take_back
 
     who = call.who(call.args.agent) or OPERATOR
-    if _asks(call) and not _agreed(call, take_back(call.memory, "last", by=who, plan=True)):
+    if _asks(call) and not _agreed(
+        call, take_back(call.memory, "last", by=who, plan=True)
+    ):
         return
     done = take_back(call.memory, call.args.what, by=who, plan=call.args.plan)
     call.show(lambda: {"undo": _undo_json(done)}, lambda: "\n".join(_undo_lines(done)))
@@ -115,7 +126,11 @@ def undo(call: Call) -> None:
 def _asks(call: Call) -> bool:
     """Return whether somebody at a terminal is shown first what `last` means."""
     args = call.args
-    return args.what == "last" and not (args.plan or args.yes or call.json) and call.interactive
+    return (
+        args.what == "last"
+        and not (args.plan or args.yes or call.json)
+        and call.interactive
+    )
 
 
 def _agreed(call: Call, planned: Undone) -> bool:
@@ -128,13 +143,22 @@ def _agreed(call: Call, planned: Undone) -> bool:
 
 
 def _undo_lines(done: Undone) -> list[str]:
-    """Return what an undo did, or would do: which acts it takes back, then each entry with what became of it."""
+    """Return what an undo did, or would do: which acts it takes back, then each entry with what
+    became of it.
+    """
     head = "would undo" if done.seq is None else f"undo {done.seq}"
     lines = [f"{head}: {undo_counts(done._asdict())}"]
     lines += [f"  act   {act.seq} {sentence(Act(act))}" for act in done.acts]
     for review, stands in done.reviews:
-        lines.append(f"  review {review} {'stands again' if stands else 'counts no more'}")
-    words = {"back": done.back, "away": done.away, "shown": done.freed, "hidden": done.held}
+        lines.append(
+            f"  review {review} {'stands again' if stands else 'counts no more'}"
+        )
+    words = {
+        "back": done.back,
+        "away": done.away,
+        "shown": done.freed,
+        "hidden": done.held,
+    }
     return [*lines, *(f"  {word:<6}{id}" for word, ids in words.items() for id in ids)]
 
 
@@ -161,12 +185,18 @@ def act_json(act: PlannedAct) -> dict[str, Any]:
         "entries": entries,
     }
     return told | (
-        {"to": list(act.made.draft.addressees)} if act.kind == "escalate" and act.made else {}
+        {"to": list(act.made.draft.addressees)}
+        if act.kind == "escalate" and act.made
+        else {}
     )
 
 
 def done_json(done: Done) -> dict[str, Any]:
-    return act_json(done.act) | {"act": done.seqs[-1]} | ({"wrote": done.id} if done.id else {})
+    return (
+        act_json(done.act)
+        | {"act": done.seqs[-1]}
+        | ({"wrote": done.id} if done.id else {})
+    )
 
 
 def _fresh(call: Call, date: str) -> str:
@@ -201,7 +231,8 @@ def _night(call: Call) -> Night:
         done = night(call.memory, args.date, now, progress.phase, progress.act)
     if not done.ran:
         raise Conflict(
-            f"the night of {args.date} is done, or somebody is at it; `synapse defrag` runs one by hand"
+            f"the night of {args.date} is done, or somebody is at it; `synapse"
+            f" defrag` runs one by hand"
         )
     return done
 
@@ -224,7 +255,9 @@ def _phases(text: str | None) -> tuple[str, ...]:
     asked = text.split(",") if text else PHASES
     for name in asked:
         if name not in PHASES:
-            raise InvalidQuery(f"phase {name!r} is not one of {', '.join(PHASES)}", phase=name)
+            raise InvalidQuery(
+                f"phase {name!r} is not one of {', '.join(PHASES)}", phase=name
+            )
     return tuple(asked)
 
 
@@ -241,10 +274,14 @@ def _lines(told: Sequence[dict[str, Any]], words: dict[str, str]) -> str:
         for entry in act["entries"]:
             by = f" by {entry['by']}" if "by" in entry else ""
             note = f" ({entry['note']})" if "note" in entry else ""
-            what = f"{words[act['kind']]} {entry['id']}{into}: {act['reason']}{by}{note}"
+            what = (
+                f"{words[act['kind']]} {entry['id']}{into}: {act['reason']}{by}{note}"
+            )
             lines.append(f"{number}{act['phase']:<8} {what}")
         if not act["entries"]:
-            lines.append(f"{number}{act['phase']:<8} {words[act['kind']]}: {act['reason']}")
+            lines.append(
+                f"{number}{act['phase']:<8} {words[act['kind']]}: {act['reason']}"
+            )
     return "\n".join(lines)
 
 
@@ -257,15 +294,23 @@ _SAYS = {
 
 
 def reputation_options(parser: Options) -> None:
-    parser.add_argument("agent", nargs="?", metavar="AGENT", help="only this one, step by step")
+    parser.add_argument(
+        "agent", nargs="?", metavar="AGENT", help="only this one, step by step"
+    )
 
 
 def reputation(call: Call) -> None:
     from synapse.consolidate import accounts
 
-    found, how = accounts(call.memory, call.args.agent), call.memory.store.settings.reputation
+    found, how = (
+        accounts(call.memory, call.args.agent),
+        call.memory.store.settings.reputation,
+    )
     told = {"reputation": how, "agents": [account_json(each) for each in found]}
-    call.show(lambda: told, lambda: _one(found[0], how) if call.args.agent else _all(found, how))
+    call.show(
+        lambda: told,
+        lambda: _one(found[0], how) if call.args.agent else _all(found, how),
+    )
 
 
 def account_json(account: Account) -> dict[str, Any]:
@@ -291,7 +336,11 @@ def account_json(account: Account) -> dict[str, Any]:
 
 def _step_json(step: Step) -> dict[str, Any]:
     deed = step.deed
-    return deed._asdict() | {"at": clock.iso(deed.at), "move": step.move, "why": step.why}
+    return deed._asdict() | {
+        "at": clock.iso(deed.at),
+        "move": step.move,
+        "why": step.why,
+    }
 
 
 def _all(found: Iterable[Account], how: str) -> str:
@@ -321,7 +370,8 @@ def _one(account: Account, how: str) -> str:
     for each in account.reviews:
         turned = "" if each.stands else ", taken back"
         lines.append(
-            f"review {each.seq}, {clock.day(each.since)} to {clock.day(each.until)}: {each.move:+}{turned}"
+            f"review {each.seq}, {clock.day(each.since)} to {clock.day(each.until)}:"
+            f" {each.move:+}{turned}"
         )
         lines += map(_line, each.steps)
     lines.append(f"since {clock.day(account.since)}: {account.move:+}")
@@ -333,7 +383,10 @@ def _line(step: Step) -> str:
     deed = step.deed
     seen = f"; shown to {', '.join(deed.seen_by)}" if deed.seen_by else ""
     records = ", ".join(map(str, deed.records))
-    return f"  {step.move:>+3}  {clock.day(deed.at)}  {deed.entry}  {step.why} (records {records}{seen})"
+    return (
+        f"  {step.move:>+3}  {clock.day(deed.at)}  {deed.entry}  {step.why} (records"
+        f" {records}{seen})"
+    )
 
 
 FULLEST = 10
@@ -341,7 +394,16 @@ LEGEND = """\
 written: since the night before; filed: filed away, merged ones among them
 disputed: entries that contradict an equal, shown until somebody settles it
 compressed: the share of the bytes that the night filed away"""
-_NIGHT_COLUMNS = ("night", "entries", "KB", "written", "filed", "merged", "disputed", "compressed")
+_NIGHT_COLUMNS = (
+    "night",
+    "entries",
+    "KB",
+    "written",
+    "filed",
+    "merged",
+    "disputed",
+    "compressed",
+)
 
 
 def stats_options(parser: Options) -> None:
@@ -368,7 +430,10 @@ def stats(call: Call) -> None:
 def _json(each: Measure) -> dict[str, object]:
     names = ("name", "entries", "bytes", "before")
     rows = [dict(zip(names, row, strict=True)) for row in each.namespaces]
-    return each._asdict() | {"namespaces": rows, "compression": round(each.compression, 4)}
+    return each._asdict() | {
+        "namespaces": rows,
+        "compression": round(each.compression, 4),
+    }
 
 
 def _text(found: Measured, nights: int) -> str:
@@ -377,12 +442,16 @@ def _text(found: Measured, nights: int) -> str:
 
     parts = [f"warning: {each}" for each in (*found.worries, *found.remarks)]
     if not found.nights:
-        return "\n".join([*parts, "no night yet: `synapse defrag`, or have one run every night"])
+        return "\n".join(
+            [*parts, "no night yet: `synapse defrag`, or have one run every night"]
+        )
     parts += ["entries", *plot([each.entries for each in found.nights], WIDTH - 11), ""]
     parts.append(table(_NIGHT_COLUMNS, [_row(each) for each in found.nights[-nights:]]))
     parts += ["", LEGEND]
     fullest = per_namespace(found.nights[-1])[:FULLEST]
-    return "\n".join([*parts, "", table(("namespace", "entries", "bytes", "compressed"), fullest)])
+    return "\n".join(
+        [*parts, "", table(("namespace", "entries", "bytes", "compressed"), fullest)]
+    )
 
 
 def _row(each: Measure) -> tuple[str, ...]:

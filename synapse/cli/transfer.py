@@ -36,7 +36,8 @@ def export_options(parser: Options) -> None:
     add(
         "--as-generation",
         choices=GENERATIONS,
-        help="the entries alone, for other readers: A and B as a new directory of files (or lines of path and"
+        help="the entries alone, for other readers: A and B as a new directory of files"
+        " (or lines of path and"
         " text on standard output), C as lines of JSON objects",
     )
     add(
@@ -59,7 +60,9 @@ def export(call: Call) -> None:
         return None
     count, last = _tree(call, place) if generation in ("A", "B") else _file(call, place)
     head = {} if generation else {"head": _head(last)}
-    told = f"{count} written to {place}" + "".join(f", head {value}" for value in head.values())
+    told = f"{count} written to {place}" + "".join(
+        f", head {value}" for value in head.values()
+    )
     return call.show({"written": count, "file": place, **head}, clean(told))
 
 
@@ -72,7 +75,9 @@ def _old_file(call: Call, place: str) -> None:
         sys.stdout.write(text)
         return
     if os.path.lexists(place):
-        raise Conflict(f"{place} is there already; name another file, or remove it", file=place)
+        raise Conflict(
+            f"{place} is there already; name another file, or remove it", file=place
+        )
     with open(place, "x", encoding="utf-8", newline="\n") as file:
         file.write(text)
     call.show(lambda: {"file": place}, lambda: clean(f"the mail written to {place}"))
@@ -93,9 +98,13 @@ def merge(call: Call) -> None:
     source = call.args.source
     told = merge_in(call.memory.store, os.path.expanduser(source) if source else None)
     count = f"{told.records} record{'s' * (told.records != 1)}"
-    shown = f"{count} of the other history appended" if told.records else "nothing to merge"
+    shown = (
+        f"{count} of the other history appended" if told.records else "nothing to merge"
+    )
     ids = [f"  {old} is {new} now" for old, new in told.ids.items()]
-    call.show({"records": told.records, "ids": told.ids}, clean("\n".join([shown, *ids])))
+    call.show(
+        {"records": told.records, "ids": told.ids}, clean("\n".join([shown, *ids]))
+    )
 
 
 def import_options(parser: Options) -> None:
@@ -111,11 +120,15 @@ def import_(call: Call) -> None:
         from synapse import backup as snapshots
 
         told = snapshots.restore(call.memory, call.args.file)
-        shown = f"{told.records} records restored: the workspace is as it was at {told.at}"
+        shown = (
+            f"{told.records} records restored: the workspace is as it was at {told.at}"
+        )
         return call.show(lambda: fields(told), lambda: clean(shown))
     count, last = _taken_in(call, call.args.file)
     head = _head(last)
-    return call.show({"records": count, "head": head}, f"{count} records imported, head {head}")
+    return call.show(
+        {"records": count, "head": head}, f"{count} records imported, head {head}"
+    )
 
 
 def _taken_in(call: Call, place: str) -> tuple[int, str]:
@@ -177,11 +190,14 @@ def backup(call: Call) -> None:
 
 
 def _file(call: Call, place: str) -> tuple[int, str]:
-    """How many lines went out, and the last of them. Never over something that is there: the file may be the only
-    copy. A failed export leaves none."""
+    """How many lines went out, and the last of them. Never over something that is there: the file
+    may be the only copy. A failed export leaves none.
+    """
     count, line = 0, ""
     if os.path.lexists(place):
-        raise Conflict(f"{place} is there already; name another file, or remove it", file=place)
+        raise Conflict(
+            f"{place} is there already; name another file, or remove it", file=place
+        )
     with open(place, "x", encoding="utf-8", newline="\n") as file:
         try:
             for line in call.memory.export(call.args.as_generation):
@@ -224,9 +240,22 @@ def migrate_options(parser: Options) -> None:
         metavar="DIR",
         help="a folder with stm.json, collections/, atoms, links and vectors",
     )
-    add("--agent", default="helios", metavar="AGENT", help="who keeps the knowledge; else helios")
-    add("--model", metavar="NAME", help="which model made the vectors that do not say it")
-    add("--dry-run", action="store_true", help="only read and check, and say what would be written")
+    add(
+        "--agent",
+        default="helios",
+        metavar="AGENT",
+        help="who keeps the knowledge; else helios",
+    )
+    add(
+        "--model",
+        metavar="NAME",
+        help="which model made the vectors that do not say it",
+    )
+    add(
+        "--dry-run",
+        action="store_true",
+        help="only read and check, and say what would be written",
+    )
 
 
 def migrate(call: Call) -> None:
@@ -250,9 +279,17 @@ def _told(told: Migration) -> str:
     """The counts, a line each; then who is new here."""
     from synapse.cli.frame.table import drawn
 
-    heads = ("", "read", "repeated", "written" if told.written else "to write", "here before")
+    heads = (
+        "",
+        "read",
+        "repeated",
+        "written" if told.written else "to write",
+        "here before",
+    )
     lines = [drawn(heads, [(each.kind, *map(str, each[1:])) for each in told.counts])]
     if told.agents:
-        lines.append(f"{'registered' if told.written else 'to register'}: {', '.join(told.agents)}")
+        lines.append(
+            f"{'registered' if told.written else 'to register'}: {', '.join(told.agents)}"
+        )
     lines += [f"{old} is {new} here" for old, new in told.renamed.items()]
     return "\n".join(lines)

@@ -55,13 +55,18 @@ def rebuild_options(parser: Options) -> None:
 def rebuild(call: Call) -> int:
     done = call.memory.rebuild()
     shown = f"{done.records} records indexed, digest {done.digest}"
-    call.show(lambda: fields(done), lambda: "\n".join([shown, *_listed(done.problems, "damaged")]))
+    call.show(
+        lambda: fields(done),
+        lambda: "\n".join([shown, *_listed(done.problems, "damaged")]),
+    )
     return DAMAGED if done.problems else 0
 
 
 def doctor_options(parser: Options) -> None:
     parser.add_argument(
-        "--conformance", metavar="DIR", help="instead check a directory that anything wrote"
+        "--conformance",
+        metavar="DIR",
+        help="instead check a directory that anything wrote",
     )
 
 
@@ -72,12 +77,16 @@ def doctor(call: Call) -> int:
         findings = checks.conforming(os.path.expanduser(call.args.conformance))
     else:
         findings = checks.examine(_root(call), call.open)
-    call.show(lambda: checks.findings_json(findings), lambda: checks.findings_text(findings))
+    call.show(
+        lambda: checks.findings_json(findings), lambda: checks.findings_text(findings)
+    )
     return DAMAGED if any(finding.verdict == "fail" for finding in findings) else 0
 
 
 def _root(call: Call) -> str:
-    """Return the workspace, or where one would be: a doctor is called for what is not found, too."""
+    """Return the workspace, or where one would be: a doctor is called for what is not found,
+    too.
+    """
     try:
         return call.root
     except NotFound:
@@ -105,8 +114,17 @@ def _listed(problems: Sequence[Problem], word: str) -> list[str]:
 
 def embed_options(parser: Options) -> None:
     add = parser.add_argument
-    add("--limit", type=number, metavar="N", help="at most so many entries; else all that wait")
-    add("--follow", action="store_true", help="go on, and embed what comes, until it is stopped")
+    add(
+        "--limit",
+        type=number,
+        metavar="N",
+        help="at most so many entries; else all that wait",
+    )
+    add(
+        "--follow",
+        action="store_true",
+        help="go on, and embed what comes, until it is stopped",
+    )
 
 
 def embed(call: Call) -> None:

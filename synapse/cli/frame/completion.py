@@ -73,7 +73,9 @@ def script(
     places: str,
     aliases: Mapping[str, str],
 ) -> str:
-    """The script of a program; `places` are the cases for what its verbs take without an option's name."""
+    """The script of a program; `places` are the cases for what its verbs take without an option's
+    name.
+    """
     return _SCRIPT.format(
         program=program.name,
         places=places,
@@ -97,4 +99,7 @@ def script(
 def flags(name: str, program: Program) -> list[str]:
     """Every long option of a verb."""
     calls = options_of(program.verbs[name]).calls
-    return ["--help", *(flag for names, _ in calls for flag in names if flag.startswith("--"))]
+    return [
+        "--help",
+        *(flag for names, _ in calls for flag in names if flag.startswith("--")),
+    ]

@@ -1,4 +1,6 @@
-"""Standard input and output: reading a text, and what to do when nobody reads the output any more."""
+"""Standard input and output: reading a text, and what to do when nobody reads the output any
+more.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def abandoned() -> bool:
     try:
         poll = select.poll()
         poll.register(sys.stdout.fileno(), 0)
-        return any(what & (select.POLLERR | select.POLLNVAL) for _, what in poll.poll(0))
+        return any(
+            what & (select.POLLERR | select.POLLNVAL) for _, what in poll.poll(0)
+        )
     except (OSError, ValueError, AttributeError):
         return False
 
