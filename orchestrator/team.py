@@ -1,7 +1,8 @@
-"""A team at work: CTO, lead, engineers side by side, QA, report. Who takes part stands in a YAML file.
+"""A team at work: CTO, lead, engineers side by side, QA, report. Who takes part stands in a YAML
+file.
 
-Where the lead's engine is a model, its own tool calls drive the work. Where it is scripted or a coding client, the
-lead writes a plan, and the plan does. Nothing here knows how a run is lived.
+Where the lead's engine is a model, its own tool calls drive the work. Where it is scripted or a
+coding client, the lead writes a plan, and the plan does. Nothing here knows how a run is lived.
 
 A plan has a line for each task, and what stands indented below it belongs to it:
 

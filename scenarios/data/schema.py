@@ -199,8 +199,8 @@ class Gate(NamedTuple):
 
     @property
     def text(self) -> str:
-        where = f"[{self.cell}]" if self.cell else ""
-        return f"{self.metric}{where} {self.op} {self.value:g}"
+        cell = f"[{self.cell}]" if self.cell else ""
+        return f"{self.metric}{cell} {self.op} {self.value:g}"
 
 
 class Sizes(NamedTuple):
@@ -262,13 +262,13 @@ KINDS = ("team", "memory", "crash")
 
 def drawn_needs(scenario: Scenario, seed: int) -> Scenario:
     """The scenario under a seed: every task with the needs that it draws."""
-    ids, taken, jobs = [fact.id for fact in scenario.facts], 0, []
+    ids, used, jobs = [fact.id for fact in scenario.facts], 0, []
     for job in scenario.jobs:
         if job.draws is not None:
             random, draws = Random(f"{scenario.id} {seed} needs {job.id}"), job.draws
             shared = sum(random.random() < draws.overlap for _ in range(draws.number))
-            own = matching(draws.own, ids)[taken : taken + draws.number - shared]
-            taken += draws.number - shared
+            own = matching(draws.own, ids)[used : used + draws.number - shared]
+            used += draws.number - shared
             lot = random.sample(matching(draws.common, ids), shared)
             job = job._replace(needs=(*job.needs, *lot, *own))
         jobs.append(job)
@@ -284,17 +284,17 @@ def cells(scenario: Scenario) -> list[dict[str, Any]]:
     """The cells of its grid, in which something differs from the scenario's own parameters; each
     once.
     """
-    found: list[dict[str, Any]] = []
+    result: list[dict[str, Any]] = []
     for axis in scenario.grid:
-        for values in product(*(_listed(each) for each in axis.values())):
+        for values in product(*(_listed(level) for level in axis.values())):
             cell = {
                 name: value
                 for name, value in zip(axis, values, strict=True)
                 if scenario.params[name] != value
             }
-            if cell and cell not in found:
-                found.append(cell)
-    return found
+            if cell and cell not in result:
+                result.append(cell)
+    return result
 
 
 def _listed(values: Any) -> Sequence[Any]:

@@ -126,7 +126,7 @@ MEANINGS: Mapping[str, str] = {
 
 
 def meaning(name: str) -> str:
-    """What a figure means; KeyError where nobody said it."""
+    """Return the meaning of a figure; KeyError where it has none."""
     for suffix, how in COUNTED.items():
         if name.endswith(suffix):
             return meaning(name.removesuffix(suffix)).removesuffix(", billed") + how

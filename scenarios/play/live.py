@@ -87,7 +87,7 @@ def missing_program(
 
 
 def missing(engine: str, env: Mapping[str, str]) -> str | None:
-    """What is not there that this engine needs; None where it can be asked."""
+    """Return what this engine lacks, or None where it can be asked."""
     if engine in CLIENTS:
         return (
             f"{engine} takes no tools of others, and the world of a scenario is reached"

@@ -54,9 +54,9 @@ def arms(table: Table) -> Iterator[tuple[str, list[tuple[str, str]]]]:
                 if away
                 else scenario["arms"][arm]
             )
-    for kind, about in KINDS.items():
+    for kind, description in KINDS.items():
         if listed[kind]:
-            yield about, list(listed[kind].items())
+            yield description, list(listed[kind].items())
 
 
 def order(scenario: Table, played: Sequence[str]) -> list[tuple[str, list[str]]]:
@@ -85,8 +85,8 @@ def sentence(table: Table) -> str:
     if not rows:
         kinds = {
             kind
-            for each in table["scenarios"].values()
-            for kind in each.get("kinds", {}).values()
+            for scenario in table["scenarios"].values()
+            for kind in scenario.get("kinds", {}).values()
         }
         if "product" not in kinds:
             return "The product was not played: nothing here says what it saves."
@@ -97,31 +97,31 @@ def sentence(table: Table) -> str:
 
 
 def _of_several(rows: Sequence[Table]) -> str:
-    held = [row for row in rows if row["best"]]
+    kept_rows = [row for row in rows if row["best"]]
     alone = [row["scenario"] for row in rows if not row["best"]]
     none = f"in {', '.join(alone)} no rival does as many tasks right" if alone else ""
-    if not held:
+    if not kept_rows:
         return (
             f"No rival does as many tasks right as {rows[0]['product']}, {_agents(rows)}:"
             f" {', '.join(alone)}."
         )
     saved = [
-        (float(row["beside"][row["best"]]["tokens"]["value"]), row) for row in held
+        (float(row["beside"][row["best"]]["tokens"]["value"]), row) for row in kept_rows
     ]
-    usd = [float(row["beside"][row["best_usd"]]["usd"]["value"]) for row in held]
+    usd = [float(row["beside"][row["best_usd"]]["usd"]["value"]) for row in kept_rows]
     fewer = sum(value > 0 for value, _ in saved)
     (most, best), (least, worst) = (which(saved, key=_value) for which in (max, min))
-    lost = [row for row in held if not row["beside"][row["best"]]["no_worse"]]
-    named = ", ".join(
+    lost = [row for row in kept_rows if not row["beside"][row["best"]]["no_worse"]]
+    names = ", ".join(
         f"{row['scenario']} ({_success(row, row['best'])})" for row in lost
     )
     return (
         f"{best['product']} takes fewer tokens than the best rival in {fewer} of"
-        f" {len(held)} scenarios,"
+        f" {len(kept_rows)} scenarios,"
         f" {_agents(rows)}: from {_more_or_less(most)} ({best['scenario']}, {best['best']}) to"
         f" {_more_or_less(least)} ({worst['scenario']}, {worst['best']}); dollars from"
         f" {_more_or_less(max(usd))} to {_more_or_less(min(usd))}; tasks done right: "
-        f"{f'fewer in {named}' if lost else 'no fewer in any'}{f'; {none}' if none else ''}."
+        f"{f'fewer in {names}' if lost else 'no fewer in any'}{f'; {none}' if none else ''}."
     )
 
 
@@ -246,10 +246,10 @@ def _saved(told: Table) -> str:
 
 def equals(table: Table) -> Iterator[str]:
     """Return which arms came out equal, and where, in words."""
-    where: dict[tuple[str, ...], dict[str, None]] = {}
-    for each in table["equal"]:
-        where.setdefault(tuple(each["arms"]), {})[each["scenario"]] = None
-    for arms, places in where.items():
+    cells: dict[tuple[str, ...], dict[str, None]] = {}
+    for row in table["equal"]:
+        cells.setdefault(tuple(row["arms"]), {})[row["scenario"]] = None
+    for arms, places in cells.items():
         yield f"{_listed(arms)} came out equal, run by run, in {', '.join(places)}."
 
 

@@ -4,8 +4,9 @@
     B   the white paper: `related`, `authority`, `ttl: permanent`
     C   the hosted API: `from_agent`, `content`, `created_at`, five priorities; also one JSON object
 
-Text is judged in form only: who may write what, and whose word counts, is not decided here. No YAML is
-imported before something unusual has to be read. Agents and settings, the other YAML, are in `declared`.
+Text is judged in form only: who may write what, and whose word counts, is not decided here. No YAML
+is imported before something unusual has to be read. Agents and settings, the other YAML, are in
+`declared`.
 """
 
 from __future__ import annotations

@@ -2,9 +2,10 @@
 
     {"chain":"<64 hex>","seq":7,"at":"…Z","day":"2026-02-01","n":3,"kind":"entry","by":"…",…,"sha":"…","text":"…"}
 
-`chain` is the sha256 of the line before's chain and of this line's bytes between the chain and the text; the
-text is covered by `sha`, so that a text can be redacted without breaking the chain. `n` counts the ids minted on
-`day`: all that a writer must know stands in the last line. This module knows lines, not entries.
+`chain` is the sha256 of the line before's chain and of this line's bytes between the chain and the
+text; the text is covered by `sha`, so that a text can be redacted without breaking the chain. `n`
+counts the ids minted on `day`: all that a writer must know stands in the last line. This module
+knows lines, not entries.
 """
 
 from __future__ import annotations

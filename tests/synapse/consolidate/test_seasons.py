@@ -35,7 +35,8 @@ SAYINGS = (
 )
 FLAT = (
     1 / 3
-    # of its median, while the longest time to live goes by: what the days' own ups and downs stay below
+    # of its median, while the longest time to live goes by: what the days' own ups and downs stay
+    # below
 )
 ASKED = 60  # facts at a time, of those that hold, and of those that do not
 
