@@ -41,9 +41,9 @@ _MORE = {
 
 
 def _verb(name: str, group: str) -> Verb:
-    found = _MORE.get(name) or VERBS[name]
-    return found._replace(
-        group=group, example=found.example.replace("synapse ", "brain ", 1)
+    row = _MORE.get(name) or VERBS[name]
+    return row._replace(
+        group=group, example=row.example.replace("synapse ", "brain ", 1)
     )
 
 
@@ -53,7 +53,7 @@ _VERBS = {
 
 
 def overview() -> str:
-    """What `brain --help` says."""
+    """Return the text of `brain --help`."""
     lines = [
         "usage: brain [--root DIR] [--json] VERB ...",
         "",
@@ -89,9 +89,9 @@ def main(argv: Sequence[str] | None = None, *, prog: str | None = None) -> int:
     """Run one command line, by default the process's own; the exit code. Prints every error, raises
     none.
     """
-    named = os.environ.get("SYNAPSE_BRAIN")
-    if named and not os.environ.get("SYNAPSE_ROOT"):
-        os.environ["SYNAPSE_ROOT"] = f"{os.path.expanduser(named)}.log"
+    db_path = os.environ.get("SYNAPSE_BRAIN")
+    if db_path and not os.environ.get("SYNAPSE_ROOT"):
+        os.environ["SYNAPSE_ROOT"] = f"{os.path.expanduser(db_path)}.log"
     return shell.main(argv, prog=prog, program=PROGRAM)
 
 
@@ -122,15 +122,18 @@ def check(call: Call) -> int:
     try:
         if call.args.rebuild:
             tables.rebuild()
-        found = tables.check()
+        problems = tables.check()
     finally:
         tables.close()
-    told = (
-        "\n".join(f"{each.where}: {each.what}" for each in found)
+    text = (
+        "\n".join(f"{problem.where}: {problem.what}" for problem in problems)
         or f"{path} is what the log says"
     )
     call.show(
-        lambda: {"ok": not found, "problems": [fields(each) for each in found]},
-        lambda: clean(told),
+        lambda: {
+            "ok": not problems,
+            "problems": [fields(problem) for problem in problems],
+        },
+        lambda: clean(text),
     )
-    return 6 if found else 0
+    return 6 if problems else 0

@@ -88,7 +88,7 @@ def _ids(parser: Options, nargs: str = "+") -> None:
 
 
 def _each(call: Call, what: str, act: Callable[[AgentMemory, str], Any]) -> None:
-    """One act after the other; what was done before one fails stays done, and has been printed."""
+    """Rule on each entry in turn. If one fails, the earlier rulings stand and have been printed."""
     me = call.actor()
     for id in call.args.ids:
         act(me, id)

@@ -54,15 +54,15 @@ def watch(call: Call) -> None:
 
 def _follow(call: Call) -> None:
     args = call.args
-    left = args.count
+    remaining = args.count
     since = int(args.since) if args.since and args.since.isdecimal() else args.since
     for event in call.reader().follow(
         since, critical=args.critical, timeout=args.timeout
     ):
         call.say(to_json(event_json(event)) if call.json else event_line(event))
         call.flush()
-        left = left and left - 1
-        if left == 0:
+        remaining = remaining and remaining - 1
+        if remaining == 0:
             return
 
 
@@ -127,10 +127,10 @@ def audit_options(parser: Options) -> None:
 
 def audit(call: Call) -> None:
     args = call.args
-    found = call.memory.audit(
+    records = call.memory.audit(
         agent=args.agent, entry=args.entry, since=args.since, limit=args.limit or None
     )
-    acts = [Act(record) for record in reversed(found)]
+    acts = [Act(record) for record in reversed(records)]
     call.show(
         lambda: {
             "audit": [
@@ -145,7 +145,7 @@ def audit(call: Call) -> None:
 
 
 def act_json(act: Act) -> dict[str, Any]:
-    """A line of the changelog for programs."""
+    """Return an act of the changelog as a JSON object."""
     record = act.record
     return {
         "seq": record.seq,

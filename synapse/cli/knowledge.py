@@ -53,24 +53,24 @@ def remember_options(parser: Options) -> None:
 
 def remember(call: Call) -> None:
     args = call.args
-    me, given = call.actor(), _common(args)
-    given |= {
+    me, options = call.actor(), _common(args)
+    options |= {
         name: many(getattr(args, name)) or () for name in ("categories", "supersedes")
     }
     entry = memory.remember(
-        me, read_body(args.fact), importance=args.importance, ttl=args.ttl, **given
+        me, read_body(args.fact), importance=args.importance, ttl=args.ttl, **options
     )
     _stored(call, entry)
 
 
 def atom_options(parser: Options) -> None:
     add = parser.add_argument
-    for name, what in (
+    for name, meaning in (
         ("subject", "who or what"),
         ("action", "does what"),
         ("outcome", "with which outcome"),
     ):
-        add(name, metavar=name.upper(), help=what)
+        add(name, metavar=name.upper(), help=meaning)
     add(
         "consequences",
         nargs="?",
@@ -84,8 +84,8 @@ def atom_options(parser: Options) -> None:
 
 def atom(call: Call) -> None:
     args = call.args
-    parts = (args.subject, args.action, args.outcome, args.consequences)
-    _stored(call, memory.atom(call.actor(), *parts, **_common(args)))
+    texts = (args.subject, args.action, args.outcome, args.consequences)
+    _stored(call, memory.atom(call.actor(), *texts, **_common(args)))
 
 
 def link_options(parser: Options) -> None:
@@ -104,8 +104,10 @@ def link_options(parser: Options) -> None:
 
 def link(call: Call) -> None:
     args = call.args
-    found = memory.link(call.actor(), args.cause, args.effect, args.type, args.strength)
-    call.show(found, _linked(found))
+    stored = memory.link(
+        call.actor(), args.cause, args.effect, args.type, args.strength
+    )
+    call.show(stored, _linked(stored))
 
 
 def forget_options(parser: Options) -> None:
@@ -202,19 +204,19 @@ def _linked(found: Link) -> str:
 
 
 def _trail(step: Step, depth: int, width: int) -> list[str]:
-    """The trail, a line each, the sources of each below it and further in."""
+    """Return the lines of a trail; the sources of each step are indented below it."""
     indent, how = "  " * depth, "" if depth == 0 else f"{step.how} "
     if step.kind == "hidden":
         return [f"{indent}{how}something that you may not see"]
     head = " ".join(
-        part for part in (f"{how}{step.kind}", step.id, step.by, step.at) if part
+        word for word in (f"{how}{step.kind}", step.id, step.by, step.at) if word
     )
-    again = " (see above)" if step.cut else ""
+    repeated = " (see above)" if step.cut else ""
     text = f": {clean(first(step.text))}" if step.text else ""
-    lines = [short(f"{indent}{head}{again}{text}", width)]
+    lines = [short(f"{indent}{head}{repeated}{text}", width)]
     return [
         *lines,
-        *(line for each in step.sources for line in _trail(each, depth + 1, width)),
+        *(line for source in step.sources for line in _trail(source, depth + 1, width)),
     ]
 
 
@@ -230,10 +232,10 @@ def recent_options(parser: Options) -> None:
 
 def recent(call: Call) -> None:
     args = call.args
-    found = times.recent(
+    moments = times.recent(
         call.reader(), args.since or "24h", many(args.kind) or (), args.limit or None
     )
-    _show(call, found, "nothing was written")
+    _show(call, moments, "nothing was written")
 
 
 def what_did_options(parser: Options) -> None:
@@ -259,8 +261,10 @@ def timeline_options(parser: Options) -> None:
 
 def timeline(call: Call) -> None:
     args = call.args
-    found = times.timeline(call.reader(), args.project, args.since, args.limit or None)
-    _show(call, found, f"nothing of {args.project} that you may see")
+    moments = times.timeline(
+        call.reader(), args.project, args.since, args.limit or None
+    )
+    _show(call, moments, f"nothing of {args.project} that you may see")
 
 
 def _asked(parser: Options, since: str) -> None:
@@ -280,31 +284,37 @@ def _asked(parser: Options, since: str) -> None:
     )
 
 
-def _show(call: Call, found: list[Moment], nothing: str) -> None:
+def _show(call: Call, moments: list[Moment], nothing: str) -> None:
     width = columns() or 0
     call.show(
         lambda: {
-            "moments": [fields(each) | {"time": clock.iso(each.at)} for each in found]
+            "moments": [
+                fields(moment) | {"time": clock.iso(moment.at)} for moment in moments
+            ]
         },
-        lambda: "\n".join(_days(found, width)) or nothing,
+        lambda: "\n".join(_days(moments, width)) or nothing,
     )
 
 
-def _days(found: Iterable[Moment], width: int) -> Iterable[str]:
-    """A heading for each day, a line for each moment."""
+def _days(moments: Iterable[Moment], width: int) -> Iterable[str]:
+    """Yield a heading for each day and a line for each moment."""
     day = ""
-    for each in found:
-        if clock.day(each.at) != day:
+    for moment in moments:
+        if clock.day(moment.at) != day:
             yield from ([""] if day else [])
-            day = clock.day(each.at)
+            day = clock.day(moment.at)
             yield f"{day} UTC"
-        yield short(f"  {each.time[11:16]}  {_line(each)}", width)
+        yield short(f"  {moment.time[11:16]}  {_line(moment)}", width)
 
 
-def _line(each: Moment) -> Any:
-    if each.text.startswith(f"{each.by} "):
-        return each.text  # a sentence that says by whom
+def _line(moment: Moment) -> Any:
+    if moment.text.startswith(f"{moment.by} "):
+        return moment.text  # a sentence that says by whom
     return (
-        " ".join(part for part in (each.by, each.kind, each.id, each.where) if part)
-        + f": {each.text}"
+        " ".join(
+            field
+            for field in (moment.by, moment.kind, moment.id, moment.where)
+            if field
+        )
+        + f": {moment.text}"
     )

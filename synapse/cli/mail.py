@@ -118,12 +118,12 @@ def _object(text: str | None) -> dict[str, Any] | None:
     if text is None:
         return None
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except ValueError as error:
         raise Usage(f"--meta is not JSON: {error}") from error
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise Usage('--meta is an object, such as {"run": 7}')
-    return found
+    return value
 
 
 def inbox_options(parser: Options) -> None:
@@ -142,16 +142,19 @@ def inbox_options(parser: Options) -> None:
 def inbox(call: Call) -> None:
     mail = _own(call)
     count = mail.poll()
-    found = mail.inbox(call.args.limit or None, mark=call.args.mark)
-    left = f"; {count - len(found)} more" if count > len(found) else ""
+    messages = mail.inbox(call.args.limit or None, mark=call.args.mark)
+    remainder = f"; {count - len(messages)} more" if count > len(messages) else ""
     call.show(
         lambda: {
             "agent": mail.seat.id,
             "unread": count,
-            "messages": [as_json(each) for each in found],
+            "messages": [as_json(message) for message in messages],
         },
         lambda: "\n\n".join(
-            [*(told(each) for each in found), f"-- {len(found)} unread{left}"]
+            [
+                *(told(message) for message in messages),
+                f"-- {len(messages)} unread{remainder}",
+            ]
         ),
     )
 
@@ -190,13 +193,13 @@ def ack(call: Call) -> None:
     """Acknowledge what was delivered, mail or not, and mail that was not delivered yet."""
     args, author = call.args, call.actor()
     messages = [id for id in args.ids if kind_of(id) == MESSAGE]
-    others = [id for id in args.ids if id not in messages]
+    entries = [id for id in args.ids if id not in messages]
     if args.remove and not args.react:
         raise Usage("--remove takes a reaction back: name it with --react SIGN")
-    if (args.react or args.body) and others:
+    if (args.react or args.body) and entries:
         raise Usage("--body and --react are for messages")
-    if others:
-        show_done(call, "acknowledged", author.ack(others, once=args.once))
+    if entries:
+        show_done(call, "acknowledged", author.ack(entries, once=args.once))
     _ack_messages(call, Mail(author), messages)
 
 
@@ -235,11 +238,11 @@ def threads_options(parser: Options) -> None:
 def threads(call: Call) -> None:
     args, mail = call.args, Mail(call.reader())
     status = None if args.status == "all" else args.status
-    found = mail.threads(status, tag=args.tag, limit=args.limit)
+    rows = mail.threads(status, tag=args.tag, limit=args.limit)
     call.show(
-        lambda: {"threads": [thread_columns(each) for each in found]},
+        lambda: {"threads": [thread_columns(row) for row in rows]},
         lambda: (
-            "\n\n".join(map(listed, found))
+            "\n\n".join(map(listed, rows))
             or f"no {'' if args.status == 'all' else args.status + ' '}threads"
         ),
     )
@@ -288,16 +291,16 @@ def thread(call: Call) -> None:
         call.show(lambda: {"thread": thread_columns(changed)}, lambda: listed(changed))
         return
     mail = Mail(call.reader())
-    found, messages = (
+    conversation, messages = (
         mail.thread(args.id),
         mail.history(args.id, args.limit, before=args.before),
     )
     call.show(
         lambda: {
-            "thread": thread_columns(found),
-            "messages": [as_json(each) for each in messages],
+            "thread": thread_columns(conversation),
+            "messages": [as_json(message) for message in messages],
         },
-        lambda: "\n\n".join([listed(found), *nested(messages)]),
+        lambda: "\n\n".join([listed(conversation), *nested(messages)]),
     )
 
 
@@ -318,7 +321,7 @@ def _changed(mail: Mail, args: Any) -> Thread:
 
 
 def _own(call: Call) -> Mail:
-    """The mail of the agent that is named; without one there is nobody's."""
+    """Return the mail of the agent that must be named; the operator has none."""
     agent = call.agent()
     if agent == OPERATOR:
         raise Usage("the operator has no mail of its own: name an agent")
@@ -329,44 +332,45 @@ def _own(call: Call) -> Mail:
 
 
 def told(message: Message, depth: int = 0) -> str:
-    """A message as a header, its subject, what became of it, and its indented text."""
+    """Return a message as text: header, subject, marks and indented body."""
     entry = message.entry
     to = ", ".join(name.removeprefix("agent:") for name in entry.addressees)
     head = f"{message.id} {message.priority} {message.sender} -> {to} {seconds(message.created)}"
     indent = " " * min(2 * depth, _MARGIN)
     lines = [message.subject or "", *_marks(message)]
-    about = [f"[{clean(line)}]" for line in lines if line]
+    notes = [f"[{clean(line)}]" for line in lines if line]
     body = clean(entry.body).split("\n")
     width = columns()
     return "\n".join(
         [
             indent + short(head, width - len(indent) if width else 0),
-            *_within(indent + INDENT, [*about, *body]),
+            *_within(indent + INDENT, [*notes, *body]),
         ]
     )
 
 
 def _marks(message: Message) -> list[str]:
-    found = []
+    lines = []
     if message.updated is not None:
-        found.append(f"edited {seconds(message.updated)}")
+        lines.append(f"edited {seconds(message.updated)}")
     if message.entry.archived:
-        found.append("archived")
+        lines.append("archived")
     if message.reads:
-        found.append(f"read by {', '.join(mark.agent for mark in message.reads)}")
-    found += [
+        lines.append(f"read by {', '.join(mark.agent for mark in message.reads)}")
+    lines += [
         f"acknowledged by {mark.agent}" + (f": {mark.text}" if mark.text else "")
         for mark in message.acks
     ]
-    found += [f"{mark.agent} {mark.text}" for mark in message.reactions]
-    return found + [
-        f"attached {each.get('path') or each.get('url')}" for each in _attached(message)
+    lines += [f"{mark.agent} {mark.text}" for mark in message.reactions]
+    return lines + [
+        f"attached {attachment.get('path') or attachment.get('url')}"
+        for attachment in _attached(message)
     ]
 
 
 def _attached(message: Message) -> Sequence[Any]:
-    found: Sequence[Any] = message.entry.more.get("attachments", ())
-    return found
+    attachments: Sequence[Any] = message.entry.more.get("attachments", ())
+    return attachments
 
 
 def _within(indent: str, lines: Sequence[str]) -> list[str]:
@@ -384,25 +388,25 @@ def _within(indent: str, lines: Sequence[str]) -> list[str]:
 
 
 def nested(messages: Sequence[Message]) -> list[str]:
-    """The messages of a thread, each below the one that it answers; what answers none of these
-    stands at the top.
-    """
-    newest = {id: each.id for each in messages for id in each.entry.replaces}
-    below: dict[str | None, list[Message]] = {}
-    here = {each.id for each in messages}
-    for each in messages:
-        parent = newest.get(each.parent or "", each.parent)
-        below.setdefault(parent if parent in here else None, []).append(each)
-    found, waiting = [], [(each, 0) for each in reversed(below.get(None, []))]
+    """Return the messages of a thread as text, each below the message that it answers."""
+    newest = {id: message.id for message in messages for id in message.entry.replaces}
+    answers: dict[str | None, list[Message]] = {}
+    ids = {message.id for message in messages}
+    for message in messages:
+        parent = newest.get(message.parent or "", message.parent)
+        answers.setdefault(parent if parent in ids else None, []).append(message)
+    blocks, waiting = [], [(message, 0) for message in reversed(answers.get(None, []))]
     while waiting:
-        each, depth = waiting.pop()
-        found.append(told(each, depth))
-        waiting += [(answer, depth + 1) for answer in reversed(below.get(each.id, []))]
-    return found
+        message, depth = waiting.pop()
+        blocks.append(told(message, depth))
+        waiting += [
+            (answer, depth + 1) for answer in reversed(answers.get(message.id, []))
+        ]
+    return blocks
 
 
 def listed(thread: Thread) -> str:
-    """A thread on two lines."""
+    """Return a thread on two lines."""
     tags = f" [{', '.join(thread.tags)}]" if thread.tags else ""
     status = "" if thread.status == "active" else f" ({thread.status})"
     subject = short(f"{thread.subject or '(no subject)'}{tags}{status}", 76)

@@ -62,7 +62,7 @@ def defrag(call: Call) -> None:
     _check(call)
     if call.args.plan and not call.args.date:
         plan = _planned(call)
-        acts, words, remarks, nothing = (
+        acts, verbs, remarks, nothing = (
             [act_json(act) for act in plan.acts],
             _DOES,
             plan.remarks,
@@ -70,16 +70,16 @@ def defrag(call: Call) -> None:
         )
     else:
         night = _night(call) if call.args.date else _carried(call)
-        acts, words, remarks = (
+        acts, verbs, remarks = (
             [done_json(done) for done in night.acts],
             _DID,
             night.remarks,
         )
         nothing = f"nothing to file away{_fresh(call, night.date)}"
-    more = {"remarks": remarks} if remarks else {}
+    extra = {"remarks": remarks} if remarks else {}
     call.show(
-        lambda: {"acts": acts} | more,
-        lambda: "\n".join([_lines(acts, words) or nothing, *map(_remark, remarks)]),
+        lambda: {"acts": acts} | extra,
+        lambda: "\n".join([_lines(acts, verbs) or nothing, *map(_remark, remarks)]),
     )
 
 
@@ -153,13 +153,16 @@ def _undo_lines(done: Undone) -> list[str]:
         lines.append(
             f"  review {review} {'stands again' if stands else 'counts no more'}"
         )
-    words = {
+    changes = {
         "back": done.back,
         "away": done.away,
         "shown": done.freed,
         "hidden": done.held,
     }
-    return [*lines, *(f"  {word:<6}{id}" for word, ids in words.items() for id in ids)]
+    return [
+        *lines,
+        *(f"  {change:<6}{id}" for change, ids in changes.items() for id in ids),
+    ]
 
 
 def _undo_json(done: Undone) -> dict[str, Any]:
@@ -171,20 +174,20 @@ def _undo_json(done: Undone) -> dict[str, Any]:
 
 
 def act_json(act: PlannedAct) -> dict[str, Any]:
-    """An act for programs: each of its entries, why, and what took its place."""
+    """Return a planned act as a JSON object: its entries, the reason, and what replaced them."""
     heirs = act.heirs or ("",) * len(act.ids)
     notes = act.notes or ("",) * len(act.ids)
     entries = [
         {"id": id} | ({"by": heir} if heir else {}) | ({"note": note} if note else {})
         for id, heir, note in zip(act.ids, heirs, notes, strict=True)
     ]
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "phase": act.phase,
         "kind": act.kind,
         "reason": act.reason,
         "entries": entries,
     }
-    return told | (
+    return fields | (
         {"to": list(act.made.draft.addressees)}
         if act.kind == "escalate" and act.made
         else {}
@@ -192,6 +195,7 @@ def act_json(act: PlannedAct) -> dict[str, Any]:
 
 
 def done_json(done: Done) -> dict[str, Any]:
+    """Return a carried out act as a JSON object."""
     return (
         act_json(done.act)
         | {"act": done.seqs[-1]}
@@ -216,7 +220,7 @@ def _planned(call: Call) -> Plan:
 
 
 def _night(call: Call) -> Night:
-    """The job of a local date, as a daemon would run it: it stands for that date."""
+    """Run the nightly maintenance of a date, as the daemon would."""
     from synapse.consolidate import night
     from synapse.consolidate.nightly import date_of
 
@@ -252,35 +256,35 @@ def _carried(call: Call) -> Night:
 def _phases(text: str | None) -> tuple[str, ...]:
     from synapse.consolidate import PHASES
 
-    asked = text.split(",") if text else PHASES
-    for name in asked:
+    names = text.split(",") if text else PHASES
+    for name in names:
         if name not in PHASES:
             raise InvalidQuery(
                 f"phase {name!r} is not one of {', '.join(PHASES)}", phase=name
             )
-    return tuple(asked)
+    return tuple(names)
 
 
 def _remark(text: str) -> str:
     return f"note: {text}"
 
 
-def _lines(told: Sequence[dict[str, Any]], words: dict[str, str]) -> str:
-    """Entry by entry: what, which, why."""
+def _lines(acts: Sequence[dict[str, Any]], verbs: dict[str, str]) -> str:
+    """Return a line for each entry of the acts: what was done, to which, and why."""
     lines = []
-    for act in told:
+    for act in acts:
         number = f"{act['act']:>6}  " if "act" in act else ""
         into = f" into {act['wrote']}" if "wrote" in act else ""
         for entry in act["entries"]:
             by = f" by {entry['by']}" if "by" in entry else ""
             note = f" ({entry['note']})" if "note" in entry else ""
-            what = (
-                f"{words[act['kind']]} {entry['id']}{into}: {act['reason']}{by}{note}"
+            sentence = (
+                f"{verbs[act['kind']]} {entry['id']}{into}: {act['reason']}{by}{note}"
             )
-            lines.append(f"{number}{act['phase']:<8} {what}")
+            lines.append(f"{number}{act['phase']:<8} {sentence}")
         if not act["entries"]:
             lines.append(
-                f"{number}{act['phase']:<8} {words[act['kind']]}: {act['reason']}"
+                f"{number}{act['phase']:<8} {verbs[act['kind']]}: {act['reason']}"
             )
     return "\n".join(lines)
 
@@ -302,36 +306,36 @@ def reputation_options(parser: Options) -> None:
 def reputation(call: Call) -> None:
     from synapse.consolidate import accounts
 
-    found, how = (
+    rows, how = (
         accounts(call.memory, call.args.agent),
         call.memory.store.settings.reputation,
     )
-    told = {"reputation": how, "agents": [account_json(each) for each in found]}
+    report = {"reputation": how, "agents": [account_json(account) for account in rows]}
     call.show(
-        lambda: told,
-        lambda: _one(found[0], how) if call.args.agent else _all(found, how),
+        lambda: report,
+        lambda: _one(rows[0], how) if call.args.agent else _all(rows, how),
     )
 
 
 def account_json(account: Account) -> dict[str, Any]:
-    """An agent's standing for programs: times in words, steps with their records."""
+    """Return the reputation of an agent as a JSON object: reviews and steps with their records."""
     reviews = [
         {
-            "act": each.seq,
-            "since": clock.iso(each.since),
-            "until": clock.iso(each.until),
-            "move": each.move,
-            "stands": each.stands,
-            "steps": [_step_json(step) for step in each.steps],
+            "act": review.seq,
+            "since": clock.iso(review.since),
+            "until": clock.iso(review.until),
+            "move": review.move,
+            "stands": review.stands,
+            "steps": [_step_json(step) for step in review.steps],
         }
-        for each in account.reviews
+        for review in account.reviews
     ]
-    more = {
+    extra = {
         "since": clock.iso(account.since),
         "reviews": reviews,
         "steps": [_step_json(step) for step in account.steps],
     }
-    return account._asdict() | more
+    return account._asdict() | extra
 
 
 def _step_json(step: Step) -> dict[str, Any]:
@@ -343,18 +347,18 @@ def _step_json(step: Step) -> dict[str, Any]:
     }
 
 
-def _all(found: Iterable[Account], how: str) -> str:
+def _all(rows_: Iterable[Account], how: str) -> str:
     from synapse.cli.frame.table import table
 
     rows = [
         (
-            each.agent,
-            str(each.declared),
-            str(each.standing),
-            str(len(each.reviews)),
-            f"{each.move:+}",
+            account.agent,
+            str(account.declared),
+            str(account.standing),
+            str(len(account.reviews)),
+            f"{account.move:+}",
         )
-        for each in found
+        for account in rows_
     ]
     return (
         "\n".join([_SAYS[how], table(_REPUTATION_COLUMNS, rows)])
@@ -367,13 +371,13 @@ def _one(account: Account, how: str) -> str:
     lines = [
         f"{account.agent}: declared {account.declared}, stands at {account.standing}; {_SAYS[how]}"
     ]
-    for each in account.reviews:
-        turned = "" if each.stands else ", taken back"
+    for review in account.reviews:
+        turned = "" if review.stands else ", taken back"
         lines.append(
-            f"review {each.seq}, {clock.day(each.since)} to {clock.day(each.until)}:"
-            f" {each.move:+}{turned}"
+            f"review {review.seq}, {clock.day(review.since)} to {clock.day(review.until)}:"
+            f" {review.move:+}{turned}"
         )
-        lines += map(_line, each.steps)
+        lines += map(_line, review.steps)
     lines.append(f"since {clock.day(account.since)}: {account.move:+}")
     lines += map(_line, account.steps)
     return "\n".join(lines if account.steps else [*lines, "  nothing yet"])
@@ -381,11 +385,11 @@ def _one(account: Account, how: str) -> str:
 
 def _line(step: Step) -> str:
     deed = step.deed
-    seen = f"; shown to {', '.join(deed.seen_by)}" if deed.seen_by else ""
+    readers = f"; shown to {', '.join(deed.seen_by)}" if deed.seen_by else ""
     records = ", ".join(map(str, deed.records))
     return (
         f"  {step.move:>+3}  {clock.day(deed.at)}  {deed.entry}  {step.why} (records"
-        f" {records}{seen})"
+        f" {records}{readers})"
     )
 
 
@@ -419,12 +423,12 @@ def stats_options(parser: Options) -> None:
 def stats(call: Call) -> None:
     from synapse.consolidate import measured
 
-    found = measured(call.memory)
-    told = {
-        "nights": [_json(each) for each in found.nights],
-        "warnings": [*found.worries, *found.remarks],
+    measurements = measured(call.memory)
+    report = {
+        "nights": [_json(measure) for measure in measurements.nights],
+        "warnings": [*measurements.worries, *measurements.remarks],
     }
-    call.show(lambda: told, lambda: _text(found, call.args.nights))
+    call.show(lambda: report, lambda: _text(measurements, call.args.nights))
 
 
 def _json(each: Measure) -> dict[str, object]:
@@ -436,21 +440,29 @@ def _json(each: Measure) -> dict[str, object]:
     }
 
 
-def _text(found: Measured, nights: int) -> str:
+def _text(measurements: Measured, nights: int) -> str:
     from synapse.cli.frame.table import table
     from synapse.consolidate.metrics import per_namespace, plot
 
-    parts = [f"warning: {each}" for each in (*found.worries, *found.remarks)]
-    if not found.nights:
+    lines = [
+        f"warning: {item}" for item in (*measurements.worries, *measurements.remarks)
+    ]
+    if not measurements.nights:
         return "\n".join(
-            [*parts, "no night yet: `synapse defrag`, or have one run every night"]
+            [*lines, "no night yet: `synapse defrag`, or have one run every night"]
         )
-    parts += ["entries", *plot([each.entries for each in found.nights], WIDTH - 11), ""]
-    parts.append(table(_NIGHT_COLUMNS, [_row(each) for each in found.nights[-nights:]]))
-    parts += ["", LEGEND]
-    fullest = per_namespace(found.nights[-1])[:FULLEST]
+    lines += [
+        "entries",
+        *plot([item.entries for item in measurements.nights], WIDTH - 11),
+        "",
+    ]
+    lines.append(
+        table(_NIGHT_COLUMNS, [_row(item) for item in measurements.nights[-nights:]])
+    )
+    lines += ["", LEGEND]
+    fullest = per_namespace(measurements.nights[-1])[:FULLEST]
     return "\n".join(
-        [*parts, "", table(("namespace", "entries", "bytes", "compressed"), fullest)]
+        [*lines, "", table(("namespace", "entries", "bytes", "compressed"), fullest)]
     )
 
 

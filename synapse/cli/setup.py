@@ -34,13 +34,15 @@ def init(call: Call) -> None:
     from synapse import core
 
     root = call.new_root()
-    there = os.path.exists(os.path.join(root, "synapse.yaml"))
+    existed = os.path.exists(os.path.join(root, "synapse.yaml"))
     with core.init(root):
         scripts = write_scripts(root)
-    what = "was a workspace already; nothing in it was changed" if there else "is ready"
+    state = (
+        "was a workspace already; nothing in it was changed" if existed else "is ready"
+    )
     call.show(
-        lambda: {"root": root, "scripts": scripts, "there": there},
-        lambda: clean(f"{root} {what}"),
+        lambda: {"root": root, "scripts": scripts, "there": existed},
+        lambda: clean(f"{root} {state}"),
     )
 
 
@@ -138,7 +140,7 @@ def _refuse_to_wipe(was: Agent, declared: Agent) -> None:
 
 
 def agent_of(args: Any) -> Agent:
-    """The agent that the options declare."""
+    """Return the agent that the options declare."""
     if (args.id is None) == (args.ids is None):
         raise Usage("which agent? Give --id ID")
     notify = many(args.notify)
@@ -162,9 +164,9 @@ def agent_of(args: Any) -> Agent:
 
 
 def skill(text: str) -> Skill:
-    """`database=80:api/*,db/*`."""
-    domain, equals, rest = text.partition("=")
-    authority, colon, globs = rest.partition(":")
+    """Read a skill such as `database=80:api/*,db/*`."""
+    domain, equals, grant = text.partition("=")
+    authority, colon, globs = grant.partition(":")
     if not (domain and equals and colon and authority.isdigit() and globs):
         raise Usage(f"--skill {text!r} is not of the form NAME=AUTHORITY:GLOB,...")
     return Skill(domain, int(authority), tuple(many([globs]) or ()))
@@ -188,27 +190,27 @@ def described(agent: Agent) -> str:
 
 
 def agents_options(parser: Options) -> None:
-    """None of its own."""
+    """Declare no options."""
 
 
 def agents(call: Call) -> None:
     from synapse.cli.frame.table import drawn
     from synapse.model import clock
 
-    seen = call.memory.last_seen()
-    found = sorted(call.memory.agents(), key=lambda agent: (-agent.rank, agent.id))
+    last_seen = call.memory.last_seen()
+    registered = sorted(call.memory.agents(), key=lambda agent: (-agent.rank, agent.id))
     when = {
-        agent.id: clock.seconds(seen[agent.id]) if agent.id in seen else None
-        for agent in found
+        agent.id: clock.seconds(last_seen[agent.id]) if agent.id in last_seen else None
+        for agent in registered
     }
     rows = [
         [a.id, a.role, a.department or "-", str(a.authority), when[a.id] or "never"]
-        for a in found
+        for a in registered
     ]
     call.show(
         lambda: {
             "agents": [
-                {**fields(agent), "last_seen": when[agent.id]} for agent in found
+                {**fields(agent), "last_seen": when[agent.id]} for agent in registered
             ]
         },
         lambda: (
@@ -220,6 +222,7 @@ def agents(call: Call) -> None:
 
 
 def completion_options(parser: Options) -> None:
+    """Declare the shell."""
     parser.add_argument("shell", choices=SHELLS, help="bash or zsh")
 
 
@@ -239,7 +242,7 @@ def completion_script(shell: str) -> str:
 
 
 def where_options(parser: Options) -> None:
-    """None of its own."""
+    """Declare no options."""
 
 
 def where(call: Call) -> None:
@@ -247,10 +250,10 @@ def where(call: Call) -> None:
     location = call.location
     root = os.path.abspath(location.root)
     if not discovery.is_workspace(root):
-        what = f"{root}, {location.reason}, is no workspace"
-        raise NotFound(f"{what}; {discovery.advice(root)}", id=root)
-    shown = {**fields(location), "root": root, "reason": location.reason}
-    call.show(shown, clean(f"{root}\n  {location.reason}"))
+        problem = f"{root}, {location.reason}, is no workspace"
+        raise NotFound(f"{problem}; {discovery.advice(root)}", id=root)
+    data = {**fields(location), "root": root, "reason": location.reason}
+    call.show(data, clean(f"{root}\n  {location.reason}"))
 
 
 _TEMPLATE = """\

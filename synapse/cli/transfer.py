@@ -50,37 +50,37 @@ def export_options(parser: Options) -> None:
 
 
 def export(call: Call) -> None:
-    generation, place = call.args.as_generation, call.args.file
+    generation, path = call.args.as_generation, call.args.file
     if call.args.format in OLD_FILE:
-        return _old_file(call, place)
+        return _old_file(call, path)
     if call.args.thread:
         raise Usage("--thread goes with --format json: the mail of one thread")
-    if place == "-":
+    if path == "-":
         sys.stdout.writelines(call.memory.export(generation))
         return None
-    count, last = _tree(call, place) if generation in ("A", "B") else _file(call, place)
+    count, last = _tree(call, path) if generation in ("A", "B") else _file(call, path)
     head = {} if generation else {"head": _head(last)}
-    told = f"{count} written to {place}" + "".join(
+    text = f"{count} written to {path}" + "".join(
         f", head {value}" for value in head.values()
     )
-    return call.show({"written": count, "file": place, **head}, clean(told))
+    return call.show({"written": count, "file": path, **head}, clean(text))
 
 
-def _old_file(call: Call, place: str) -> None:
-    """All mail as the old file has it, on standard output or in a new file."""
+def _old_file(call: Call, path: str) -> None:
+    """Write all mail in the old format, to standard output or to a new file."""
     from synapse.mail import synapse_json
 
     text = synapse_json.text(call.memory.store, call.args.thread)
-    if place == "-":
+    if path == "-":
         sys.stdout.write(text)
         return
-    if os.path.lexists(place):
+    if os.path.lexists(path):
         raise Conflict(
-            f"{place} is there already; name another file, or remove it", file=place
+            f"{path} is there already; name another file, or remove it", file=path
         )
-    with open(place, "x", encoding="utf-8", newline="\n") as file:
+    with open(path, "x", encoding="utf-8", newline="\n") as file:
         file.write(text)
-    call.show(lambda: {"file": place}, lambda: clean(f"the mail written to {place}"))
+    call.show(lambda: {"file": path}, lambda: clean(f"the mail written to {path}"))
 
 
 def merge_options(parser: Options) -> None:
@@ -96,14 +96,17 @@ def merge(call: Call) -> None:
     from synapse.exchange import merge_in
 
     source = call.args.source
-    told = merge_in(call.memory.store, os.path.expanduser(source) if source else None)
-    count = f"{told.records} record{'s' * (told.records != 1)}"
-    shown = (
-        f"{count} of the other history appended" if told.records else "nothing to merge"
+    merged = merge_in(call.memory.store, os.path.expanduser(source) if source else None)
+    count = f"{merged.records} record{'s' * (merged.records != 1)}"
+    summary = (
+        f"{count} of the other history appended"
+        if merged.records
+        else "nothing to merge"
     )
-    ids = [f"  {old} is {new} now" for old, new in told.ids.items()]
+    ids = [f"  {old} is {new} now" for old, new in merged.ids.items()]
     call.show(
-        {"records": told.records, "ids": told.ids}, clean("\n".join([shown, *ids]))
+        {"records": merged.records, "ids": merged.ids},
+        clean("\n".join([summary, *ids])),
     )
 
 
@@ -119,11 +122,9 @@ def import_(call: Call) -> None:
     if os.path.isdir(call.args.file):
         from synapse import backup as snapshots
 
-        told = snapshots.restore(call.memory, call.args.file)
-        shown = (
-            f"{told.records} records restored: the workspace is as it was at {told.at}"
-        )
-        return call.show(lambda: fields(told), lambda: clean(shown))
+        snapshot = snapshots.restore(call.memory, call.args.file)
+        summary = f"{snapshot.records} records restored: the workspace is as it was at {snapshot.at}"
+        return call.show(lambda: fields(snapshot), lambda: clean(summary))
     count, last = _taken_in(call, call.args.file)
     head = _head(last)
     return call.show(
@@ -131,25 +132,25 @@ def import_(call: Call) -> None:
     )
 
 
-def _taken_in(call: Call, place: str) -> tuple[int, str]:
-    """How many records came from a file, and the line of the last of them."""
+def _taken_in(call: Call, path: str) -> tuple[int, str]:
+    """Import a file. Return the number of records and the last line."""
     last = [""]
-    with _input(place) as lines:
+    with _input(path) as lines:
         try:
             return call.memory.import_(_watched(lines, last)), last[0]
         except UnicodeDecodeError as error:
-            raise InvalidEntry(f"{place} is no export: it is not UTF-8") from error
+            raise InvalidEntry(f"{path} is no export: it is not UTF-8") from error
 
 
 def _watched(lines: Iterable[str], last: list[str]) -> Iterator[str]:
-    """The lines, of which the last that says anything is kept."""
+    """Yield the lines, and keep the last one that is not empty in `last`."""
     for line in lines:
         last[0] = line if line.strip() else last[0]
         yield line
 
 
 def _head(line: str) -> str:
-    """What the log ends with whose last line this is. A copy that was cut off ends with another."""
+    """Return the head of a log from its last line. A copy that was cut off has another head."""
     if not line:
         return ""
     record = json.loads(line)
@@ -180,25 +181,26 @@ def backup(call: Call) -> None:
     from synapse import backup as snapshots
 
     if call.args.check:
-        told = snapshots.check(os.path.expanduser(call.args.directory))
+        snapshot = snapshots.check(os.path.expanduser(call.args.directory))
     else:
-        told = snapshots.take(call.memory, call.args.directory, call.args.keep)
+        snapshot = snapshots.take(call.memory, call.args.directory, call.args.keep)
     call.show(
-        lambda: fields(told),
-        lambda: clean(f"{told.path}: {told.records} records, head {told.head}"),
+        lambda: fields(snapshot),
+        lambda: clean(
+            f"{snapshot.path}: {snapshot.records} records, head {snapshot.head}"
+        ),
     )
 
 
-def _file(call: Call, place: str) -> tuple[int, str]:
-    """How many lines went out, and the last of them. Never over something that is there: the file
-    may be the only copy. A failed export leaves none.
-    """
+def _file(call: Call, path: str) -> tuple[int, str]:
+    """Export to a new file; a failed export leaves none. Return the number of lines and the
+    last."""
     count, line = 0, ""
-    if os.path.lexists(place):
+    if os.path.lexists(path):
         raise Conflict(
-            f"{place} is there already; name another file, or remove it", file=place
+            f"{path} is there already; name another file, or remove it", file=path
         )
-    with open(place, "x", encoding="utf-8", newline="\n") as file:
+    with open(path, "x", encoding="utf-8", newline="\n") as file:
         try:
             for line in call.memory.export(call.args.as_generation):
                 count += 1
@@ -206,12 +208,13 @@ def _file(call: Call, place: str) -> tuple[int, str]:
             file.flush()
             os.fsync(file.fileno())
         except BaseException:
-            os.unlink(place)
+            os.unlink(path)
             raise
     return count, line
 
 
 def _tree(call: Call, place: str) -> tuple[int, str]:
+    """Export each entry to a file of its own. Return the number of files and the last text."""
     os.mkdir(place)
     count, text = 0, ""
     for path, text in entries_as(call.memory.store, call.args.as_generation):
@@ -223,13 +226,14 @@ def _tree(call: Call, place: str) -> tuple[int, str]:
     return count, text
 
 
-def _input(place: str) -> AbstractContextManager[TextIO]:
-    if place == "-":
+def _input(path: str) -> AbstractContextManager[TextIO]:
+    """Open the file that is imported, or standard input."""
+    if path == "-":
         return nullcontext(sys.stdin)
     try:
-        return open(place, encoding="utf-8", newline="\n")
+        return open(path, encoding="utf-8", newline="\n")
     except FileNotFoundError as error:
-        raise NotFound(f"there is no file {place}", file=place) from error
+        raise NotFound(f"there is no file {path}", file=path) from error
 
 
 def migrate_options(parser: Options) -> None:
@@ -264,7 +268,7 @@ def migrate(call: Call) -> None:
     args = call.args
     if args.synapse_json is None and args.cortex is None:
         raise Usage("name --synapse-json FILE, --cortex DIR, or both")
-    told = recover(
+    migration = recover(
         call.memory,
         args.synapse_json,
         args.cortex,
@@ -272,24 +276,26 @@ def migrate(call: Call) -> None:
         model=args.model,
         dry=args.dry_run,
     )
-    call.show(lambda: fields(told), lambda: clean(_told(told)))
+    call.show(lambda: fields(migration), lambda: clean(_told(migration)))
 
 
-def _told(told: Migration) -> str:
-    """The counts, a line each; then who is new here."""
+def _told(migration: Migration) -> str:
+    """Return the counts of a migration as a table, then the agents that are new."""
     from synapse.cli.frame.table import drawn
 
     heads = (
         "",
         "read",
         "repeated",
-        "written" if told.written else "to write",
+        "written" if migration.written else "to write",
         "here before",
     )
-    lines = [drawn(heads, [(each.kind, *map(str, each[1:])) for each in told.counts])]
-    if told.agents:
+    lines = [
+        drawn(heads, [(count.kind, *map(str, count[1:])) for count in migration.counts])
+    ]
+    if migration.agents:
         lines.append(
-            f"{'registered' if told.written else 'to register'}: {', '.join(told.agents)}"
+            f"{'registered' if migration.written else 'to register'}: {', '.join(migration.agents)}"
         )
-    lines += [f"{old} is {new} here" for old, new in told.renamed.items()]
+    lines += [f"{old} is {new} here" for old, new in migration.renamed.items()]
     return "\n".join(lines)

@@ -39,7 +39,7 @@ def verify(call: Call) -> int:
 
 
 def repair_options(parser: Options) -> None:
-    """None of its own."""
+    """Declare no options."""
 
 
 def repair(call: Call) -> int:
@@ -49,15 +49,15 @@ def repair(call: Call) -> int:
 
 
 def rebuild_options(parser: Options) -> None:
-    """None of its own."""
+    """Declare no options."""
 
 
 def rebuild(call: Call) -> int:
     done = call.memory.rebuild()
-    shown = f"{done.records} records indexed, digest {done.digest}"
+    summary = f"{done.records} records indexed, digest {done.digest}"
     call.show(
         lambda: fields(done),
-        lambda: "\n".join([shown, *_listed(done.problems, "damaged")]),
+        lambda: "\n".join([summary, *_listed(done.problems, "damaged")]),
     )
     return DAMAGED if done.problems else 0
 
@@ -98,7 +98,7 @@ def report_json(report: Report) -> dict[str, Any]:
 
 
 def reported(report: Report, word: str) -> str:
-    """One line if all is well; else every problem, the first one first."""
+    """Return one line if all is well, else every problem in order."""
     mended = [f"put back: {clean(', '.join(report.mended))}"] if report.mended else []
     if report.ok:
         return "\n".join([*mended, f"ok: {report.records} records, head {report.head}"])
@@ -108,7 +108,7 @@ def reported(report: Report, word: str) -> str:
 def _listed(problems: Sequence[Problem], word: str) -> list[str]:
     if not problems:
         return []
-    lines = [f"  {clean(f'{where}: {what}')}" for where, what, _ in problems]
+    lines = [f"  {clean(f'{path}: {problem}')}" for path, problem, _ in problems]
     return [f"{word}: {len(lines)} problem{'s' * (len(lines) > 1)}", *lines]
 
 

@@ -393,7 +393,7 @@ ALIASES = {
 
 
 def overview() -> str:
-    """What `synapse --help` says."""
+    """Return the text of `synapse --help`."""
     lines = [
         "usage: synapse [--root DIR] [--json] VERB ...",
         "",

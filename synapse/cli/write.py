@@ -148,7 +148,7 @@ def _fields(args: SimpleNamespace) -> dict[str, Any]:
 
 
 def notes(entry: Entry, me: AgentMemory) -> list[str]:
-    """What the author should know beside the id."""
+    """Return what the author should know beside the id: review, dispute, replacement."""
     if entry.staged:
         return [
             (
@@ -156,21 +156,21 @@ def notes(entry: Entry, me: AgentMemory) -> list[str]:
                 f" it is approved"
             )
         ]
-    found = []
+    lines = []
     if entry.disputed:
-        found.append(
+        lines.append(
             f"{entry.id} is in dispute with {', '.join(entry.disputed)}, of equal authority"
         )
     if (entry.topic or entry.replaces) and (fate := me.fate(entry.id)):
-        found.append(f"{entry.id} is not shown: {fate.reason} by {fate.by}")
-    return found
+        lines.append(f"{entry.id} is not shown: {fate.reason} by {fate.by}")
+    return lines
 
 
 def unknown(to: Iterable[str], me: AgentMemory) -> list[str]:
-    """The addressees that are no registered agent, and no team of any."""
+    """Return the addressees that are neither a registered agent nor one of its teams."""
     if tuple(to) == ("all",):
         return []
-    known = {f"agent:{OPERATOR}"}.union(
+    names = {f"agent:{OPERATOR}"}.union(
         *(agent.names for agent in me.store.agents().values())
     )
-    return [name for name in to if name not in known]
+    return [name for name in to if name not in names]

@@ -73,9 +73,8 @@ def script(
     places: str,
     aliases: Mapping[str, str],
 ) -> str:
-    """The script of a program; `places` are the cases for what its verbs take without an option's
-    name.
-    """
+    """Return the completion script of a program. `places` are shell cases for positional
+    arguments."""
     return _SCRIPT.format(
         program=program.name,
         places=places,
@@ -97,7 +96,7 @@ def script(
 
 
 def flags(name: str, program: Program) -> list[str]:
-    """Every long option of a verb."""
+    """Return every long option of a verb."""
     calls = options_of(program.verbs[name]).calls
     return [
         "--help",

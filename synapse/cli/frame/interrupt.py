@@ -39,7 +39,7 @@ def _stop(number: int, frame: object) -> NoReturn:
 
 
 def _look(number: int, frame: object) -> None:
-    """A monitor may die long before the next event would have told so."""
+    """End the verb when its reader is gone, also if no event comes that could not be written."""
     if abandoned():
         raise KeyboardInterrupt
 

@@ -15,7 +15,7 @@ _MAX_BODY = 4 << 20
 
 
 def hush() -> None:
-    """Python flushes standard output once more as it ends; let that go nowhere."""
+    """Send further output nowhere: Python flushes standard output once more when it ends."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, ValueError, AttributeError):
@@ -23,12 +23,12 @@ def hush() -> None:
 
 
 def abandoned() -> bool:
-    """Whether standard output is a pipe whose reader is gone."""
+    """Return whether standard output is a pipe whose reader is gone."""
     try:
         poll = select.poll()
         poll.register(sys.stdout.fileno(), 0)
         return any(
-            what & (select.POLLERR | select.POLLNVAL) for _, what in poll.poll(0)
+            events & (select.POLLERR | select.POLLNVAL) for _, events in poll.poll(0)
         )
     except (OSError, ValueError, AttributeError):
         return False
