@@ -38,12 +38,12 @@ class Costs:
         self.runs, self.holder, self._lives = runs, holder.name, holder.lives
         self._understood: Settings | None = None
         self.check_settings()
-        found = limits.policy(self._settings())
+        policy = limits.policy(self._settings())
         self.policy = (
-            found if own is None else found._replace(run=limits.overridden(found.run, own))
+            policy if own is None else policy._replace(run=limits.overridden(policy.run, own))
         )
-        where = root if shared else None
-        self.budget = budget_of(runs, root, self.policy) if where else Budget(policy=self.policy)
+        path = root if shared else None
+        self.budget = budget_of(runs, root, self.policy) if path else Budget(policy=self.policy)
         self.ratios = Ratios(root)
         self._tops: dict[str, Limits] = {}
         self.counters: dict[str | None, Counter] = {}
@@ -73,7 +73,7 @@ class Costs:
             id, parent.depth + 1 if parent else 0, limits.tightened(self.policy.run, asked(task))
         )
         root = parent.root if parent else id
-        where = limits.scopes(
+        scopes = limits.scopes(
             self.policy,
             run=parent.id if parent else None,
             root=root,
@@ -83,13 +83,13 @@ class Costs:
             top=self._top(root, id, task),
         )
         try:
-            self.budget.admit(id, self.holder, where)
+            self.budget.admit(id, self.holder, scopes)
         except LimitReached as limit:
             if limit.limit != "live":
                 raise
             self.forget_the_dead()  # whoever holds nothing any more keeps nobody out
-            self.budget.admit(id, self.holder, where)
-        return where
+            self.budget.admit(id, self.holder, scopes)
+        return scopes
 
     def withdraw(self, id: str, where: tuple[Scope, ...]) -> None:
         """What was admitted did not begin."""
@@ -126,14 +126,14 @@ class Costs:
     def reserve(self, session: Session, tokens: int) -> Reservation:
         """Ask for the most that the next call can take, in every scope."""
         run, terms = session.run, session.terms
-        where, most = self._where(run), tokens
+        scopes, most = self._where(run), tokens
         price = self.price(session, terms.model)
         worst = None if price is None else prices.worst(price, most, terms.max_output)
         if session.engine.name == "scripted":
             worst = 0.0
-        usd = limits.check_price(where, terms.model or session.engine.name, worst)
+        usd = limits.check_price(scopes, terms.model or session.engine.name, worst)
         reservation = self.budget.reserve(
-            run.id, self.holder, where, Amount(1, most + terms.max_output, usd)
+            run.id, self.holder, scopes, Amount(1, most + terms.max_output, usd)
         )
         self._since[reservation.id] = self.runs.store.clock()
         return reservation
@@ -195,8 +195,8 @@ class Costs:
         if root == id:
             return asked(task)
         if root not in self._tops:
-            found = self.runs.get(root)
-            self._tops[root] = asked(found.task if found else task)
+            top_run = self.runs.get(root)
+            self._tops[root] = asked(top_run.task if top_run else task)
         return self._tops[root]
 
     def _settings(self) -> dict[str, Any]:

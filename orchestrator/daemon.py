@@ -92,12 +92,14 @@ class Daemon:
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(ANSWER_WITHIN):
-                asked = json.loads(await reader.readline() or b"{}")
-            told = (
-                await self._event(asked, writer) if asked.get("do") == "hook" else self._told(asked)
+                request = json.loads(await reader.readline() or b"{}")
+            response = (
+                await self._event(request, writer)
+                if request.get("do") == "hook"
+                else self._told(request)
             )
             async with asyncio.timeout(ANSWER_WITHIN):
-                writer.write(json.dumps(told).encode() + b"\n")
+                writer.write(json.dumps(response).encode() + b"\n")
                 await writer.drain()
         except (ValueError, AttributeError, KeyError, OSError, TimeoutError, SynapseError):
             pass  # whoever asks in another way is not answered, nor a hook that answers by itself
@@ -139,13 +141,13 @@ class Daemon:
             if time.monotonic() > float(asked["until"]):
                 raise ValueError("the hook has answered itself")
             loop.call_soon_threadsafe(writer.write, b'{"begun": true}\n')
-            about = (
+            fields = (
                 str(asked["client"]),
                 asked["payload"],
                 asked.get("pid"),
                 str(asked.get("identity", "")),
             )
-            return answer(self.supervisor.run_store.memory, *about)
+            return answer(self.supervisor.run_store.memory, *fields)
 
         return {"answer": await self.supervisor.desk(answered)}
 
@@ -153,13 +155,16 @@ class Daemon:
         if asked.get("do") == "down":
             self.down.set()
         seconds = time.monotonic() - self.began
-        told = {
+        fields = {
             "pid": os.getpid(),
             "seconds": seconds,
             "runs": sorted(self.supervisor.sessions),
             "taken": self.taken,
         }
-        return told | {"left": self.left, "jobs": sorted(self.alarm.running) if self.alarm else []}
+        return fields | {
+            "left": self.left,
+            "jobs": sorted(self.alarm.running) if self.alarm else [],
+        }
 
 
 def ask(root: str, do: str) -> dict[str, Any]:
@@ -171,14 +176,14 @@ def ask(root: str, do: str) -> dict[str, Any]:
             line.connect(near)
             line.sendall(json.dumps({"do": do}).encode() + b"\n")
             with line.makefile("r", encoding="utf-8") as answer:
-                told: dict[str, Any] = json.loads(answer.readline())
+                reply: dict[str, Any] = json.loads(answer.readline())
         except (FileNotFoundError, ConnectionRefusedError) as error:
             raise NotFound(
                 "no daemon is up in this workspace; `orchestrator up` starts it", root=root
             ) from error
         except (OSError, ValueError) as error:
             raise StoreError(f"the daemon of this workspace does not answer: {error}") from error
-    return told
+    return reply
 
 
 def is_up(root: str) -> bool:
@@ -214,17 +219,17 @@ def _bound(path: str) -> socket.socket:
         os.unlink(path)
     except FileNotFoundError:
         pass
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     before = os.umask(0o177)
     try:
         with _short(path) as near:
-            made.bind(near)
+            bound.bind(near)
     except OSError as error:
-        made.close()
+        bound.close()
         raise StoreError(f"{path} cannot be listened on: {error}") from error
     finally:
         os.umask(before)
-    return made
+    return bound
 
 
 @contextmanager

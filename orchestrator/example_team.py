@@ -44,11 +44,11 @@ def _lead(me: str, task: str, view: str) -> str:
 
 
 def _report(me: str, task: str, view: str) -> str:
-    asked = re.findall(r"^- (\S+): (\w+), (\S+)$", task, re.MULTILINE)
-    shown = {id for _, id, _ in _ENTRY.findall(view)}
-    done = [run for run, status, _ in asked if status == "done"]
-    read = [id for _, _, id in asked if id in shown]
-    return f"{len(done)} of {len(asked)} tasks are done; I was shown what {len(read)} of them left in the memory."
+    entries = re.findall(r"^- (\S+): (\w+), (\S+)$", task, re.MULTILINE)
+    shown_ids = {id for _, id, _ in _ENTRY.findall(view)}
+    done = [run for run, status, _ in entries if status == "done"]
+    read = [id for _, _, id in entries if id in shown_ids]
+    return f"{len(done)} of {len(entries)} tasks are done; I was shown what {len(read)} of them left in the memory."
 
 
 def _engineer(me: str, task: str, view: str) -> str:

@@ -51,16 +51,16 @@ def preview(
     run, seat = _run(task, role, store.clock()), memory.as_agent(agent.id)
     prompt, receipt, *_ = opened(run, agent, None, seat, means, not takes_tools)
     expected = selection.expected(role, past)
-    turn, whole = 0.0, 0.0
+    turn, total = 0.0, 0.0
     if engine != "scripted":
         price = _price(memory, model)
         if price is None:
             return Preview(prompt, receipt, engine, model, None, expected.turns, None)
         turn = prices.worst(price, counter.theirs(sum(receipt.tokens.values())), MAX_OUTPUT)
-        whole = prices.worst(
+        total = prices.worst(
             price._replace(written=price.input), counter.theirs(int(expected.work)), 0
         )
-    return Preview(prompt, receipt, engine, model, turn, expected.turns, whole)
+    return Preview(prompt, receipt, engine, model, turn, expected.turns, total)
 
 
 def _run(task: Task, role: str, now: int) -> Run:
@@ -74,8 +74,8 @@ def _run(task: Task, role: str, now: int) -> Run:
 
 
 def _price(memory: Memory, model: str | None) -> prices.Price | None:
-    given = prices.declared(dict(memory.store.settings.other))
-    return prices.price(model, at=memory.store.clock(), given=given) if model else None
+    price_list = prices.declared(dict(memory.store.settings.other))
+    return prices.price(model, at=memory.store.clock(), given=price_list) if model else None
 
 
 def _secret(root: str) -> bytes:

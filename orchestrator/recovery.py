@@ -27,8 +27,8 @@ def recover(run_store: RunStore, root: str | None = None) -> Recovery:
     """Take over every run whose holder is gone, or those of one tree, as far as what they need is
     here; end one that died too often. StoreBusy where somebody's lock lets none be taken: what was
     taken is given back, nobody else would begin it."""
-    taken: list[Run] = []
-    left: dict[str, str] = {}
+    recovered: list[Run] = []
+    waiting: dict[str, str] = {}
     try:
         running = reversed(run_store.runs.all(state="running", root=root))
         held_here = (
@@ -37,25 +37,25 @@ def recover(run_store: RunStore, root: str | None = None) -> Recovery:
         orphans = [
             run for run in held_here if not (run.holder and run_store.holder.lives(run.holder))
         ]
-        left = _left(run_store, orphans, asked_for=root is not None)
+        waiting = _left(run_store, orphans, asked_for=root is not None)
         for run in orphans:
-            if run.id not in left:
-                _take(run_store, run, taken)
+            if run.id not in waiting:
+                _take(run_store, run, recovered)
         run_store.costs.forget_the_dead()
         run_store.holder.sweep()
     except StoreBusy:
-        if not taken:
+        if not recovered:
             raise
-    return Recovery(taken, left)
+    return Recovery(recovered, waiting)
 
 
 def _left(run_store: RunStore, orphans: list[Run], asked_for: bool) -> dict[str, str]:
     """Return which of these have to wait, and for what. One that was stopped only has to end, which
     needs nothing; one of an older version goes on where its work is asked for again."""
-    known = {run.id: run for run in orphans}
+    by_id = {run.id: run for run in orphans}
 
     def lacks(fields: requirements.Fields) -> tuple[str, ...]:
-        run = known[fields["run"]]
+        run = by_id[fields["run"]]
         if is_elsewhere(run_store.root, run.id, run.fields):
             return () if run_store.runs.over(run, known=True) else (ELSEWHERE,)
         if asked_for and run.needs is None:

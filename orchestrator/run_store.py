@@ -172,12 +172,12 @@ class RunStore:
         return declared(dict(self.store.settings.other).get("engines"), name)
 
     def known(self, id: str) -> Run:
-        found = self.runs.get(id)
-        if found is None:
+        run = self.runs.get(id)
+        if run is None:
             raise NotFound(
                 f"there is no run {id}; `orchestrator ps --all` lists those there are", id=id
             )
-        return found
+        return run
 
     def seat(self, run: Run) -> AgentMemory:
         """The memory as the agent has it in this incarnation of the run."""
@@ -216,21 +216,26 @@ class RunStore:
         calls.shared(
             dict(self.store.settings.other), task.tools, requirements.parameters(self.offer().tools)
         )
-        known = self.runs.get(id)
-        if known is not None:
-            return known, known.holder != self.holder.name or not known.running
-        more = self._about(task, agent, *engine_of(task, agent, usual), usual)
+        existing = self.runs.get(id)
+        if existing is not None:
+            return existing, existing.holder != self.holder.name or not existing.running
+        fields = self._about(task, agent, *engine_of(task, agent, usual), usual)
         if task.force:
-            return self._begun(id, task, agent, parent, None, more), False
+            return self._begun(id, task, agent, parent, None, fields), False
         key = f"intent:{intent_of(task.text, project=task.project, agent=task.agent, intent=task.intent)}"
         while True:
-            begun = self.store.index.keyed(key)
-            earlier = self.runs.get(str(begun[-1].fields["run"])) if begun else None
+            begun_records = self.store.index.keyed(key)
+            earlier = self.runs.get(str(begun_records[-1].fields["run"])) if begun_records else None
             if earlier is not None and self._answers(earlier):
                 return earlier, True
             try:
                 return self._begun(
-                    id, task, agent, parent, still(key, len(begun)), more | {"intent": key}
+                    id,
+                    task,
+                    agent,
+                    parent,
+                    still(key, len(begun_records)),
+                    fields | {"intent": key},
                 ), False
             except Conflict as error:
                 if error.details.get("key") != key:
@@ -247,11 +252,11 @@ class RunStore:
         more: Mapping[str, Any],
     ) -> Run:
         """Counted, then on record; what does not come on record is not counted."""
-        where = self.costs.admit(id, task, agent, parent)
+        scopes = self.costs.admit(id, task, agent, parent)
         try:
             return self.runs.begin(id, task, agent, self.holder.name, parent, unless, **more)
         except SynapseError:
-            self.costs.withdraw(id, where)
+            self.costs.withdraw(id, scopes)
             raise
 
     def _about(
@@ -259,17 +264,17 @@ class RunStore:
     ) -> dict[str, Any]:
         """Return what a run is begun with besides its task. Whoever begins others needs the engine
         that these get, too."""
-        named = task.model or agent.model or usual.model or getattr(engine, "model", None)
+        model = task.model or agent.model or usual.model or getattr(engine, "model", None)
         spawns = engine.takes_tools and (task.role or agent.role) in COORDINATORS
         engines = (engine_name, usual.engine) if spawns else (engine_name,)
         needed = requirements.record(engines, self.offer(), tools=engine.takes_tools)
         needed |= {"usual": list(usual)} if spawns else {}
-        about: dict[str, Any] = {"engine": engine_name, "model": named, "needs": needed}
+        fields: dict[str, Any] = {"engine": engine_name, "model": model, "needs": needed}
         if alike := self._alike(task):
-            about["warnings"] = alike
+            fields["warnings"] = alike
         if not engine.takes_tools:
-            about["folder"] = os.path.abspath(task.folder or os.curdir)
-        return about
+            fields["folder"] = os.path.abspath(task.folder or os.curdir)
+        return fields
 
     def furnish(self, run: Run, engine: Engine, alone: bool) -> Furniture:
         """What a session needs: its prompt, made and receipted, or all that an earlier incarnation recorded. `alone`:
@@ -294,17 +299,26 @@ class RunStore:
         )
 
     def _terms(self, run: Run, engine: Engine, folder: Folder) -> SessionConfig:
-        left = self.costs.seconds_left(run)
-        place = None
+        seconds = self.costs.seconds_left(run)
+        workplace = None
         if not engine.takes_tools:
-            there = str(run.fields.get("folder") or folder.path)
-            place = Place(there, self._environment(run), os.path.join(folder.path, TRANSCRIPT))
+            folder_path = str(run.fields.get("folder") or folder.path)
+            workplace = Place(
+                folder_path, self._environment(run), os.path.join(folder.path, TRANSCRIPT)
+            )
         label = said_label(run.fields["role"])
         model = run.fields["model"]
         resumes = engine.takes_tools or bool(getattr(engine, "resumes", False))
         bounded = self.costs.bounded(run)
         return SessionConfig(
-            self.costs.counter(model), model, MAX_OUTPUT, left, place, label, bounded, resumes
+            self.costs.counter(model),
+            model,
+            MAX_OUTPUT,
+            seconds,
+            workplace,
+            label,
+            bounded,
+            resumes,
         )
 
     def _opened(self, run: Run, engine: Engine, folder: Folder) -> dict[str, Any]:
@@ -314,13 +328,17 @@ class RunStore:
         means = Means(self.context, self.memory_tools, self.secret, self.templates, counter, past)
         given_by = self.known(run.parent).agent if run.parent else None
         shell = not engine.takes_tools
-        made, receipt, news, calls = opened(
+        rendered, receipt, news, calls = opened(
             run, self.agent(run.agent), given_by, seat, means, shell
         )
-        shown = receipt.shown()
-        about = {"tools": list(receipt.tools), "ids": shown["ids"], "cursor": receipt.cursor}
-        about |= {"guide": receipt.tokens["guide"], "news": news, "acts": calls}
-        return steps.prompt(*made) | about | {"shown": shown, "receipt": receipt.dump()}
+        shown_fields = receipt.shown()
+        fields = {
+            "tools": list(receipt.tools),
+            "ids": shown_fields["ids"],
+            "cursor": receipt.cursor,
+        }
+        fields |= {"guide": receipt.tokens["guide"], "news": news, "acts": calls}
+        return steps.prompt(*rendered) | fields | {"shown": shown_fields, "receipt": receipt.dump()}
 
     def note_shown(self, run: Run, first: Mapping[str, Any]) -> None:
         """Note in the log what a prompt showed, once, and put its receipt where people look. Both follow
@@ -336,11 +354,11 @@ class RunStore:
 
     def _past_of(self, role: str, engine: str) -> list[selection.Past]:
         """The newest runs of a role on an engine, looked up now and then."""
-        at, known = self._history
+        at, pasts = self._history
         if self.now() - at >= HISTORY_KEPT:
-            at, known = self.now(), histories(self.runs)
-            self._history = at, known
-        return known.get((role, engine), [])
+            at, pasts = self.now(), histories(self.runs)
+            self._history = at, pasts
+        return pasts.get((role, engine), [])
 
     def missed(self, session: Session) -> tuple[list[News], str | None]:
         """Return what came after the prompt was made, before the session could hear: what concerns
@@ -361,15 +379,15 @@ class RunStore:
     def _learn_ends(self, cursor: int) -> tuple[bool, int]:
         """Have the index know what ends a session of ours since: a stop, or a takeover; whether there is any, and how
         far the log was read. Most records are neither: the log is read at once, while the index takes its time."""
-        found, mine = False, (None, self.holder.name)
+        relevant, mine = False, (None, self.holder.name)
         for record in self.store.log.since(cursor):
             cursor = record.seq
-            found |= record.kind == "stop" or (
+            relevant |= record.kind == "stop" or (
                 record.kind == "run" and record.fields.get("holder") not in mine
             )
-        if found:
+        if relevant:
             self.store.index.catch_up()
-        return found, cursor
+        return relevant, cursor
 
     def _environment(self, run: Run) -> dict[str, str]:
         """What binds the shell commands of a client to this run."""
@@ -381,9 +399,10 @@ class RunStore:
         running = self.store.index.query.runs(
             project=task.project, state="running", limit=NEIGHBOURS
         )
-        found = [each for each in running if similar(str(each["task"]), task.text) >= ALIKE]
+        similar_runs = [row for row in running if similar(str(row["task"]), task.text) >= ALIKE]
         return [
-            f"{each['run']} ({each['agent']}) is at something that sounds like it" for each in found
+            f"{row['run']} ({row['agent']}) is at something that sounds like it"
+            for row in similar_runs
         ]
 
     def _answers(self, run: Run) -> bool:
@@ -411,7 +430,7 @@ class RunStore:
             for session in sessions
             if session.run.agent in agents
         }
-        ended, known = self._learn_ends(self._ends_known)
+        ended, cursor = self._learn_ends(self._ends_known)
         stops = (
             [(run.id, reason) for run in running if (reason := self.runs.over(run))]
             if ended
@@ -420,7 +439,7 @@ class RunStore:
         news = self.ear.news(readers)
         self._looked, self._ends_known = (
             mark,
-            known,
+            cursor,
         )  # not before: what failed on the way is looked at again
         self._hold()
         return Heard(news, stops)
@@ -446,8 +465,8 @@ class RunStore:
     ) -> None:
         run = session.run
         fields = {"agent": run.agent, "run": run.id, "epoch": run.epoch, "state": state, "ids": ids}
-        more = {"offered": dict(offered)} if offered else {}
-        self.seat(run).pen.write(Pending("delivery", run.agent, fields | more))
+        extra = {"offered": dict(offered)} if offered else {}
+        self.seat(run).pen.write(Pending("delivery", run.agent, fields | extra))
 
     def wake_text(self, session: Session, news: list[News]) -> tuple[str, list[str]]:
         """Return what a session is told of the news, and the entries that stand in it whole."""
@@ -458,12 +477,12 @@ class RunStore:
         )
         commands = reach.follows_commands or not session.engine.takes_tools
         blocks = wake.blocks(entries, news, commands)
-        shown = [
+        rendered = [
             entry.id for entry, block in zip(entries, blocks, strict=True) if block.form != POINTER
         ]
         if not blocks:
             return "", []
-        return prompt.wake(blocks, reader, self.secret, self.templates), shown
+        return prompt.wake(blocks, reader, self.secret, self.templates), rendered
 
     def results_text(self, reader: Run, results: list[Result], how: str = "unread") -> str:
         """Return what children left, as their parent is told. `how` names the template: `results` for
@@ -483,16 +502,16 @@ class RunStore:
     def seen(self, runs: Iterable[str], entries: Sequence[str]) -> list[str]:
         """Return those of the entries that stood before one of these runs. An agent with a shell looks
         for itself: of its, all that it may see."""
-        shown: set[str] = set()
+        visible: set[str] = set()
         for run in map(self.known, runs):
             recorded = steps.read(self.folder(run).lines(STEPS))
             for step in recorded:
-                shown.update(step.fields.get("ids", ()))
+                visible.update(step.fields.get("ids", ()))
                 if step.kind == "result":
-                    shown.update(_ID.findall(step.fields["text"]))
+                    visible.update(_ID.findall(step.fields["text"]))
             if "folder" in run.fields:
-                shown.update(id for id in entries if knowledge.sees(self.seat(run), id))
-        return [id for id in entries if id in shown]
+                visible.update(id for id in entries if knowledge.sees(self.seat(run), id))
+        return [id for id in entries if id in visible]
 
     # -- ending ------------------------------------------------------------------------------------
 
@@ -517,50 +536,50 @@ class RunStore:
             folder.write(OUTPUT, outcome.text)
         lines = ledger.read(folder.lines(LEDGER))
         usage, cost = ledger.spent(lines)
-        over = ledger.overhead(lines)
+        overhead = ledger.overhead(lines)
         notes = writeback.settle(run.id, run.project, outcome)
-        more: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "summary": writeback.summary(outcome.text),
             "why": outcome.why,
             "debt": list(outcome.debt),
             "usage": usage._asdict(),
             "cost": cost,
-            "overhead": list(over),
+            "overhead": list(overhead),
             "guide": ledger.by_label(lines).get("guide", 0),
             "turns": len(session.conversation.turns) if session else 0,
         }
         if session is not None:
-            more["past"] = list(
+            fields["past"] = list(
                 selection.past(lines, steps.capsules(session.conversation, session.first["tools"]))[
                     :4
                 ]
             )
-            more["uses"] = self._uses(session)
-            more |= {"shares": shares} if (shares := session.conversation.shares) else {}
+            fields["uses"] = self._uses(session)
+            fields |= {"shares": shares} if (shares := session.conversation.shares) else {}
         try:
             entry, untold = self.told(run, notes)
-            entry, more["why"] = (
+            entry, fields["why"] = (
                 outcome.blocker or entry,
                 "; ".join(filter(None, (outcome.why, untold))),
             )
-            ended = self.runs.end(run, outcome.status, entry=entry, **more)
+            ended = self.runs.end(run, outcome.status, entry=entry, **fields)
         except Conflict as stale:
             self.costs.leave(run)
             why = f"another incarnation has taken it over: {stale}"
-            return Result("stopped", outcome.text, run.id, usage, cost, over, why=why)
+            return Result("stopped", outcome.text, run.id, usage, cost, overhead, why=why)
         self.costs.leave(run)
         return result_of(run.id, ended.fields, outcome.text)
 
     def _uses(self, session: Session) -> dict[str, list[int]]:
         """Return how many of the entries that the prompt showed whole were used, kind by kind."""
         receipt, now = load(session.first["receipt"]), self.now()
-        whole = [
+        entries = [
             (why, self.store.index.entry(id, now))
             for id, _, form, why in receipt.included
             if form != POINTER
         ]
-        shown = [(why, entry.body) for why, entry in whole if entry is not None and why]
-        return selection.uses(shown, session.run.task.text, session.conversation.turns)
+        texts = [(why, entry.body) for why, entry in entries if entry is not None and why]
+        return selection.uses(texts, session.run.task.text, session.conversation.turns)
 
     def told(self, run: Run, notes: list[writeback.Note]) -> tuple[str | None, str]:
         """Write the entries, each once: the id of the last, and what kept one out."""

@@ -255,15 +255,15 @@ class Session:
 
     def _coordinators(self) -> list[Session]:
         """Return the other sessions here that give out work, and so may answer."""
-        others = (session for session in self.ground.sessions.values() if session is not self)
+        candidates = (session for session in self.ground.sessions.values() if session is not self)
         return [
-            session for session in others if session.run.fields["role"] in segments.COORDINATORS
+            session for session in candidates if session.run.fields["role"] in segments.COORDINATORS
         ]
 
     def _has_help(self, blocker: str) -> bool:
         """Return whether one who was told of the blocker is at work or will be, and so may answer."""
-        told = (session for session in self._coordinators() if blocker in session.seen)
-        return any(session.due or not session.waits for session in told if not session.closes)
+        informed = (session for session in self._coordinators() if blocker in session.seen)
+        return any(session.due or not session.waits for session in informed if not session.closes)
 
     async def _is_answered(self, question: str, blocker: str) -> bool:
         """Return whether news came that answers, within the time and as long as somebody may."""
@@ -305,32 +305,36 @@ class Session:
     async def _outcome(self, turn: Turn) -> Outcome:
         """Return how it ended, by what was recorded: a blocker that it reported, results that
         nobody read, a blocker below it that stands, or all is well."""
-        said = (turn.blocked and (blocker_of(turn.blocked) or turn.blocked)) or blocker_of(
+        reported = (turn.blocked and (blocker_of(turn.blocked) or turn.blocked)) or blocker_of(
             turn.text
         )
         own, tools = self.conversation.blockers, self.engine.takes_tools
         blocker = await self.ground.desk(self.run_store.blockers.standing, self.run, own, tools)
-        if said or blocker:
-            return Outcome("blocked", turn.text, said or "it reported a blocker", blocker)
+        if reported or blocker:
+            return Outcome("blocked", turn.text, reported or "it reported a blocker", blocker)
         unread = await self._unread()
         if unread:
             debt = tuple(result.run for result in unread)
             return Outcome(
                 "blocked", turn.text, f"it left results unread: {', '.join(debt)}", debt=debt
             )
-        below = await self.ground.desk(self.run_store.blockers.below, self.run)
-        if below:
-            named = ", ".join(f"{run} ({entry})" if entry else run for run, entry in below)
-            why = f"work that it gave out is blocked, and nobody has settled it: {named}"
+        blocked_runs = await self.ground.desk(self.run_store.blockers.below, self.run)
+        if blocked_runs:
+            labels = ", ".join(f"{run} ({entry})" if entry else run for run, entry in blocked_runs)
+            why = f"work that it gave out is blocked, and nobody has settled it: {labels}"
             return Outcome(
-                "blocked", turn.text, why, below[0][1], below=tuple(run for run, _ in below)
+                "blocked",
+                turn.text,
+                why,
+                blocked_runs[0][1],
+                below=tuple(run for run, _ in blocked_runs),
             )
         return Outcome("done", turn.text)
 
     def _cut(self, status: str, why: str, operational: bool = False) -> Outcome:
         """Return the outcome of a run that ended in the middle, with what is known so far."""
-        said = [turn.text for turn in self.conversation.turns if turn.text]
-        return Outcome(status, said[-1] if said else "", why, operational=operational)
+        texts = [turn.text for turn in self.conversation.turns if turn.text]
+        return Outcome(status, texts[-1] if texts else "", why, operational=operational)
 
     # -- a turn ------------------------------------------------------------------------------------
 
@@ -442,7 +446,7 @@ class Session:
     async def _told_news(self, why: str = "wake", **about: Any) -> None:
         """Put what came and concerns it into the next prompt, all at once."""
         news, later = divided(self.inbox.values(), self._about(), self.conversation.messages)
-        self.inbox = {each.entry.id: each for each in later}
+        self.inbox = {news_item.entry.id: news_item for news_item in later}
         if not news:
             if about:
                 await self._say(RESOLVED, "wake", why, **about)
@@ -451,21 +455,21 @@ class Session:
         if not text:
             return  # none of it stands any more
         text = f"{ANSWERED}\n{text}" if why == "answered" else text
-        pointed = [each.entry.id for each in news if each.entry.id not in ids]
+        pointed = [item.entry.id for item in news if item.entry.id not in ids]
         await self._say(
             text, "wake", why, ids=ids, **({"pointed": pointed} if pointed else {}), **about
         )
-        offered = {each.entry.id: each.offered for each in news if each.entry.id in ids}
+        offered = {item.entry.id: item.offered for item in news if item.entry.id in ids}
         await self.ground.desk(self.run_store.delivered, self, ids, "rendered", offered)
         self._rendered.append((len(self.conversation.turns), ids))
 
     async def _acknowledge(self) -> None:
         """A turn after the one in which it was rendered, what was told counts as taken in."""
         turns = len(self.conversation.turns)
-        taken = [id for at, ids in self._rendered if turns >= at + 2 for id in ids]
-        if taken:
+        read_ids = [id for at, ids in self._rendered if turns >= at + 2 for id in ids]
+        if read_ids:
             self._rendered = [(at, ids) for at, ids in self._rendered if turns < at + 2]
-            await self.ground.desk(self.run_store.delivered, self, taken, "acked", {})
+            await self.ground.desk(self.run_store.delivered, self, read_ids, "acked", {})
 
     async def _unread(self) -> list[Result]:
         """Return the results of its children that it has not read, once all have ended."""
@@ -493,9 +497,9 @@ class Session:
         whose entry it was shown needs no telling here: it gets that result when it waits."""
         ended, self._blocked = self._blocked, []
         new = [
-            each
-            for each in ended
-            if each.run not in self.conversation.read and each.entry not in self.seen
+            result
+            for result in ended
+            if result.run not in self.conversation.read and result.entry not in self.seen
         ]
         if new:
             text = await self.ground.desk(self.run_store.results_text, self.run, new, "blocked")
@@ -515,24 +519,24 @@ class Session:
         """Carry out a call, or say why not; one that was in flight at a crash only if that does no harm."""
         handler = self.handlers.get(call.name)
         if handler is None:
-            names = ", ".join(each.tool.name for each in self.offered()) or "none"
-            said = ToolResult(f"Error: there is no tool {call.name}; yours: {names}", failed=True)
+            names = ", ".join(handler.tool.name for handler in self.offered()) or "none"
+            result = ToolResult(f"Error: there is no tool {call.name}; yours: {names}", failed=True)
         elif call.problem:
-            said = ToolResult(f"Error: the arguments cannot be read: {call.problem}", failed=True)
+            result = ToolResult(f"Error: the arguments cannot be read: {call.problem}", failed=True)
         elif begun and not handler.repeatable:
             text = "Error: the process died while this was being carried out. Whether it took effect is not known;"
-            said = ToolResult(f"{text} it was not repeated.", failed=True)
+            result = ToolResult(f"{text} it was not repeated.", failed=True)
         else:
             if not handler.repeatable:
                 await self.ground.desk(self._record, "call", {"call": call.id}, True)
                 await (
                     self.ground.hear()
                 )  # who took over before that is heard of now; who does from now on reads it
-            said = await self._carried_out(handler, call)
-        label = said.label or segments.tool_label(call.name)
-        fields = steps.result(call, said.text, label, said.failed, **said.about)
+            result = await self._carried_out(handler, call)
+        label = result.label or segments.tool_label(call.name)
+        fields = steps.result(call, result.text, label, result.failed, **result.about)
         await self.ground.desk(self._record, "result", fields, True)
-        for id in said.about.get("ids", ()):
+        for id in result.about.get("ids", ()):
             self.seen.add(id)
             self.inbox.pop(id, None)  # it came while the call waited for it
 

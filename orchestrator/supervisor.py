@@ -82,12 +82,12 @@ class Supervisor:
             raise InvalidEntry(
                 f"engine is {engine!r:.60}: write the name of one, such as anthropic, or give an engine"
             )
-        for given in (engines or {}).values():
-            if not isinstance(given, Engine):
+        for value in (engines or {}).values():
+            if not isinstance(value, Engine):
                 raise InvalidEntry(
-                    f"engines: {given!r:.60} is no engine: give names and engines, such as {{'mine': engine}}"
+                    f"engines: {value!r:.60} is no engine: give names and engines, such as {{'mine': engine}}"
                 )
-        own = [each if isinstance(each, UserTool) else tool_of(each) for each in tools]
+        own = [item if isinstance(item, UserTool) else tool_of(item) for item in tools]
         self._opened: Memory | None = None  # what was opened here is closed with this
         if not isinstance(memory, Memory):
             memory = self._opened = core.open(memory)
@@ -145,8 +145,8 @@ class Supervisor:
 
     async def _resumed(self) -> list[Result]:
         async with self:
-            taken = (await self.recover()).taken
-            return [await self.result(run) for run in taken]
+            runs = (await self.recover()).taken
+            return [await self.result(run) for run in runs]
 
     def _waited(self, name: str, instead: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Return what comes of the work, in an event loop that stays for the next time."""
@@ -155,21 +155,21 @@ class Supervisor:
         except RuntimeError:
             self._runner = self._runner or asyncio.Runner()
         else:
-            told = f"write `await boss.{instead}` here"
-            raise Conflict(f"{name}() cannot wait in a running event loop: {told}")
+            hint = f"write `await boss.{instead}` here"
+            raise Conflict(f"{name}() cannot wait in a running event loop: {hint}")
         return self._runner.run(work())
 
     async def spawn(self, task: Task, *, parent: str | None = None) -> Result:
         """Do a task, for a run that is its parent or for nobody; what comes of it, refused by a limit without a run."""
         async with self:
-            begun = self.run_store.now()
-            above = None if parent is None else await self.desk(self.run_store.known, parent)
+            started = self.run_store.now()
+            parent_run = None if parent is None else await self.desk(self.run_store.known, parent)
             try:
-                run = await self.start(task, parent=above)
+                run = await self.start(task, parent=parent_run)
             except LimitReached as limit:
                 return Result("refused", "", "", why=str(limit))
             life = self._lives.get(run.id)
-            if life is not None and run.at >= begun:
+            if life is not None and run.at >= started:
                 return await asyncio.shield(life)
             return (await self._result(run, patient=False))._replace(repeated=True)
 
@@ -194,26 +194,26 @@ class Supervisor:
 
     async def _result(self, run: Run, *, patient: bool) -> Result:
         while (life := self._lives.get(run.id)) is None:
-            found = await self.desk(self.run_store.known, run.id)
-            if not found.running:
+            current = await self.desk(self.run_store.known, run.id)
+            if not current.running:
                 break
-            taken, left = await self.recover(found.root)
-            if run.id in left and not patient:
-                raise Conflict(_WAITS.format(run=run.id, why=left[run.id]), run=run.id)
-            if not taken:
+            recovered, waiting = await self.recover(current.root)
+            if run.id in waiting and not patient:
+                raise Conflict(_WAITS.format(run=run.id, why=waiting[run.id]), run=run.id)
+            if not recovered:
                 await asyncio.sleep(LOOK_EVERY / 2)
         if life is not None:
             return await asyncio.shield(life)
-        result: Result = await self.desk(self.run_store.result, found)
+        result: Result = await self.desk(self.run_store.result, current)
         return result
 
     async def recover(self, root: str | None = None) -> Recovery:
         """Go on with every run whose supervisor is gone, or with those of one tree, as far as what
         they need is here; return these, and what the others wait for."""
-        found: Recovery = await self.desk(recover, self.run_store, root)
-        for run in found.taken:
+        recovery: Recovery = await self.desk(recover, self.run_store, root)
+        for run in recovery.taken:
             self._begin(run)
-        return found
+        return recovery
 
     async def look(self) -> None:
         """Adopt what was dropped into the workspace, although nobody reads just now."""
@@ -269,8 +269,8 @@ class Supervisor:
 
     async def _close_engines(self) -> None:
         """An engine lives with its event loop. Those found by name are made again when they are needed."""
-        for each in self.engines.values():
-            await each.close()
+        for engine in self.engines.values():
+            await engine.close()
         self.engines = dict(self._given)
 
     def close(self) -> None:
@@ -304,7 +304,7 @@ class Supervisor:
 
         tools: asyncio.Future[list[UserTool]] = asyncio.get_running_loop().create_future()
         task = asyncio.create_task(
-            serve(server, [each.tool.name for each in self.user_tools], tools)
+            serve(server, [tool.tool.name for tool in self.user_tools], tools)
         )
         self._background.append(task)
         await asyncio.wait((tools, task), return_when=asyncio.FIRST_COMPLETED)
@@ -336,8 +336,8 @@ class Supervisor:
         finally:
             self.sessions.pop(run.id, None)
             self.sharing.ended(run.id)
-            for other in self.sessions.values():
-                other.ended.set()
+            for session in self.sessions.values():
+                session.ended.set()
 
     async def _ended(self, run: Run) -> Result:
         session = None
@@ -353,10 +353,10 @@ class Supervisor:
         return result
 
     async def _lived(self, session: Session) -> Outcome:
-        news, over = await self.desk(self.run_store.missed, session)
-        for each in news:
-            session.offer(each)
-        if reason := over or self._ending:
+        news, end_reason = await self.desk(self.run_store.missed, session)
+        for item in news:
+            session.offer(item)
+        if reason := end_reason or self._ending:
             session.stop(reason)
         run = session.run
         with run_span(
@@ -370,20 +370,27 @@ class Supervisor:
     async def _session(self, run: Run) -> Session:
         engine = self._engine(str(run.fields["engine"]))
         tools = [*self.user_tools, *self.server_tools]
-        found = await self.desk(self.run_store.furnish, run, engine, not self.sessions)
-        ground = Ground(self, self.sharing, found.seat, lambda: session)
-        handlers = of_session(ground, run, tools, found.tools) if engine.takes_tools else {}
+        furniture = await self.desk(self.run_store.furnish, run, engine, not self.sessions)
+        ground = Ground(self, self.sharing, furniture.seat, lambda: session)
+        handlers = of_session(ground, run, tools, furniture.tools) if engine.takes_tools else {}
         session = Session(
-            self, self.run_store, run, engine, handlers, found.folder, found.terms, found.recorded
+            self,
+            self.run_store,
+            run,
+            engine,
+            handlers,
+            furniture.folder,
+            furniture.terms,
+            furniture.recorded,
         )
         return session
 
     async def _loaded(self, task: Task, usual: Usual) -> None:
         """Import an SDK that the task will need, off the event loop: it takes a second."""
         agent = self.run_store.store.index.query.declared.get(task.agent)
-        named = task.engine or (agent.engine if agent else None) or usual.engine
-        if named not in self.engines:
-            await asyncio.to_thread(self._engine, named)
+        engine_name = task.engine or (agent.engine if agent else None) or usual.engine
+        if engine_name not in self.engines:
+            await asyncio.to_thread(self._engine, engine_name)
 
     def _usual(self, parent: Run | None) -> Usual:
         """Return the engine and the model of those for whom nobody names one; below a run that
@@ -392,8 +399,8 @@ class Supervisor:
         return Usual(*(needed or {}).get("usual", (self.default_engine, self.default_model)))
 
     def _engine_for(self, task: Task, agent: Agent, usual: Usual) -> tuple[str, Engine]:
-        named = task.engine or agent.engine or usual.engine
-        return named, self._engine(named)
+        engine_name = task.engine or agent.engine or usual.engine
+        return engine_name, self._engine(engine_name)
 
     def _engine(self, name: str) -> Engine:
         """The engine of this name: given, declared in synapse.yaml, or one of ours."""
@@ -407,7 +414,7 @@ class Supervisor:
     def _offer(self) -> requirements.Offer:
         tools = [*self.user_tools, *self.server_tools]
         if tools != self._signed[0]:
-            self._signed = tools, requirements.signatures(each.tool for each in tools)
+            self._signed = tools, requirements.signatures(tool.tool for tool in tools)
         version = self.run_store.templates.version
         return requirements.Offer(
             self.run_store.engine_declared, os.environ, self._given, self._signed[1], version
@@ -421,11 +428,11 @@ class Supervisor:
         )
 
     def _unmade(self, names: Iterable[str]) -> Iterator[str]:
-        for each in names:
+        for engine_name in names:
             try:
-                self._engine(each)
+                self._engine(engine_name)
             except (EngineError, InvalidEntry) as error:
-                yield f"engine {each} ({error})"
+                yield f"engine {engine_name} ({error})"
 
     def _named(self, agent: str, parent: Run | None) -> str:
         if self.seed is None:
@@ -444,12 +451,12 @@ class Supervisor:
             await asyncio.shield(self._heard())
 
     async def _heard(self) -> None:
-        heard = await self.desk(self.run_store.heard, list(self.sessions.values()))
+        changes = await self.desk(self.run_store.heard, list(self.sessions.values()))
         now = self.run_store.now()
-        for id, entry, tier in heard.news:
+        for id, entry, tier in changes.news:
             if id in self.sessions:
                 self.sessions[id].offer(News(entry, now, tier))
-        for id, reason in heard.stops:
+        for id, reason in changes.stops:
             if id in self.sessions:
                 self.sessions[id].stop(reason)
 
@@ -466,9 +473,9 @@ class Supervisor:
         while True:
             session.ended.clear()
             children = await self._unread(session.run.id, session.conversation.read)
-            asked = [child for child in children if not wanted or child.id in wanted]
-            running = [child for child in asked if child.running]
-            ended = [child for child in asked if not child.running]
+            selected = [child for child in children if not wanted or child.id in wanted]
+            running = [child for child in selected if child.running]
+            ended = [child for child in selected if not child.running]
             if not running or any(child.status == "blocked" for child in ended):
                 return [await self.result(child) for child in ended], [
                     child.id for child in running

@@ -140,24 +140,24 @@ def team_of(fields: Mapping[str, Any], path: str = "team.yaml") -> Team:
         problems.append("models: write `engine: model` lines")
     if problems:
         raise InvalidEntry(f"{path}: {'; '.join(problems)}", path=path, problems=problems)
-    given = {name: value for name, value in fields.items() if value is not None}
-    return Team(**(given | {"engineers": tuple(map(str, engineers)), "models": models}))
+    values = {name: value for name, value in fields.items() if value is not None}
+    return Team(**(values | {"engineers": tuple(map(str, engineers)), "models": models}))
 
 
 def parts(plan: str) -> list[Part]:
     """The tasks of a plan, in its order."""
-    found: list[tuple[str, list[str]]] = []
+    groups: list[tuple[str, list[str]]] = []
     inside = False
     for line in plan.splitlines():
         match = _PART.fullmatch(line.rstrip())
         if match:
-            found.append((match[1], [match[2]]))
+            groups.append((match[1], [match[2]]))
             inside = True
         elif inside and line.startswith("  ") and line.strip():
-            found[-1][1].append(line.strip())
+            groups[-1][1].append(line.strip())
         elif line.strip():
             inside = False
-    return [Part(agent, "\n".join(lines)) for agent, lines in found]
+    return [Part(agent, "\n".join(lines)) for agent, lines in groups]
 
 
 class _Work:
@@ -182,19 +182,19 @@ class _Work:
         else:
             text = f"{self.brief}\n\n{self._roster()}"
         result = await self._do(team.cto or team.lead, text, memory_tools=team.memory_tools)
-        below = await self.boss.desk(lambda: self.boss.run_store.runs.all(root=result.run))
-        others = [
+        descendants = await self.boss.desk(lambda: self.boss.run_store.runs.all(root=result.run))
+        other_runs = [
             await self.boss.result(run)
-            for run in reversed(below)
+            for run in reversed(descendants)
             if run.id != result.run and not run.running
         ]
         plan = await self.boss.desk(
             _planned, self.boss.run_store.memory, team.lead, self.project, result.run
         )
-        runs = (*others, result)
+        runs = (*other_runs, result)
         if not result.done:
             return Report(result.status, result.text, runs, plan, result.why)
-        why = await self._missing(plan, below)
+        why = await self._missing(plan, descendants)
         return Report("blocked" if why else "done", result.text, runs, plan, why)
 
     async def _missing(self, plan: str | None, runs: Sequence[Run]) -> str:
@@ -202,11 +202,11 @@ class _Work:
         team = self.team
         if plan is None:
             return f"{team.lead} wrote no plan: there is no entry in projects/{self.project} with the topic {TOPIC}"
-        made = [run for run in runs if run.agent in team.engineers]
-        if not made:
+        engineer_runs = [run for run in runs if run.agent in team.engineers]
+        if not engineer_runs:
             return f"nobody gave work to {' or '.join(team.engineers)}"
-        if not any(run.status == "done" for run in made):
-            return _ended(made[0])
+        if not any(run.status == "done" for run in engineer_runs):
+            return _ended(engineer_runs[0])
         if not team.qa:
             return ""
         tests = [run for run in runs if run.agent == team.qa]
@@ -215,7 +215,7 @@ class _Work:
         if tests[0].status != "done":  # the newest stands first
             return _ended(tests[0])
         return await self._unseen(
-            [run.id for run in tests], [run.fields.get("entry") for run in made]
+            [run.id for run in tests], [run.fields.get("entry") for run in engineer_runs]
         )
 
     def _roster(self) -> str:
@@ -245,19 +245,19 @@ class _Work:
         tasks = parts(text)
         if problem := self._problem(tasks):
             return Report("blocked", problem, tuple(self.runs), plan, problem.rstrip("."))
-        made = await asyncio.gather(
-            *(self._try(part.agent, part.task, planned.run) for part in tasks)
+        results = await asyncio.gather(
+            *(self._try(item.agent, item.task, planned.run) for item in tasks)
         )
-        self.runs += made
+        self.runs += results
         unseen = ""
         if team.qa:
-            tested = await self._do(team.qa, self._testing(made), planned.run, role="qa")
+            tested = await self._do(team.qa, self._testing(results), planned.run, role="qa")
             unseen = (
-                await self._unseen([tested.run], [result.entry for result in made])
+                await self._unseen([tested.run], [result.entry for result in results])
                 if tested.done
                 else ""
             )
-        report = await self._do(team.lead, self._reporting(made), parent or planned.run)
+        report = await self._do(team.lead, self._reporting(results), parent or planned.run)
         unfinished = next((result for result in self.runs if not result.done), None)
         if unfinished is not None:
             return self._so_far(unfinished, report.text, plan)
@@ -266,8 +266,8 @@ class _Work:
     async def _unseen(self, tests: Sequence[str], entries: Iterable[object]) -> str:
         """Return why these runs tested nothing: none of the results was in front of them. Empty where one was."""
         results = sorted({str(entry) for entry in entries if entry})
-        seen = await self.boss.desk(self.boss.run_store.seen, tests, results) if results else ()
-        if seen or not results:
+        unread = await self.boss.desk(self.boss.run_store.seen, tests, results) if results else ()
+        if unread or not results:
             return ""
         return (
             f"{self.team.qa} saw none of the results that it was to test ({', '.join(results)});"
@@ -283,11 +283,11 @@ class _Work:
 
     def _problem(self, tasks: Iterable[Part]) -> str:
         """Why nobody can begin with these."""
-        asked = {part.agent for part in tasks}
-        strangers = sorted(asked - set(self.team.engineers))
+        agents = {item.agent for item in tasks}
+        strangers = sorted(agents - set(self.team.engineers))
         if strangers:
             return f"The plan names {', '.join(strangers)}, no engineer of this team."
-        return "" if asked else "The plan has no line of the form `- [AGENT] TASK`."
+        return "" if agents else "The plan has no line of the form `- [AGENT] TASK`."
 
     def _testing(self, made: Iterable[Result]) -> str:
         return f"Test what the engineers of project {self.project} say they have done:\n{_listed(made)}"
@@ -316,13 +316,19 @@ class _Work:
         self.runs.append(result)
         return result
 
-    async def _try(self, agent: str, text: str, parent: str | None, **about: Any) -> Result:
+    async def _try(self, agent: str, text: str, parent: str | None, **bounds: Any) -> Result:
         """A run, whatever becomes of it: one that may not begin is a result too."""
         team = self.team
         if parent is None:
-            about |= {"max_tokens": team.max_tokens, "max_usd": team.max_usd}
+            bounds |= {"max_tokens": team.max_tokens, "max_usd": team.max_usd}
         task = Task(
-            text, agent, self.project, team.view_budget, force=self.force, tools=team.tools, **about
+            text,
+            agent,
+            self.project,
+            team.view_budget,
+            force=self.force,
+            tools=team.tools,
+            **bounds,
         )
         try:
             result = await self.boss.spawn(task, parent=parent)
@@ -349,27 +355,27 @@ def _taken_in(memory: Memory, runs: tuple[Result, ...]) -> None:
     """Whoever gave the brief is told of the last word: on record, so that it is nobody's debt."""
     last = runs[-1]
     if last.entry:
-        about = {
+        fields = {
             "agent": OPERATOR,
             "run": last.run,
             "epoch": 0,
             "state": "acked",
             "ids": [last.entry],
         }
-        memory.store.log.append(Pending("delivery", OPERATOR, about), once=f"told:{last.run}")
+        memory.store.log.append(Pending("delivery", OPERATOR, fields), once=f"told:{last.run}")
 
 
 def _settled(memory: Memory, lead: str, project: str, report: Report) -> None:
     """Leave a blocker where a project is not done though its runs say so; resolve that of an earlier time where it is.
     It stands in the lead's name: whoever reads the project's status is told that this does not hold."""
     seat, last = memory.as_agent(lead), report.runs[-1]
-    standing = [
+    unresolved = [
         entry
         for entry in seat.read(namespace=f"blockers/{project}", author=lead)
         if entry.topic == OPEN
     ]
     if report.done:
-        for entry in standing:
+        for entry in unresolved:
             seat.resolve(entry.id, "the project is done", once=f"{last.run}/{entry.id}")
     elif last.done:
         body = f"Blocked: the project is not done: {report.why}"
@@ -381,20 +387,20 @@ def _settled(memory: Memory, lead: str, project: str, report: Report) -> None:
 def _planned(memory: Memory, lead: str, project: str, run: str) -> str | None:
     """The newest plan that the lead has written as an entry since this run began."""
     began = memory.store.index.query.run(run) or {"at": 0}
-    found = memory.as_agent(lead).read(
+    entries = memory.as_agent(lead).read(
         namespace=f"projects/{project}", author=lead, since=began["at"]
     )
-    return next((entry.id for entry in found if entry.topic == TOPIC), None)
+    return next((entry.id for entry in entries if entry.topic == TOPIC), None)
 
 
 def _plan(memory: Memory, planned: Result, lead: str, project: str) -> tuple[str, str]:
     """The plan that the lead wrote as an entry while it planned, else its last words, now an entry: id and text."""
-    seat, place = memory.as_agent(lead), f"projects/{project}"
+    seat, namespace = memory.as_agent(lead), f"projects/{project}"
     began = memory.store.index.query.run(planned.run) or {"at": 0}
-    for entry in seat.read(namespace=place, author=lead, since=began["at"]):
+    for entry in seat.read(namespace=namespace, author=lead, since=began["at"]):
         if entry.topic == TOPIC and parts(entry.body):
             return entry.id, entry.body
     written = seat.append(
-        planned.text, place, priority="important", topic=TOPIC, once=f"{planned.run}/{TOPIC}"
+        planned.text, namespace, priority="important", topic=TOPIC, once=f"{planned.run}/{TOPIC}"
     )
     return written.id, written.body

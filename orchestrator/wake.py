@@ -73,8 +73,8 @@ def tier(entry: Entry, reader: Reader, seq: int) -> str | None:
         return None
     if entry.trust == "unverified" or is_merged(entry) or entry.when:
         return None
-    named = entry.addressees != ("all",)
-    if named or any(id in reader.seen for id in entry.replaces):
+    addressed = entry.addressees != ("all",)
+    if addressed or any(id in reader.seen for id in entry.replaces):
         return SOON
     said = f"{entry.topic or ''}\n{entry.body}"
     return BESIDE if any(concerns(text, said) for text in reader.about) else None
@@ -113,13 +113,13 @@ class Ear:
         if mark == self._mark:
             return []
         for event in self._follower.poll():
-            told = {run: self._tier(event, run, reader) for run, reader in readers.items()}
-            if {NOW, SOON}.isdisjoint(told.values()) or self._may_wake(event.entry):
-                self._news += [(run, event.entry, soon) for run, soon in told.items() if soon]
-            elif NOW in told.values():
+            tiers = {run: self._tier(event, run, reader) for run, reader in readers.items()}
+            if {NOW, SOON}.isdisjoint(tiers.values()) or self._may_wake(event.entry):
+                self._news += [(run, event.entry, soon) for run, soon in tiers.items() if soon]
+            elif NOW in tiers.values():
                 self.held.append(event.entry.id)
             else:  # its author had used up its wakes: it is worth no turn of its own
-                self._news += [(run, event.entry, BESIDE) for run, soon in told.items() if soon]
+                self._news += [(run, event.entry, BESIDE) for run, soon in tiers.items() if soon]
         self._mark = mark
         for run in self._talk.keys() - readers.keys():
             del self._talk[run]
@@ -155,10 +155,10 @@ def is_known(entry: Entry, about: Iterable[str], texts: Iterable[str]) -> bool:
     if entry.priority != "info":
         return False
     tasks, texts = tuple(about), tuple(texts)
-    said = [
+    relevant = [
         clause for clause in clauses(entry.body) if any(concerns(task, clause) for task in tasks)
     ]
-    return bool(said) and all(any(_says(text, clause) for text in texts) for clause in said)
+    return bool(relevant) and all(any(_says(text, clause) for text in texts) for clause in relevant)
 
 
 def _says(text: str, clause: str) -> bool:
@@ -173,7 +173,7 @@ def divided(
 ) -> tuple[list[News], list[News]]:
     """Return the news to be told now and those for later. What wakes is told at once; of the rest, the
     oldest few are; what adds nothing to a conversation is in neither."""
-    said = [message.text for message in messages]
+    texts = [message.text for message in messages]
     now: list[News] = []
     later: list[News] = []
     room = AT_ONCE
@@ -182,7 +182,7 @@ def divided(
             now.append(news)
         elif not room:
             later.append(news)
-        elif news.tier == SOON or not is_known(news.entry, about, said):
+        elif news.tier == SOON or not is_known(news.entry, about, texts):
             now.append(news)
             room -= 1
     return now, later
@@ -191,7 +191,7 @@ def divided(
 def blocks(entries: Sequence[Entry], news: Iterable[News], commands: bool) -> list[Block]:
     """Return how each of the entries is told: what wakes whole; of the rest, what is long as a line
     with its id."""
-    tiers = {each.entry.id: each.tier for each in news}
+    tiers = {item.entry.id: item.tier for item in news}
     return [
         pointer(entry, commands)
         if tiers[entry.id] != NOW and len(entry.body) > LONG
@@ -215,7 +215,7 @@ def standing(store: Store, news: Iterable[News], reader: Agent) -> list[Entry]:
     it is in dispute with, its own record knows nothing."""
     store.index.catch_up()
     now, index = store.clock(), store.index
-    entries = (index.entry(each.entry.id, now, reader) for each in news)
+    entries = (index.entry(item.entry.id, now, reader) for item in news)
     return [
         entry
         for entry in entries

@@ -67,7 +67,9 @@ def prompt_of(request: Request, *, resumed: bool, with_system: bool) -> str:
     """All that was said so far, or where a session is resumed, what it does not know yet."""
     messages = request.messages
     if resumed:
-        last = max((at for at, each in enumerate(messages) if each.role == "assistant"), default=-1)
+        last = max(
+            (at for at, message in enumerate(messages) if message.role == "assistant"), default=-1
+        )
         messages = messages[last + 1 :]
     texts = [_told(message) for message in messages if message.text]
     return "\n\n".join(

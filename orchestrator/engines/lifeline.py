@@ -130,8 +130,8 @@ def _prctl() -> Callable[[int, int], int]:
         return lambda option, value: 0
     import ctypes
 
-    found: Callable[[int, int], int] = ctypes.CDLL(None).prctl
-    return found
+    prctl: Callable[[int, int], int] = ctypes.CDLL(None).prctl
+    return prctl
 
 
 def _become(command: list[str], keeper: int) -> None:
@@ -159,7 +159,7 @@ def _let_go_of_the_files() -> None:
 
 
 def _children(parent: int) -> list[int]:
-    found = []
+    children = []
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
@@ -168,24 +168,24 @@ def _children(parent: int) -> list[int]:
             except OSError:
                 continue
             if int(stat.rpartition(b")")[2].split()[1]) == parent:
-                found.append(int(name))
-    return found
+                children.append(int(name))
+    return children
 
 
 def _opened(life: str) -> int:
     """The lifeline. One by its path may have closed before we came. Opened, the path has served its end."""
     if life.isdigit():
         return int(life)
-    found = os.open(life, os.O_RDONLY | os.O_NONBLOCK)
+    descriptor = os.open(life, os.O_RDONLY | os.O_NONBLOCK)
     os.unlink(life)
     os.rmdir(os.path.dirname(life))
     try:
-        closed = not os.read(found, 1)
+        closed = not os.read(descriptor, 1)
     except BlockingIOError:
         closed = False
     if closed:
         sys.exit(SIGNALLED + signal.SIGTERM)
-    return found
+    return descriptor
 
 
 if __name__ == "__main__":

@@ -51,10 +51,14 @@ class OpenAI:
         self._unreasoned: set[str] = set()
 
     async def step(self, request: Request, interrupt: asyncio.Event) -> Turn:
-        asked = {**self._asked(request), "max_output_tokens": request.max_tokens, "store": False}
+        arguments = {
+            **self._asked(request),
+            "max_output_tokens": request.max_tokens,
+            "store": False,
+        }
 
         def begin() -> Reading:
-            return _Reading(self._client, asked, extra(self, request), self._unreasoned)
+            return _Reading(self._client, arguments, extra(self, request), self._unreasoned)
 
         return await take(begin, interrupt)
 
@@ -68,8 +72,8 @@ class OpenAI:
             return None
         except openai.APIError as error:
             raise problem(error) from error
-        found: int = counted.input_tokens
-        return found
+        tokens: int = counted.input_tokens
+        return tokens
 
     async def close(self) -> None:
         await self._client.close()
@@ -87,8 +91,8 @@ class OpenAI:
             }
             for tool in request.tools
         ]
-        asked = {"model": model, "instructions": request.system, "input": items}
-        return asked | ({"tools": tools} if tools else {})
+        arguments = {"model": model, "instructions": request.system, "input": items}
+        return arguments | ({"tools": tools} if tools else {})
 
 
 def connect(
@@ -97,10 +101,10 @@ def connect(
     """The SDK's client; Rejected where it misses its key."""
     import openai
 
-    given = {"base_url": base_url, "api_key": api_key, "timeout": timeout}
-    given = {key: value for key, value in given.items() if value is not None}
+    options = {"base_url": base_url, "api_key": api_key, "timeout": timeout}
+    options = {key: value for key, value in options.items() if value is not None}
     try:
-        return openai.AsyncOpenAI(max_retries=max_retries, **given)  # type: ignore[arg-type]
+        return openai.AsyncOpenAI(max_retries=max_retries, **options)  # type: ignore[arg-type]
     except openai.OpenAIError as error:
         raise Rejected(str(error)) from error
 
@@ -189,7 +193,8 @@ class _Reading:
             if item["type"] == "message":
                 texts.append(
                     "".join(
-                        part.get("text") or part.get("refusal") or "" for part in item["content"]
+                        content.get("text") or content.get("refusal") or ""
+                        for content in item["content"]
                     )
                 )
             elif (
@@ -199,25 +204,25 @@ class _Reading:
             ):
                 calls.append(call_of(item["call_id"], item["name"], item["arguments"]))
         text = "\n\n".join(text for text in (*texts, self._text) if text)
-        said = tuple(calls)
+        read_calls = tuple(calls)
         return Turn(
             text,
-            said,
-            ending(stop, text, said),
+            read_calls,
+            ending(stop, text, read_calls),
             self._spent(),
             self._model(),
-            self._native(stop, said),
+            self._native(stop, read_calls),
         )
 
     def _stop(self) -> str:
-        parts = [
-            part["type"]
+        refusals = [
+            content["type"]
             for item in self._items
             if item["type"] == "message"
-            for part in item["content"]
+            for content in item["content"]
         ]
         reason = self._ended.incomplete_details.reason if self._ended.incomplete_details else None
-        if "refusal" in parts or reason == "content_filter":
+        if "refusal" in refusals or reason == "content_filter":
             return "refusal"
         return "length" if reason else "done"
 
@@ -247,9 +252,12 @@ class _Reading:
     def _spent(self) -> Usage:
         usage = self._ended.usage if self._ended else None
         if usage is None:
-            said = [json.dumps(item) for item in self._items]
-            asked, out = guess(json.dumps(self._asked)), guess(*said, self._text, self._arguments)
-            return Usage(asked, out, estimated=True)
+            texts = [json.dumps(item) for item in self._items]
+            input_tokens, output_tokens = (
+                guess(json.dumps(self._asked)),
+                guess(*texts, self._text, self._arguments),
+            )
+            return Usage(input_tokens, output_tokens, estimated=True)
         details = usage.input_tokens_details.to_dict() if usage.input_tokens_details else {}
         read, written = details.get("cached_tokens") or 0, details.get("cache_write_tokens") or 0
         return Usage(usage.input_tokens, usage.output_tokens, read, written)

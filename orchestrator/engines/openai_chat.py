@@ -55,14 +55,14 @@ class OpenAIChat:
         self._client = connect(base_url, api_key, max_retries, timeout)
 
     async def step(self, request: Request, interrupt: asyncio.Event) -> Turn:
-        asked: dict[str, Any] = {
+        arguments: dict[str, Any] = {
             "model": model_of(self, request),
             "messages": conversation(request),
             "max_tokens": request.max_tokens,
             "stream_options": {"include_usage": True},
         }
         if request.tools:
-            asked["tools"] = [
+            arguments["tools"] = [
                 {
                     "type": "function",
                     "function": {
@@ -75,7 +75,7 @@ class OpenAIChat:
             ]
 
         def begin() -> Reading:
-            return _Reading(self._client, asked, extra(self, request))
+            return _Reading(self._client, arguments, extra(self, request))
 
         return await take(begin, interrupt)
 
@@ -88,32 +88,34 @@ class OpenAIChat:
 
 def conversation(request: Request) -> list[dict[str, Any]]:
     """The messages in the format's form. What a user said between a call and its result comes after the result."""
-    told: list[dict[str, Any]] = (
+    messages: list[dict[str, Any]] = (
         [{"role": "system", "content": request.system}] if request.system.strip() else []
     )
-    said: list[str] = []
+    texts: list[str] = []
 
     def close() -> None:
-        if said:
-            told.append({"role": "user", "content": "\n\n".join(said)})
-            said.clear()
+        if texts:
+            messages.append({"role": "user", "content": "\n\n".join(texts)})
+            texts.clear()
 
     for message in request.messages:
         if message.role == "tool":
-            told.append({"role": "tool", "tool_call_id": message.answers, "content": message.text})
+            messages.append(
+                {"role": "tool", "tool_call_id": message.answers, "content": message.text}
+            )
         elif message.role == "user":
-            said += [message.text] if message.text.strip() else []
+            texts += [message.text] if message.text.strip() else []
         elif message.text.strip() or message.calls:
             close()
-            told.append(_assistant(message))
+            messages.append(_assistant(message))
     close()
-    return told
+    return messages
 
 
 def _assistant(message: Message) -> dict[str, Any]:
-    said: dict[str, Any] = {"role": "assistant", "content": message.text or None}
+    fields: dict[str, Any] = {"role": "assistant", "content": message.text or None}
     if message.calls:
-        said["tool_calls"] = [
+        fields["tool_calls"] = [
             {
                 "id": call.id,
                 "type": "function",
@@ -124,7 +126,7 @@ def _assistant(message: Message) -> dict[str, Any]:
             }
             for call in message.calls
         ]
-    return said
+    return fields
 
 
 class _Reading:
@@ -170,10 +172,10 @@ class _Reading:
 
     def _add(self, deltas: Iterable[Any]) -> None:
         for delta in deltas:
-            place = delta.index if delta.index is not None else len(self._calls)
-            call = next((each for each in reversed(self._calls) if each["index"] == place), None)
+            index = delta.index if delta.index is not None else len(self._calls)
+            call = next((item for item in reversed(self._calls) if item["index"] == index), None)
             if call is None or (delta.id and call["id"] and delta.id != call["id"]):
-                call = {"index": place, "id": "", "name": "", "arguments": ""}
+                call = {"index": index, "id": "", "name": "", "arguments": ""}
                 self._calls.append(call)
             call["id"] = call["id"] or delta.id or ""
             if delta.function is not None:
@@ -187,22 +189,22 @@ class _Reading:
         # Without the end, the last call may be cut; nothing says that it is not.
         calls = [] if stop == "refusal" else self._calls if stop == "done" else self._calls[:-1]
         turn = sum(message["role"] == "assistant" for message in self._asked["messages"])
-        said = tuple(
-            call_of(call["id"] or f"call-{turn}-{place}", call["name"], call["arguments"])
-            for place, call in enumerate(calls)
+        read_calls = tuple(
+            call_of(call["id"] or f"call-{turn}-{index}", call["name"], call["arguments"])
+            for index, call in enumerate(calls)
         )
         text = self._text or self._refusal
-        return Turn(text, said, ending(stop, text, said), self._spent(), self._model)
+        return Turn(text, read_calls, ending(stop, text, read_calls), self._spent(), self._model)
 
     def _spent(self) -> Usage:
         usage = self._usage
         if usage is None:
-            out = guess(
+            output_tokens = guess(
                 self._text,
                 self._refusal,
                 *(call["name"] + call["arguments"] for call in self._calls),
             )
-            return Usage(guess(json.dumps(self._asked)), out, estimated=True)
+            return Usage(guess(json.dumps(self._asked)), output_tokens, estimated=True)
         details = usage.prompt_tokens_details.to_dict() if usage.prompt_tokens_details else {}
         read, written = details.get("cached_tokens") or 0, details.get("cache_write_tokens") or 0
         cost = getattr(usage, "cost", None)  # OpenRouter's

@@ -218,30 +218,30 @@ ENGINES = {
 def declared(engines: object, name: str) -> tuple[str, dict[str, Any]]:
     """An engine's kind and options, as `engines:` in synapse.yaml has them: `fast: {kind: openai-chat, model: m}`; a
     name that is not there is a kind."""
-    found = engines.get(name) if isinstance(engines, Mapping) else None
-    if found is None:
+    entry = engines.get(name) if isinstance(engines, Mapping) else None
+    if entry is None:
         return name, {}
-    if not isinstance(found, Mapping) or not isinstance(found.get("kind"), str):
+    if not isinstance(entry, Mapping) or not isinstance(entry.get("kind"), str):
         raise InvalidEntry(
             f"engines: {name} in synapse.yaml needs a kind, such as {{kind: openai-chat}}"
         )
-    return str(found["kind"]), {key: value for key, value in found.items() if key != "kind"}
+    return str(entry["kind"]), {key: value for key, value in entry.items() if key != "kind"}
 
 
 def load(name: str, **options: Any) -> Engine:
     """The engine of this name, or of `package.module:Class`, made with its options. Imports it only now."""
     kind = kind_of(name)
     try:
-        made = kind(**options)
+        engine = kind(**options)
     except Rejected as error:
         raise NoEngine(str(error)) from error
     except (ImportError, AttributeError, TypeError) as error:
         raise NoEngine(f"the engine {name!r} cannot be made: {error}") from error
-    if not isinstance(made, Engine):
+    if not isinstance(engine, Engine):
         raise NoEngine(
             f"{name} is no engine: it needs name, interrupt, takes_tools, step, count and close"
         )
-    return made
+    return engine
 
 
 def check_name(engines: object, name: str) -> None:
@@ -253,9 +253,9 @@ def check_name(engines: object, name: str) -> None:
 
 def no_engine(name: str, engines: object = None) -> NoEngine:
     """Return the error for a name that is no engine's."""
-    known = [*(engines if isinstance(engines, Mapping) else ()), *ENGINES]
+    names = [*(engines if isinstance(engines, Mapping) else ()), *ENGINES]
     listed = f"it is one of {', '.join(ENGINES)}, or package.module:Class"
-    return NoEngine(f"there is no engine {name!r}; {hint(name, known, listed)}")
+    return NoEngine(f"there is no engine {name!r}; {hint(name, names, listed)}")
 
 
 def kind_of(name: str) -> Any:

@@ -73,12 +73,12 @@ def whole(file: IO[bytes]) -> Iterator[Any]:
 
 def understand(pieces: Iterable[Any], rules: Iterable[Rule]) -> Said:
     rules = tuple(rules)
-    said = Said()
+    output = Said()
     for piece in pieces:
         for rule in rules:
             if all(_first(piece, path) == value for path, value in rule.when.items()):
-                said = _apply(rule, piece, said)
-    return said
+                output = _apply(rule, piece, output)
+    return output
 
 
 def reported(said: Said) -> tuple[str, str | None]:
@@ -112,23 +112,23 @@ def _usage(piece: Any, rule: Rule) -> Usage | None:
         for paths in (rule.input, rule.output, rule.cached, rule.written)
     ]
     cost = _sum(piece, rule.cost)
-    if cost is None and all(count is None for found in counts for count in found):
+    if cost is None and all(count is None for values in counts for count in values):
         return None
-    sent, got, cached, written = (int(sum(count or 0 for count in found)) for found in counts)
+    sent, got, cached, written = (int(sum(count or 0 for count in values)) for values in counts)
     return Usage(sent, got, cached, written, cost)
 
 
 def _text(piece: Any, path: str) -> str:
-    return "\n\n".join(str(found) for found in _found(piece, path) if found not in (None, ""))
+    return "\n\n".join(str(value) for value in _found(piece, path) if value not in (None, ""))
 
 
 def _sum(piece: Any, path: str) -> float | None:
-    found = [
-        each
-        for each in _found(piece, path)
-        if isinstance(each, int | float) and not isinstance(each, bool)
+    counts = [
+        value
+        for value in _found(piece, path)
+        if isinstance(value, int | float) and not isinstance(value, bool)
     ]
-    return sum(found) if found else None
+    return sum(counts) if counts else None
 
 
 def _first(piece: Any, path: str) -> Any:
@@ -137,12 +137,12 @@ def _first(piece: Any, path: str) -> Any:
 
 def _found(piece: Any, path: str) -> list[Any]:
     """Everything at the path, or at the first of its alternatives where there is anything."""
-    for way in path.split("|") if path else ():
-        found = [piece]
-        for key in way.strip().split("."):
-            found = [inner for outer in found for inner in _inside(outer, key)]
-        if found:
-            return found
+    for branch in path.split("|") if path else ():
+        values = [piece]
+        for key in branch.strip().split("."):
+            values = [inner for outer in values for inner in _inside(outer, key)]
+        if values:
+            return values
     return []
 
 

@@ -85,7 +85,7 @@ async def take(begin: Callable[[], Reading], interrupt: asyncio.Event) -> Turn:
             break
         reading = begin()
         try:
-            whole = await until(interrupt, reading.read)
+            reply = await until(interrupt, reading.read)
         except Dropped as error:
             wasted += reading.turn(whole=False).usage
             if attempt == REPEATS:
@@ -94,7 +94,7 @@ async def take(begin: Callable[[], Reading], interrupt: asyncio.Event) -> Turn:
                 ) from error
             await until(interrupt, partial(asyncio.sleep, PAUSE * 2**attempt))
             continue
-        turn = reading.turn(whole=whole)
+        turn = reading.turn(whole=reply)
         return turn._replace(usage=turn.usage + wasted)
     return Turn("", stop="interrupted", usage=wasted)
 
@@ -139,12 +139,12 @@ def _where(error: Exception) -> str:
 def call_of(id: str, name: str, arguments: str) -> Call:
     """A call, whatever its arguments are."""
     try:
-        found = json.loads(arguments or "{}")
+        value = json.loads(arguments or "{}")
     except ValueError as error:
         return Call(id, name, {}, f"the arguments are no JSON: {error}")
-    if not isinstance(found, dict):
-        return Call(id, name, {}, f"the arguments are no object but {type(found).__name__}")
-    return Call(id, name, found)
+    if not isinstance(value, dict):
+        return Call(id, name, {}, f"the arguments are no object but {type(value).__name__}")
+    return Call(id, name, value)
 
 
 def ending(stop: str, text: str, calls: tuple[Call, ...]) -> str:

@@ -97,7 +97,7 @@ def apply(
     folder: str, before: Notebook, plan: Tidied, now: datetime, lines: int = LINES, days: int = DAYS
 ) -> Report:
     """Write what the plan says; where then anything is missing, all is put back as it was."""
-    kept = _backed_up(folder, now)
+    backup = _backed_up(folder, now)
     try:
         if read(folder) != before:
             raise Conflict("the agent wrote to its memory just now; nothing was changed, try again")
@@ -110,7 +110,7 @@ def apply(
     except OSError as error:
         after, critical = before, (str(error),)
     if critical:
-        _put_back(folder, kept, plan)
+        _put_back(folder, backup, plan)
     report = _report(before, after, plan, critical, now.date(), lines, days)
     _log(folder, report, now, lines)
     return report
@@ -154,8 +154,8 @@ def install(folder: str, command: str) -> bool:
     """Put the block at the end of DEFRAG.md, or bring it up to date; whether that changed anything."""
     was = _page(folder)
     block = BLOCK.format(begin=BEGIN, end=END, command=command)
-    rest = _BLOCK.sub("", was)
-    text = f"{rest}\n{block}" if rest else block
+    remainder = _BLOCK.sub("", was)
+    text = f"{remainder}\n{block}" if remainder else block
     if text != was:
         _write(folder, PAGE, text)
     return text != was
@@ -185,10 +185,10 @@ def _page(folder: str) -> str:
 
 
 def _texts(folder: str, below: str, pattern: re.Pattern[str]) -> Iterator[tuple[str, str]]:
-    place = os.path.join(folder, below)
-    for name in sorted(os.listdir(place)) if os.path.isdir(place) else ():
-        if found := pattern.fullmatch(name):
-            yield found[1], _text(os.path.join(place, name))
+    path = os.path.join(folder, below)
+    for name in sorted(os.listdir(path)) if os.path.isdir(path) else ():
+        if match := pattern.fullmatch(name):
+            yield match[1], _text(os.path.join(path, name))
 
 
 def _text(path: str) -> str:
@@ -224,16 +224,16 @@ def _write(folder: str, name: str, text: str) -> None:
 
 def _backed_up(folder: str, now: datetime) -> str:
     """A copy of what may be changed, below the folder's own backups."""
-    place = os.path.join(folder, BACKUPS, f"{now:%Y-%m-%dT%H%M%S.%f}")
+    target = os.path.join(folder, BACKUPS, f"{now:%Y-%m-%dT%H%M%S.%f}")
     try:
-        os.makedirs(place)
+        os.makedirs(target)
         for name in (MEMORY, *(f"{ARCHIVE}/{name}" for name in _pages(folder))):
             if os.path.exists(os.path.join(folder, name)):
-                os.makedirs(os.path.dirname(os.path.join(place, name)), exist_ok=True)
-                shutil.copy2(os.path.join(folder, name), os.path.join(place, name))
+                os.makedirs(os.path.dirname(os.path.join(target, name)), exist_ok=True)
+                shutil.copy2(os.path.join(folder, name), os.path.join(target, name))
     except OSError as error:
-        raise StoreError(f"{place} cannot be written, so nothing was changed: {error}") from error
-    return place
+        raise StoreError(f"{target} cannot be written, so nothing was changed: {error}") from error
+    return target
 
 
 def _put_back(folder: str, kept: str, plan: Tidied) -> None:
@@ -246,10 +246,10 @@ def _put_back(folder: str, kept: str, plan: Tidied) -> None:
 
 
 def _pages(folder: str) -> list[str]:
-    place = os.path.join(folder, ARCHIVE)
+    folder_path = os.path.join(folder, ARCHIVE)
     return (
-        [name for name in os.listdir(place) if _MONTH.fullmatch(name)]
-        if os.path.isdir(place)
+        [name for name in os.listdir(folder_path) if _MONTH.fullmatch(name)]
+        if os.path.isdir(folder_path)
         else []
     )
 

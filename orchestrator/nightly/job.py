@@ -86,12 +86,12 @@ def spend(mem: Memory, on: date) -> bool:
             f"no snapshot is taken by these settings: synapse.yaml: {'; '.join(problems)}"
         )
     semantic = _state(store, SEMANTIC, day) != "running"
-    wanted = snapshots_of(store.settings)
-    if wanted is None:
+    settings = snapshots_of(store.settings)
+    if settings is None:
         return semantic
     right = claim(mem, BACKUP, day, store.clock())
     if right is not None:
-        finish(mem, right, path=take(mem, wanted.directory, wanted.keep).path)
+        finish(mem, right, path=take(mem, settings.directory, settings.keep).path)
     return semantic and _state(store, BACKUP, day) == "done"
 
 
@@ -113,11 +113,11 @@ def past(
     newest = due(plan.defrag, zone_of(plan.zone), store.clock())
     dates = [(newest - timedelta(back)).isoformat() for back in range(days)]
     first = next((record.at for record in store.log.since(0)), store.clock())
-    found = [_past(store, job, day) for day in dates for job in jobs]
+    records = [_past(store, job, day) for day in dates for job in jobs]
     return [
-        each
-        for each in found
-        if each.state != "missed" or (each.job == NIGHT and _was_there(plan, each, first))
+        record
+        for record in records
+        if record.state != "missed" or (record.job == NIGHT and _was_there(plan, record, first))
     ]
 
 
@@ -128,7 +128,7 @@ def _was_there(plan: Plan, each: Past, first: int) -> bool:
 
 
 def _past(store: Store, job: str, day: str) -> Past:
-    records = [store.log.at(each.seq) for each in store.index.keyed(Claim(job, day, 0, 0).key)]
+    records = [store.log.at(row.seq) for row in store.index.keyed(Claim(job, day, 0, 0).key)]
     if not records:
         return Past(job, day, "missed")
     last = records[-1].fields
@@ -141,13 +141,13 @@ def _past(store: Store, job: str, day: str) -> Past:
     holders = dict.fromkeys(
         str(record.fields["holder"]) for record in records if "holder" in record.fields
     )
-    told = {
+    fields = {
         name: last[name]
         for name in last
         if name not in Claim._fields and name not in ("state", "holder")
     }
     ended = None if running else records[-1].at
-    return Past(job, day, state, tuple(holders), records[0].at, ended, last.get("phase"), told)
+    return Past(job, day, state, tuple(holders), records[0].at, ended, last.get("phase"), fields)
 
 
 def _state(store: Store, job: str, day: str) -> str:
@@ -159,9 +159,9 @@ def _state(store: Store, job: str, day: str) -> str:
 
 
 async def _in_a_process(root: str, on: date) -> bool:
-    words = [sys.executable, "-m", "orchestrator.nightly.job", root, on.isoformat()]
+    argv = [sys.executable, "-m", "orchestrator.nightly.job", root, on.isoformat()]
     process = await asyncio.create_subprocess_exec(
-        *words, stdin=asyncio.subprocess.PIPE, stdout=sys.stderr
+        *argv, stdin=asyncio.subprocess.PIPE, stdout=sys.stderr
     )
     try:
         code = await process.wait()
@@ -176,7 +176,7 @@ async def _in_a_process(root: str, on: date) -> bool:
 
 def main(root: str, day: str) -> int:
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    begun = now()
+    start = now()
     try:
         with core.open(root) as mem:
             if not spend(mem, date.fromisoformat(day)):
@@ -184,7 +184,7 @@ def main(root: str, day: str) -> int:
     except SynapseError as error:
         sys.stderr.write(f"night of {day}: {error}\n")
         return FAILED
-    sys.stderr.write(f"night of {day}: done after {(now() - begun) / 1_000_000:.1f} s\n")
+    sys.stderr.write(f"night of {day}: done after {(now() - start) / 1_000_000:.1f} s\n")
     return DONE
 
 

@@ -99,24 +99,24 @@ class Asker:
         self.holder.close()
 
     def _request(self, system: str, text: str, step: int) -> Request:
-        place = None
+        workplace = None
         if not self.engine.takes_tools:
-            place = Place(self.folder.path, {}, os.path.join(self.folder.path, TRANSCRIPT))
+            workplace = Place(self.folder.path, {}, os.path.join(self.folder.path, TRANSCRIPT))
         key = f"{self.name}/{step}"
         return Request(
-            system, (Message("user", text, LABEL),), (), self.model, MOST_OUT, key, None, place
+            system, (Message("user", text, LABEL),), (), self.model, MOST_OUT, key, None, workplace
         )
 
     def _reserve(self, system: str, text: str) -> Reservation:
         """The most that the call can take, in every scope."""
-        where, most = self._where(), self.counter.bound(system) + self.counter.bound(text) + FRAME
+        scopes, most = self._where(), self.counter.bound(system) + self.counter.bound(text) + FRAME
         price = self._price(self.model)
         worst = None if price is None else prices.worst(price, most, MOST_OUT)
         usd = limits.check_price(
-            where, self.model or self.engine.name, 0.0 if self._is_free() else worst
+            scopes, self.model or self.engine.name, 0.0 if self._is_free() else worst
         )
         return self.budget.reserve(
-            self.name, self.holder.name, where, Amount(1, most + MOST_OUT, usd)
+            self.name, self.holder.name, scopes, Amount(1, most + MOST_OUT, usd)
         )
 
     def _where(self) -> tuple[Scope, ...]:

@@ -70,33 +70,33 @@ def tidied(book: Notebook, today: date, lines: int = LINES, days: int = DAYS) ->
     items, added = _consolidated(items_of(book.memory), book, today, days)
     items, doubled = _without_doubles(items)
     items, outdated = _without_outdated(items, today)
-    items, over = _within(items, lines)
+    items, overflow = _within(items, lines)
     pages = dict(book.archive)
     filed = tuple(_file_notes(pages, book.notes, today - timedelta(days)))
-    _file_items(pages, (*outdated, *over), today)
+    _file_items(pages, (*outdated, *overflow), today)
     changed = {month: page for month, page in pages.items() if page != book.archive.get(month)}
     memory = "\n".join(item.text for item in items)
-    return Tidied(memory, changed, tuple(added), (*doubled, *outdated, *over), filed)
+    return Tidied(memory, changed, tuple(added), (*doubled, *outdated, *overflow), filed)
 
 
 def lost(
     before: Notebook, after: Notebook, days: int = DAYS, today: date | None = None
 ) -> list[str]:
     """What of a folder is neither where it was nor in the archive; and what nobody wrote."""
-    kept = {same(item.text) for item in items_of(after.memory)} | _moved(after)
+    remaining = {same(item.text) for item in items_of(after.memory)} | _moved(after)
     pages = "\n".join(after.archive.values())
     missing = [
         item.text
         for item in items_of(before.memory)
-        if same(item.text) not in kept and item.text not in pages
+        if same(item.text) not in remaining and item.text not in pages
     ]
-    found = [f"MEMORY.md has lost: {text}" for text in missing]
-    found += [f"the note of {on} has lost something" for on in _cut(before.notes, after.notes)]
+    problems = [f"MEMORY.md has lost: {text}" for text in missing]
+    problems += [f"the note of {on} has lost something" for on in _cut(before.notes, after.notes)]
     old = [on for on in before.notes if today is not None and on < today - timedelta(days)]
-    found += [
+    problems += [
         f"the note of {on} is not in the archive" for on in old if before.notes[on] not in pages
     ]
-    found += [
+    problems += [
         f"the archive of {month} has lost something"
         for month in _cut(before.archive, after.archive)
     ]
@@ -105,20 +105,20 @@ def lost(
         for text in (before.memory, *before.notes.values())
         for item in items_of(text)
     }
-    made = {f"## {section}".casefold() for section in SECTIONS} | {"# memory", ""}
+    headings = {f"## {section}".casefold() for section in SECTIONS} | {"# memory", ""}
     strange = [item.text for item in items_of(after.memory) if same(item.text) not in source]
-    return found + [
+    return problems + [
         f"MEMORY.md says what nobody wrote: {text}"
         for text in strange
-        if text.casefold() not in made
+        if text.casefold() not in headings
     ]
 
 
 def overlap(notes: Iterable[str], memory: str) -> float:
     """The share of the notes' words that the memory has too."""
     words = {word.casefold() for note in notes for word in _WORD.findall(note)}
-    known = {word.casefold() for word in _WORD.findall(memory)}
-    return len(words & known) / len(words) if words else 1.0
+    memory_words = {word.casefold() for word in _WORD.findall(memory)}
+    return len(words & memory_words) / len(words) if words else 1.0
 
 
 def recent(book: Notebook, today: date, days: int = DAYS) -> list[date]:
@@ -156,14 +156,18 @@ def _consolidated(
             items,
             [],
         )  # what would be added at its end would stand in a block of code that nobody closed
-    known = {same(item.text) for item in items if item.bullet}
-    known |= _moved(book)
+    existing = {same(item.text) for item in items if item.bullet}
+    existing |= _moved(book)
     added = []
     for on in recent(book, today, days):
         for item in items_of(book.notes[on]):
             section = _section_of(item) if item.bullet else None
-            if section is not None and same(item.text) not in known and not _outdated(item, today):
-                known.add(same(item.text))
+            if (
+                section is not None
+                and same(item.text) not in existing
+                and not _outdated(item, today)
+            ):
+                existing.add(same(item.text))
                 added.append(Item(section, item.text, bullet=True))
     for item in added:
         items = _with(items, item)
@@ -187,8 +191,8 @@ def _with(items: list[Item], item: Item) -> list[Item]:
     """The item at the end of its section, which is made where there is none."""
     own = [
         n
-        for n, each in enumerate(items)
-        if each.section.casefold() == item.section.casefold() and each.text
+        for n, other_item in enumerate(items)
+        if other_item.section.casefold() == item.section.casefold() and other_item.text
     ]
     if own:
         return [*items[: own[-1] + 1], item, *items[own[-1] + 1 :]]
@@ -209,15 +213,15 @@ def _with(items: list[Item], item: Item) -> list[Item]:
 
 def _without_doubles(items: list[Item]) -> tuple[list[Item], list[Moved]]:
     """Of the bullets that say the same, in one section or several, the first stays."""
-    kept, doubled, seen = [], [], set[str]()
+    unique, doubled, texts = [], [], set[str]()
     for item in items:
-        if item.bullet and same(item.text) in seen:
+        if item.bullet and same(item.text) in texts:
             doubled.append(Moved(item.text, "stands there twice"))
             continue
         if item.bullet:
-            seen.add(same(item.text))
-        kept.append(item)
-    return kept, doubled
+            texts.add(same(item.text))
+        unique.append(item)
+    return unique, doubled
 
 
 def _without_outdated(items: list[Item], today: date) -> tuple[list[Item], list[Moved]]:
@@ -237,7 +241,8 @@ def _within(items: list[Item], lines: int) -> tuple[list[Item], list[Moved]]:
     moved = []
     while _lines(items) >= lines and (bullets := [item for item in items if item.bullet]):
         sizes = {
-            item.section: sum(each.section == item.section for each in bullets) for item in bullets
+            item.section: sum(bullet.section == item.section for bullet in bullets)
+            for item in bullets
         }
         longest = max(sizes, key=lambda section: sizes[section])
         oldest = next(item for item in bullets if item.section == longest)

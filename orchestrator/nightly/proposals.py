@@ -33,20 +33,20 @@ class Question(NamedTuple):
 
 def batches(groups: Iterable[Sequence[Entry]]) -> list[list[Entry]]:
     """Groups of entries in portions that fit into one question, by the first of each."""
-    found: list[list[Entry]] = []
+    result: list[list[Entry]] = []
     for group in groups:
         portion: list[Entry] = []
         for entry in group:
             if (
                 len(portion) == TOGETHER
-                or sum(len(each.body) for each in portion) + len(entry.body) > CHARACTERS
+                or sum(len(item.body) for item in portion) + len(entry.body) > CHARACTERS
             ):
-                found.append(portion)
+                result.append(portion)
                 portion = []
             portion.append(entry)
-        found.append(portion)
+        result.append(portion)
     return sorted(
-        (portion for portion in found if len(portion) > 1), key=lambda portion: portion[0].seq
+        (portion for portion in result if len(portion) > 1), key=lambda portion: portion[0].seq
     )
 
 
@@ -63,10 +63,10 @@ def answer(text: str) -> list[Proposal]:
     if bare.startswith("```"):
         bare = bare.partition("\n")[2].rstrip().removesuffix("```")
     try:
-        found = json.loads(bare)
+        value = json.loads(bare)
     except (ValueError, RecursionError) as error:
         raise Malformed(f"the answer is no JSON: {error}") from error
-    items = found.get("proposals") if isinstance(found, dict) else None
+    items = value.get("proposals") if isinstance(value, dict) else None
     if not isinstance(items, list) or len(items) > ANSWERED:
         raise Malformed(f'the answer is no {{"proposals": [...]}} with at most {ANSWERED} of them')
     return [_proposal(item) for item in items]

@@ -73,15 +73,15 @@ def zone_of(name: str) -> tzinfo:
 def instant(at: time, on: date, zone: tzinfo) -> int:
     """The microsecond from which the time of day has come on that date: the first valid one at or after it."""
     local = datetime.combine(on, at, zone)
-    first, other = (_utc(local.replace(fold=fold)) for fold in (0, 1))
-    if first <= other:
+    first, second = (_utc(local.replace(fold=fold)) for fold in (0, 1))
+    if first <= second:
         return _micros(first)
-    while first - other > timedelta(
+    while first - second > timedelta(
         seconds=1
     ):  # in a gap: whose end lies between what the two offsets say
-        middle = other + (first - other) / 2
+        middle = second + (first - second) / 2
         jumped = middle.astimezone(zone).replace(tzinfo=None) >= local.replace(tzinfo=None)
-        first, other = (middle, other) if jumped else (first, middle)
+        first, second = (middle, second) if jumped else (first, middle)
     return _micros(first.replace(microsecond=0))
 
 

@@ -22,11 +22,11 @@ def fence(secret: bytes, agent: str, text: str) -> str:
 
     folded, drawn = text.lower(), 0
     while True:
-        found = blake2b(
+        digest = blake2b(
             f"{drawn} {agent}".encode(), key=secret, digest_size=BYTES, person=b"fence"
         ).hexdigest()
-        if found not in folded:
-            return found
+        if digest not in folded:
+            return digest
         drawn += 1
 
 
@@ -66,12 +66,12 @@ def _read(path: str) -> bytes | None:
     except FileNotFoundError:
         return None
     with open(descriptor, "rb") as file:
-        found = file.read()
-    if len(found) != SECRET_BYTES:
+        content = file.read()
+    if len(content) != SECRET_BYTES:
         raise StoreError(
-            f"{path} is damaged: {len(found)} bytes, not {SECRET_BYTES}; delete it, and a new one is made"
+            f"{path} is damaged: {len(content)} bytes, not {SECRET_BYTES}; delete it, and a new one is made"
         )
-    return found
+    return content
 
 
 def _make(path: str) -> bytes:
@@ -90,6 +90,6 @@ def _make(path: str) -> bytes:
             pass
     finally:
         os.unlink(aside)
-    found = _read(path)
-    assert found is not None  # it was linked, by us or by another
-    return found
+    secret = _read(path)
+    assert secret is not None  # it was linked, by us or by another
+    return secret

@@ -137,8 +137,8 @@ def opened(
             seat, order._replace(reach=reach), means
         )  # it names commands, or no more
     order = order._replace(budget=0 if error else most, reach=reach, schema=schema, why=why)
-    made = fit(seat, order, means.secret, means.templates, means.counter, context.view or view)
-    return Opening(*made, context.news, context.acts)
+    fitted = fit(seat, order, means.secret, means.templates, means.counter, context.view or view)
+    return Opening(*fitted, context.news, context.acts)
 
 
 def _drafted(seat: AgentMemory, order: Order, means: Means) -> tuple[View, OverBudget | None]:
@@ -159,36 +159,36 @@ def _cost(view: View, order: Order, means: Means) -> int:
 def taught(tools: Iterable[Tool], templates: Templates) -> list[Tool]:
     """The tools, with the one that searches teaching when to ask. It stands in what is told of the tool, so that it
     costs nothing where the tool is not offered, and is billed with it."""
-    found = list(tools)
-    values = {"tools": tuple(tool.name for tool in found)}
+    listed = list(tools)
+    values = {"tools": tuple(tool.name for tool in listed)}
     return [
         tool._replace(
             description=f"{tool.description}. {templates.render('_recall', values).strip()}"
         )
         if tool.name == RECALL
         else tool
-        for tool in found
+        for tool in listed
     ]
 
 
 def registered(store: Store, id: str) -> Agent:
     """The agent of a task."""
-    found = store.agents().get(id)
-    if found is None:
+    agent = store.agents().get(id)
+    if agent is None:
         raise store.unregistered(id)
-    return found
+    return agent
 
 
 def histories(runs: Runs) -> Histories:
     """What the newest runs that have ended took, by role and engine, the oldest first."""
-    found: Histories = {}
+    result: Histories = {}
     for run in reversed(runs.all(state="ended", limit=HISTORY)):
         if run.fields.get("past"):
             kind = (run.fields["role"], run.fields["engine"])
             uses = run.fields.get("uses") or {}
             past = Past(*run.fields["past"][:4])._replace(uses=uses)
-            found.setdefault(kind, []).append(past)
-    return found
+            result.setdefault(kind, []).append(past)
+    return result
 
 
 def assignment(task: Task, given_by: str | None) -> Assignment:

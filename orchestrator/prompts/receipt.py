@@ -80,7 +80,9 @@ class Receipt(NamedTuple):
     def dump(self) -> str:
         """As JSON, a line for each field; what was left out by its reasons, for there may be a thousand entries."""
         fields = self._asdict() | {
-            "left_out": [(why, [id for id, _ in each]) for why, each in _by_reason(self.left_out)],
+            "left_out": [
+                (why, [id for id, _ in items]) for why, items in _by_reason(self.left_out)
+            ],
             "worth": self.worth._asdict() if self.worth else None,
         }
         encode = json.JSONEncoder(ensure_ascii=False).encode
@@ -156,8 +158,8 @@ def fit(
     OverBudget where not even one counted line fits. A budget of 0 asks for no view at all; where nothing pays, none
     is shown: then nothing is what it costs.
     """
-    before, behind = frame(order.agent, secret, templates)
-    framed = sum(counter.measure((before, behind))[0])
+    before, suffix = frame(order.agent, secret, templates)
+    framed = sum(counter.measure((before, suffix))[0])
     if view is None:
         view = draft(seat, order, secret, templates, counter)
     prompt, fence = render(order.agent, order.task, view.text, secret, templates, order.reach)
@@ -170,7 +172,7 @@ def fit(
         "view": view.tokens + framed if view.text else 0,
         "task": counter.count(prompt.task),
     }
-    if not view.bounded and prompt.memory == before + view.text + behind:
+    if not view.bounded and prompt.memory == before + view.text + suffix:
         counter.know(
             prompt.memory, tokens["view"]
         )  # its blocks add up: the whole need not be encoded
@@ -178,7 +180,7 @@ def fit(
         order.run, order.epoch, order.agent.id, view.at, view.cursor, template_of(order.agent, order.task, templates),
         templates.version, tokenizer(), counter.encoding, "bound" if view.bounded else counter.counting,
         counter.ratio, order.budget, order.why, order.reach.tools, order.reach.shell,
-        tuple((*each,) for each in view.included), tuple((*each,) for each in view.left_out),
+        tuple((*item,) for item in view.included), tuple((*item,) for item in view.left_out),
         tokens, prompt.sha256, fence,
         order.reach.roster, order.about, order.worth,
     )  # fmt: skip
@@ -192,9 +194,11 @@ def draft(
         nothing = seat.briefing(encoding=counter.encoding, only=CRITICAL, moments=order.reach.shell)
         return _without(nothing, "there was no budget for a view")
     framed = sum(counter.measure(frame(order.agent, secret, templates))[0])
-    asked = _asked(order.task, order.about, order.worth, order.reach, counter, framed, order.budget)
+    requested = _asked(
+        order.task, order.about, order.worth, order.reach, counter, framed, order.budget
+    )
     try:
-        view = seat.briefing(**asked)
+        view = seat.briefing(**requested)
     except OverBudget as error:
         needed = counter.theirs(error.details["needed"] + framed)  # type: ignore[operator]
         message = f"the shortest memory takes {needed} tokens with its frame, and its budget is {order.budget}"
@@ -230,9 +234,9 @@ def _criticals_left(view: View) -> bool:
 
 def _without(view: View, reason: str = "") -> View:
     """Nothing of the view, and why."""
-    out = [LeftOut(each.id, reason) for each in view.included]
-    out += [LeftOut(id, reason or why) for id, why in view.left_out]
-    return view._replace(text="", tokens=0, included=(), left_out=tuple(out))
+    left_out = [LeftOut(item.id, reason) for item in view.included]
+    left_out += [LeftOut(id, reason or why) for id, why in view.left_out]
+    return view._replace(text="", tokens=0, included=(), left_out=tuple(left_out))
 
 
 @cache  # finding out reads a directory and parses a file, and what is installed stays as it is
@@ -254,15 +258,15 @@ def replay(journalled: str, stored: Prompt | None, again: Callable[[], Prompt]) 
     another hash is never shown as it."""
     if stored is not None and stored.sha256 == journalled:
         return stored
-    made = again()
-    if made.sha256 == journalled:
-        return made
+    rendered = again()
+    if rendered.sha256 == journalled:
+        return rendered
     raise NotReproducible(
         f"the prompt cannot be made again: the log knows it as {journalled[:16]}…, what is kept in the run's folder"
         f" {'is missing' if stored is None else f'has {stored.sha256[:16]}…'}, and made from the log it has"
-        f" {made.sha256[:16]}…; the templates or the workspace's secret may have changed",
+        f" {rendered.sha256[:16]}…; the templates or the workspace's secret may have changed",
         expected=journalled,
-        found=made.sha256,
+        found=rendered.sha256,
     )
 
 
@@ -279,8 +283,10 @@ def derive(
     if receipt.tokens["view"]:
         counter = Counter(encoding=receipt.encoding, ratio=receipt.ratio)
         framed = sum(counter.measure(frame(agent, secret, templates))[0])
-        asked = _asked(task, receipt.about, receipt.worth, reach, counter, framed, receipt.budget)
-        view = seat.briefing(as_of=receipt.at, until=receipt.cursor, **asked).text
+        requested = _asked(
+            task, receipt.about, receipt.worth, reach, counter, framed, receipt.budget
+        )
+        view = seat.briefing(as_of=receipt.at, until=receipt.cursor, **requested).text
     return render(agent, task, view, secret, templates, reach)[0]
 
 
@@ -290,7 +296,7 @@ def derive(
 def explain(receipt: Receipt) -> str:
     """The receipt for people: what went in, what did not and why. At most 80 columns, but for long ids."""
     counted = {"exact": "exact", "bound": "upper bounds", "estimate": "estimates"}[receipt.counting]
-    told = [
+    texts = [
         f"Run {receipt.run}, epoch {receipt.epoch}, of {receipt.agent}",
         f"  as of     {seconds(receipt.at)}, cursor {receipt.cursor}",
         f"  template  {receipt.template} of {receipt.templates[:12]}",
@@ -310,8 +316,8 @@ def explain(receipt: Receipt) -> str:
         ),
     ]
     if receipt.left_out:
-        told += ["", f"Left out: {_entries(len(receipt.left_out))}", *_grouped(receipt.left_out)]
-    return "\n".join(told) + "\n"
+        texts += ["", f"Left out: {_entries(len(receipt.left_out))}", *_grouped(receipt.left_out)]
+    return "\n".join(texts) + "\n"
 
 
 def _budget(receipt: Receipt) -> str:
@@ -337,8 +343,8 @@ def _grouped(left_out: tuple[tuple[str, str], ...]) -> Iterator[str]:
         yield from wrap(
             f"{len(ids):,}: {reason}", WIDTH, initial_indent="  ", subsequent_indent="    "
         )
-        more = f" and {len(ids) - NAMED:,} older" if len(ids) > NAMED else ""
+        suffix = f" and {len(ids) - NAMED:,} older" if len(ids) > NAMED else ""
         yield from wrap(
-            f"{', '.join(ids[-NAMED:])}{more}", WIDTH, initial_indent="    ", subsequent_indent="    ",
+            f"{', '.join(ids[-NAMED:])}{suffix}", WIDTH, initial_indent="    ", subsequent_indent="    ",
             break_on_hyphens=False, break_long_words=False,
         )  # fmt: skip

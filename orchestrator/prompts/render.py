@@ -58,7 +58,7 @@ class Prompt(NamedTuple):
     @property
     def text(self) -> str:
         """The whole, as `replay` prints it."""
-        return "\n".join(part for part in self if part)
+        return "\n".join(block for block in self if block)
 
     @property
     def sha256(self) -> str:
@@ -114,22 +114,22 @@ def template_of(agent: Agent, task: Assignment, templates: Templates) -> str:
 
 def assigned(task: Assignment, templates: Templates) -> str:
     """The last part of a prompt. The text of the task is in it as it is."""
-    made = templates.render("task", {"task": task})
-    if task.text not in made:
+    rendered = templates.render("task", {"task": task})
+    if task.text not in rendered:
         path = templates.path("task")
         raise BrokenTemplate(
             f"{path} does not show {{{{ task.text }}}} as it is", file=path, line=1
         )
-    return made
+    return rendered
 
 
 def frame(agent: Agent, secret: bytes, templates: Templates) -> tuple[str, str]:
     """What stands before and behind a view. It ends and begins a line there, so that counts add up."""
     drawn = fence(secret, agent.id, "")
-    before, _, behind = fenced("memory", drawn, "-\n", templates, "view").partition(
+    before, _, suffix = fenced("memory", drawn, "-\n", templates, "view").partition(
         f"{opening(drawn)}-\n"
     )
-    return before + opening(drawn), behind
+    return before + opening(drawn), suffix
 
 
 def wake(blocks: Iterable[Block], agent: Agent, secret: bytes, templates: Templates) -> str:
@@ -162,8 +162,8 @@ def blocked(reports: Sequence[Report], agent: Agent, secret: bytes, templates: T
 def _results(
     name: str, reports: Sequence[Report], agent: Agent, secret: bytes, templates: Templates
 ) -> str:
-    told = "".join(_told(report) for report in reports)
-    return fenced(name, fence(secret, agent.id, told), told, templates, "told")
+    text = "".join(_told(report) for report in reports)
+    return fenced(name, fence(secret, agent.id, text), text, templates, "told")
 
 
 def resumed(
@@ -193,16 +193,16 @@ def fenced(
     """A template with the body between its tags. A template that a workspace has spoiled is an error: what others
     wrote is never shown without its fence."""
     values = {value: body, "opening": opening(fence), "closing": closing(fence), **more}
-    made = templates.render(name, values)
+    rendered = templates.render(name, values)
     block = f"{opening(fence)}{body}{closing(fence)}"
-    at = made.find(block)
-    if made.count(fence) != 2 or at < 0 or made[:at][-1:] not in ("", "\n"):
-        what, path = (
+    at = rendered.find(block)
+    if rendered.count(fence) != 2 or at < 0 or rendered[:at][-1:] not in ("", "\n"):
+        kind, path = (
             "{{ opening }}{{ " + value + " }}{{ closing -}} in lines of their own, once",
             templates.path(name),
         )
-        raise BrokenTemplate(f"{path} has to have {what}", file=path, line=1)
-    return made
+        raise BrokenTemplate(f"{path} has to have {kind}", file=path, line=1)
+    return rendered
 
 
 def _told(report: Report) -> str:

@@ -81,20 +81,20 @@ class Templates:
 
     def _look(self) -> None:
         """Read the workspace's templates again where one has changed."""
-        seen = _signature(self.folder) if self.folder else ()
-        if seen == self._seen and self._environment is not None:
+        signature = _signature(self.folder) if self.folder else ()
+        if signature == self._seen and self._environment is not None:
             return
-        sources = self._shipped | (dict(_sources(self.folder)) if self.folder and seen else {})
+        sources = self._shipped | (dict(_sources(self.folder)) if self.folder and signature else {})
         self._version = _digest(sources)
         self._sources = sources
         self._environment = _environment(tuple(sources.items()))
-        self._seen = seen
+        self._seen = signature
 
     def _broken(self, name: str, error: Exception) -> BrokenTemplate:
         """The error with the file and the line at which it came about."""
         path, line = _place(error) or (self._sources.get(name, (name, ""))[0], 1)
-        what = getattr(error, "message", None) or str(error) or type(error).__name__
-        return BrokenTemplate(f"{path}, line {line}: {what}", file=path, line=line)
+        message = getattr(error, "message", None) or str(error) or type(error).__name__
+        return BrokenTemplate(f"{path}, line {line}: {message}", file=path, line=line)
 
 
 def version_at(root: str | None) -> str:
@@ -105,8 +105,8 @@ def version_at(root: str | None) -> str:
 
 
 def _digest(sources: Sources) -> str:
-    parts = (f"{name} {len(text)}\n{text}" for name, (_, text) in sorted(sources.items()))
-    return sha256(*(part.encode() for part in parts))
+    entries = (f"{name} {len(text)}\n{text}" for name, (_, text) in sorted(sources.items()))
+    return sha256(*(entry.encode() for entry in entries))
 
 
 @lru_cache(8)
@@ -123,7 +123,7 @@ def _environment(known: tuple[tuple[str, tuple[str, str]], ...]) -> Environment:
         path, text = sources[name]
         return text, path, None
 
-    made = ImmutableSandboxedEnvironment(
+    environment = ImmutableSandboxedEnvironment(
         loader=FunctionLoader(load),
         undefined=StrictUndefined,
         autoescape=False,
@@ -132,9 +132,9 @@ def _environment(known: tuple[tuple[str, tuple[str, str]], ...]) -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.globals.clear()
-    made.filters |= {"quoted": quoted, "inline": inline}
-    return made
+    environment.globals.clear()
+    environment.filters |= {"quoted": quoted, "inline": inline}
+    return environment
 
 
 def _package() -> str:
@@ -147,16 +147,16 @@ def _package() -> str:
 def _signature(folder: str) -> Signature:
     """What changes when a template does; empty where there are none."""
     try:
-        with os.scandir(folder) as found:
-            told = [
-                (each.name, each.stat(follow_symlinks=False))
-                for each in found
-                if _NAME.fullmatch(each.name)
+        with os.scandir(folder) as scan:
+            files = [
+                (item.name, item.stat(follow_symlinks=False))
+                for item in scan
+                if _NAME.fullmatch(item.name)
             ]
     except (FileNotFoundError, NotADirectoryError):
         return ()
     return tuple(
-        sorted((name, about.st_mtime_ns, about.st_size, about.st_ino) for name, about in told)
+        sorted((name, status.st_mtime_ns, status.st_size, status.st_ino) for name, status in files)
     )
 
 
@@ -173,8 +173,8 @@ def _text(path: str) -> str:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb") as file:
-            about = os.fstat(descriptor)
-            if problem := _unfit(about, os.stat(os.path.dirname(path)).st_uid):
+            status = os.fstat(descriptor)
+            if problem := _unfit(status, os.stat(os.path.dirname(path)).st_uid):
                 raise BrokenTemplate(f"{path}: {problem}", file=path, line=0)
             return file.read().decode()
     except (OSError, UnicodeDecodeError) as error:

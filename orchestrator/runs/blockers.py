@@ -52,10 +52,10 @@ class Blockers:
         page = self.seat(run).read(
             namespace=f"blockers/{run.project}", priority="critical", author=run.agent
         )
-        standing = [
+        unresolved = [
             entry.id for entry in page if entry.id in own or (not own and entry.at >= run.at)
         ]
-        return standing[0] if standing else None
+        return unresolved[0] if unresolved else None
 
     def below(self, run: Run) -> list[tuple[str, str | None]]:
         """Return the children of a run that ended blocked, each with the entry that says so, where

@@ -112,9 +112,9 @@ class Tail:
             return []
         except OSError as error:
             raise StoreError(f"{self.path} cannot be read: {error}") from error
-        whole = data[: data.rfind(b"\n") + 1]
-        self.offset += len(whole)
-        return list(_split(whole.decode("utf-8", "surrogatepass")))
+        complete = data[: data.rfind(b"\n") + 1]
+        self.offset += len(complete)
+        return list(_split(complete.decode("utf-8", "surrogatepass")))
 
 
 def _split(text: str) -> Iterator[str]:
@@ -131,8 +131,8 @@ def _whole(descriptor: int, size: int) -> int:
     """How long the file is without its torn last line."""
     while size:
         start = max(size - 65_536, 0)
-        found = os.pread(descriptor, size - start, start).rfind(b"\n")
-        if found >= 0:
-            return start + found + 1
+        newline = os.pread(descriptor, size - start, start).rfind(b"\n")
+        if newline >= 0:
+            return start + newline + 1
         size = start
     return 0

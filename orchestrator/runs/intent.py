@@ -14,16 +14,16 @@ _SHINGLE = 2
 
 def intent_of(text: str, *, project: str | None, agent: str, intent: str | None = None) -> str:
     """The key of a task: its project, agent and words; or the intent that is given, whatever the words and agent."""
-    named = ("task", agent, text) if intent is None else ("intent", "", intent)
-    parts = (project or "", *named[:2], " ".join(words(named[2])))
-    return sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    identity = ("task", agent, text) if intent is None else ("intent", "", intent)
+    fields = (project or "", *identity[:2], " ".join(words(identity[2])))
+    return sha256("\0".join(fields).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def words(text: str) -> list[str]:
     """The words, without case, accents' spelling, punctuation at their ends or spacing; `v1.2` and `a/b` stay whole."""
     folded = unicodedata.normalize("NFKC", text).casefold()
-    found = (word.strip("\"'`.,;:!?()[]{}<>*_-–—…“”‘’") for word in folded.split())
-    return [word for word in found if word]
+    stripped = (word.strip("\"'`.,;:!?()[]{}<>*_-–—…“”‘’") for word in folded.split())
+    return [word for word in stripped if word]
 
 
 def similar(a: str, b: str) -> float:
@@ -35,9 +35,9 @@ def similar(a: str, b: str) -> float:
 
 
 def _shingles(text: str) -> set[tuple[str, ...]]:
-    found = words(text)
+    tokens = words(text)
     return {
-        tuple(found[start : start + size])
+        tuple(tokens[start : start + size])
         for size in (1, _SHINGLE)
-        for start in range(len(found) - size + 1)
+        for start in range(len(tokens) - size + 1)
     }

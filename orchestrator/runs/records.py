@@ -41,8 +41,8 @@ class Run(NamedTuple):
     @property
     def needs(self) -> Mapping[str, Any] | None:
         """What a process has to have to go on with it; None where that was not recorded."""
-        found: Mapping[str, Any] | None = self.fields.get("needs")
-        return found
+        needs: Mapping[str, Any] | None = self.fields.get("needs")
+        return needs
 
     @property
     def task(self) -> Task:
@@ -160,30 +160,30 @@ class Runs:
         index knows of it already, if it is."""
         if not known:
             self.store.index.catch_up()
-        found = self.store.index.query.run(run.id)
-        if found is not None and found["epoch"] != run.epoch:
+        fields = self.store.index.query.run(run.id)
+        if fields is not None and fields["epoch"] != run.epoch:
             return (
-                f"it was taken over: another supervisor goes on with it, as epoch {found['epoch']}"
+                f"it was taken over: another supervisor goes on with it, as epoch {fields['epoch']}"
             )
-        while found is not None:
-            if asked := self.store.index.keyed(f"stop:{found['run']}"):
-                return str(asked[-1].fields["reason"])
-            found = self.store.index.query.run(found["parent"]) if found.get("parent") else None
+        while fields is not None:
+            if stops := self.store.index.keyed(f"stop:{fields['run']}"):
+                return str(stops[-1].fields["reason"])
+            fields = self.store.index.query.run(fields["parent"]) if fields.get("parent") else None
         return None
 
     def get(self, id: str) -> Run | None:
         self.store.index.catch_up()
-        found = self.store.index.query.run(id)
-        return None if found is None else run_of(found)
+        fields = self.store.index.query.run(id)
+        return None if fields is None else run_of(fields)
 
     def all(self, **wanted: Any) -> list[Run]:
         """The newest first; `state`, `root`, `agent`, `project`, `limit`."""
         self.store.index.catch_up()
-        return [run_of(found) for found in self.store.index.query.runs(**wanted)]
+        return [run_of(fields) for fields in self.store.index.query.runs(**wanted)]
 
     def children(self, id: str) -> list[Run]:
         self.store.index.catch_up()
-        return [run_of(found) for found in self.store.index.query.children(id)]
+        return [run_of(fields) for fields in self.store.index.query.children(id)]
 
 
 def _key(run: str) -> str:

@@ -203,10 +203,10 @@ class Adding:
         )
         self.pending, self.begun = {call.id: call for call in reply.calls}, set()
         if reply.text or reply.calls:  # providers refuse a message of nothing
-            said = Message(
+            message = Message(
                 "assistant", reply.text, fields["label"], reply.calls, native=reply.native
             )
-            self.messages.append(said)
+            self.messages.append(message)
 
     def _result(self, fields: Mapping[str, Any]) -> None:
         self.pending.pop(fields["call"], None)
@@ -217,10 +217,10 @@ class Adding:
         if act := fields.get("act"):
             self.acts[act["key"]] = act["told"]
             self.shares.update(act["counts"])
-        said = Message(
+        message = Message(
             "tool", fields["text"], fields["label"], answers=fields["call"], failed=fields["failed"]
         )
-        self.messages.append(said)
+        self.messages.append(message)
 
 
 def turn_of(fields: Mapping[str, Any]) -> Turn:
@@ -231,7 +231,10 @@ def turn_of(fields: Mapping[str, Any]) -> Turn:
 def capsules(conversation: Conversation, tools: Sequence[str]) -> int | None:
     """How often a memory tool gave something back; None where there was none to ask."""
     return (
-        sum(each.label == "capsule" and each.role == "tool" for each in conversation.messages)
+        sum(
+            message.label == "capsule" and message.role == "tool"
+            for message in conversation.messages
+        )
         if tools
         else None
     )

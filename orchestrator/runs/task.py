@@ -141,7 +141,7 @@ def result_of(run: str, fields: Mapping[str, object], text: str) -> Result:
         why=str(fields.get("why", "")),
         entry=str(fields["entry"]) if fields.get("entry") else None,
         debt=tuple(str(id) for id in debt) if isinstance(debt, list | tuple) else (),
-        warnings=tuple(str(each) for each in warnings)
+        warnings=tuple(str(warning) for warning in warnings)
         if isinstance(warnings, list | tuple)
         else (),
     )

@@ -39,21 +39,21 @@ def settle(run: str, project: str, outcome: Outcome) -> list[Note]:
     again; of an end that is the operator's business, none is."""
     if outcome.operational or (outcome.blocker and not outcome.below):
         return []
-    said, output = summary(outcome.text), f"runs/{run}/output.md" if outcome.text else None
+    result, output = summary(outcome.text), f"runs/{run}/output.md" if outcome.text else None
     if outcome.status == "blocked" and not outcome.below:
-        body = _body("Blocked", outcome.why or said)
+        body = _body("Blocked", outcome.why or result)
         return [Note(body, f"blockers/{project}", "critical", "blocked", output)]
     if outcome.status != "done":
-        said = "; so far: ".join(part for part in (outcome.why, said) if part)
+        result = "; so far: ".join(text for text in (outcome.why, result) if text)
     priority = "info" if outcome.status in ("done", "blocked") else "important"
-    body = _body(FIRST_WORDS[outcome.status], said)
+    body = _body(FIRST_WORDS[outcome.status], result)
     return [Note(body, f"status/{project}", priority, "ended", output)]
 
 
 def dead_letter(run: str, project: str, attempts: int) -> Note:
     """A run that ended none of its attempts: somebody has to look."""
-    said = f"the run died {attempts} times without moving, and is not tried again"
-    return Note(_body("Blocked", said), f"blockers/{project}", "critical", "dead", f"runs/{run}/")
+    reason = f"the run died {attempts} times without moving, and is not tried again"
+    return Note(_body("Blocked", reason), f"blockers/{project}", "critical", "dead", f"runs/{run}/")
 
 
 def question(body: str) -> str:
@@ -64,9 +64,11 @@ def question(body: str) -> str:
 def summary(text: str) -> str:
     """The first paragraph that says something."""
     for paragraph in text.replace("\r\n", "\n").split("\n\n"):
-        said = " ".join(line.strip() for line in paragraph.splitlines() if not _decoration(line))
-        if said:
-            return said
+        sentence = " ".join(
+            line.strip() for line in paragraph.splitlines() if not _decoration(line)
+        )
+        if sentence:
+            return sentence
     return ""
 
 
@@ -74,8 +76,8 @@ def flattened(text: str) -> str:
     """Return a text as one paragraph: all that it says, without headings, rules and fences, nor the word that an
     entry of it begins with anyway."""
     lines = (line.strip() for line in text.replace("\r\n", "\n").split("\n"))
-    said = " ".join(line for line in lines if not _decoration(line))
-    return said.removeprefix(f"{FIRST_WORDS['done']}:").strip()
+    sentence = " ".join(line for line in lines if not _decoration(line))
+    return sentence.removeprefix(f"{FIRST_WORDS['done']}:").strip()
 
 
 def _decoration(line: str) -> bool:
@@ -92,8 +94,8 @@ def _body(first: str, said: str) -> str:
 
 def told(result: Result) -> str:
     """Return as much of a result as a parent is given; the rest lies in the run's folder."""
-    known = result.done or result.why in " ".join(result.text.split())
-    text = result.text if known else f"{result.why}\n\n{result.text}".strip()
+    explained = result.done or result.why in " ".join(result.text.split())
+    text = result.text if explained else f"{result.why}\n\n{result.text}".strip()
     if len(text) <= 4_000:
         return text
     return f"{text[:4_000]}\n… (all of it: runs/{result.run}/output.md)"

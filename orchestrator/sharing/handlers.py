@@ -76,7 +76,7 @@ def _begun_with(run: Run, tools: Iterable[UserTool], seat: AgentMemory) -> list[
     tools = [tool._replace(shares=shares.get(tool.tool.name, tool.shares)) for tool in tools]
     if run.needs is None:
         return tools
-    names = {requirements.tool_name(each) for each in run.needs.get("tools", ())}
+    names = {requirements.tool_name(name) for name in run.needs.get("tools", ())}
     return [tool for tool in tools if tool.tool.name in names]
 
 
@@ -87,11 +87,11 @@ def of_memory(
 
     def made(tool: memory_tools.Tool) -> Handler:
         async def call(call: Call, once: str) -> ToolResult:
-            told = await desk(memory_tools.call, tool, seat, call.arguments, once)
-            failed = isinstance(told, memory_tools.ToolProblem)
+            text = await desk(memory_tools.call, tool, seat, call.arguments, once)
+            failed = isinstance(text, memory_tools.ToolProblem)
             blocker = tool.name == "report_blocker" and not failed
             return ToolResult(
-                str(told), {"blocker": await desk(_written, seat, once)} if blocker else {}, failed
+                str(text), {"blocker": await desk(_written, seat, once)} if blocker else {}, failed
             )
 
         return Handler(Tool(tool.name, tool.description, tool.schema), call)
@@ -134,14 +134,16 @@ def of_coordination(boss: Boss, session: Callable[[], Session]) -> dict[str, Han
     """Spawning and waiting. A spawn is named by the call that asked for it, so that it happens once."""
 
     async def spawn(call: Call, once: str) -> ToolResult:
-        run, asked = session().run, call.arguments
-        agent = str(asked["agent"])
+        run, arguments = session().run, call.arguments
+        agent = str(arguments["agent"])
         if problem := await boss.stranger(run, agent):
             raise ToolFailed(problem)
-        task = Task(str(asked["task"]), agent, str(asked.get("project") or run.project))
-        said = run.task  # what was said for a tree holds for all of it
+        task = Task(str(arguments["task"]), agent, str(arguments.get("project") or run.project))
+        parent_task = run.task  # what was said for a tree holds for all of it
         task = task._replace(
-            memory_tools=said.memory_tools, view_budget=said.view_budget, tools=said.tools
+            memory_tools=parent_task.memory_tools,
+            view_budget=parent_task.view_budget,
+            tools=parent_task.tools,
         )
         try:
             child = await boss.start(task, parent=run, id=name(agent, run.id, once))
@@ -152,16 +154,16 @@ def of_coordination(boss: Boss, session: Callable[[], Session]) -> dict[str, Han
         )
 
     async def wait(call: Call, once: str) -> ToolResult:
-        wanted = call.arguments.get("runs") or ()
-        results, working = await boss.gather(session(), [str(id) for id in wanted])
+        run_ids = call.arguments.get("runs") or ()
+        results, working = await boss.gather(session(), [str(id) for id in run_ids])
         if results:
             text = await boss.told(session().run, results)
-            more = (
+            pending = (
                 f"Still at work: {', '.join(working)}. Wait again for what comes of it.\n"
                 if working
                 else ""
             )
-            return ToolResult(f"{text}{more}", {"read": [result.run for result in results]})
+            return ToolResult(f"{text}{pending}", {"read": [result.run for result in results]})
         if session().due:
             return ToolResult(
                 "Nothing has ended yet, but there is news for you. Wait again after it."
@@ -178,8 +180,8 @@ def checked(tool: Tool, call: Carrying) -> Carrying:
     """The same, for arguments that fit alone."""
 
     async def carried(asked: Call, once: str) -> ToolResult:
-        if found := schema.problems(tool.schema, asked.arguments):
-            raise ToolFailed("; ".join(found))
+        if problems := schema.problems(tool.schema, asked.arguments):
+            raise ToolFailed("; ".join(problems))
         return await call(asked, once)
 
     return carried

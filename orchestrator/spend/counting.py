@@ -111,19 +111,19 @@ class Counter:
             yield message.label, sum(map(self.count, filter(None, (message.text, *calls))))
 
     def _stored(self, digests: Sequence[bytes]) -> Mapping[bytes, int]:
-        found, unknown = {}, []
+        counts, unknown = {}, []
         with self._mutex:
             for key in digests:
                 if key in self._counts:
                     self._counts.move_to_end(key)
-                    found[key] = self._counts[key]
+                    counts[key] = self._counts[key]
                 else:
                     unknown.append(key)
         if unknown and self._below:
-            below = self._below(unknown)
-            self._remember(below)
-            found |= below
-        return found
+            bounds = self._below(unknown)
+            self._remember(bounds)
+            counts |= bounds
+        return counts
 
     def _kept(self, counts: Mapping[bytes, int]) -> None:
         self._remember(counts)
@@ -194,21 +194,21 @@ class Ratios:
         """What is known; nothing where the file is not there or is damaged, for it is only learnt again."""
         try:
             with open(self.path, encoding="utf-8") as file:
-                found = json.load(file)
+                entries = json.load(file)
             return {
-                model: (int(each["reported"]), int(each["counted"]))
-                for model, each in found.items()
+                model: (int(entry["reported"]), int(entry["counted"]))
+                for model, entry in entries.items()
             }
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             return {}
 
     def _write(self, ratios: Mapping[str, tuple[int, int]]) -> None:
-        told = {
+        entries = {
             model: {"reported": reported, "counted": counted}
             for model, (reported, counted) in ratios.items()
         }
         with open(f"{self.path}.new", "w", encoding="utf-8") as file:
-            json.dump(told, file, indent=1, sort_keys=True)
+            json.dump(entries, file, indent=1, sort_keys=True)
         os.replace(f"{self.path}.new", self.path)
 
 

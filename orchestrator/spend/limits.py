@@ -95,8 +95,8 @@ def policy(settings: Mapping[str, object]) -> Policy:
         _limits(declared.get("run"), "limits: run", RUN),
         _limits(declared.get("tree"), "limits: tree", NO_LIMITS),
         {
-            name: _limits(found, f"limits: department: {name}", NO_LIMITS)
-            for name, found in departments.items()
+            name: _limits(section, f"limits: department: {name}", NO_LIMITS)
+            for name, section in departments.items()
         },
         _limits(declared.get("day"), "limits: day", DAY),
         zone,
@@ -132,17 +132,17 @@ def scopes(
 
     For a spawn `run` and `own` are the parent's, and None for a root; the rest is the child's.
     """
-    found = []
+    result = []
     if run is not None:
-        found.append(Scope(f"run:{run}", overridden(policy.run, own)))
-    whole = Limits(tokens=top.tokens, usd=top.usd)
-    found.append(Scope(f"tree:{root}", tightened(policy.tree, whole)))
+        result.append(Scope(f"run:{run}", overridden(policy.run, own)))
+    tree = Limits(tokens=top.tokens, usd=top.usd)
+    result.append(Scope(f"tree:{root}", tightened(policy.tree, tree)))
     if department:
         limits = policy.departments.get(department, policy.departments.get("*", NO_LIMITS))
-        found.append(Scope(f"department:{department}", limits))
-    found.append(Scope(f"day:{day_of(at, policy.zone)}", policy.day._replace(live=None)))
-    found.append(Scope("workspace", Limits(live=policy.day.live)))
-    return tuple(found)
+        result.append(Scope(f"department:{department}", limits))
+    result.append(Scope(f"day:{day_of(at, policy.zone)}", policy.day._replace(live=None)))
+    result.append(Scope("workspace", Limits(live=policy.day.live)))
+    return tuple(result)
 
 
 def day_of(at: int, zone: str = "UTC") -> str:
@@ -169,10 +169,10 @@ def time_left(run: str, limits: Limits, started: int, now: int) -> float | None:
     """Seconds until a run's wall time is over; None where it has no end."""
     if limits.seconds is None:
         return None
-    lived = (now - started) / 1_000_000
-    if lived >= limits.seconds:
-        raise reached(f"run:{run}", "seconds", limits.seconds, spent=lived)
-    return limits.seconds - lived
+    elapsed = (now - started) / 1_000_000
+    if elapsed >= limits.seconds:
+        raise reached(f"run:{run}", "seconds", limits.seconds, spent=elapsed)
+    return limits.seconds - elapsed
 
 
 def check_price(scopes: tuple[Scope, ...], model: str, usd: float | None) -> float:
@@ -255,12 +255,12 @@ def _table(value: object, where: str) -> Mapping[str, object]:
 
 
 def _limits(value: object, where: str, defaults: Limits) -> Limits:
-    found = defaults._asdict()
+    values = defaults._asdict()
     for key, bound in _table(value, where).items():
         if key not in Limits._fields:
             raise InvalidEntry(f"{where}: {key!r} is not one of {', '.join(Limits._fields)}")
-        found[key] = _bound(key, bound, where)
-    return Limits(**found)
+        values[key] = _bound(key, bound, where)
+    return Limits(**values)
 
 
 def _bound(key: str, value: object, where: str) -> float | None:

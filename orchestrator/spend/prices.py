@@ -23,7 +23,7 @@ class Rate(NamedTuple):
     tiers: tuple[tuple[int, float], ...] = ()  # (above, price), rising
 
     def at(self, input_tokens: int) -> float:
-        reached = [price for above, price in self.tiers if input_tokens > above]
+        reached = [price for threshold, price in self.tiers if input_tokens > threshold]
         return reached[-1] if reached else self.base
 
 
@@ -58,14 +58,14 @@ def price(
 
 def declared(settings: Mapping[str, object]) -> Mapping[str, Mapping[str, object]]:
     """The user's own prices, as synapse.yaml has them under `prices:`."""
-    found = settings.get("prices") or {}
-    if not isinstance(found, Mapping) or not all(
-        isinstance(each, Mapping) for each in found.values()
+    table = settings.get("prices") or {}
+    if not isinstance(table, Mapping) or not all(
+        isinstance(row, Mapping) for row in table.values()
     ):
         raise InvalidEntry(
             "prices: write a line for each model, such as my-model: {input: 3.0, output: 15.0}"
         )
-    return found
+    return table
 
 
 def own(model: str, prices: Mapping[str, object]) -> Price:
@@ -95,13 +95,13 @@ def cost(price: Price, usage: Usage) -> float:
     """What a call cost; what was read from the cache and written to it at their own prices."""
     fresh = max(usage.input_tokens - usage.cached_tokens - usage.written_tokens, 0)
     size = usage.input_tokens
-    parts = (
+    costs = (
         (fresh, price.input),
         (usage.cached_tokens, price.cached),
         (usage.written_tokens, price.written),
         (usage.output_tokens, price.output),
     )
-    return sum(tokens * rate.at(size) for tokens, rate in parts) / MILLION + price.call
+    return sum(tokens * rate.at(size) for tokens, rate in costs) / MILLION + price.call
 
 
 def worst(price: Price, input_tokens: int, max_tokens: int) -> float:
@@ -117,23 +117,25 @@ def _listed(model: str, provider: str | None, at: int) -> Price | None:
 
     import genai_prices
 
-    where = {"provider_api_url" if provider and "://" in provider else "provider_id": provider}
+    provider_args = {
+        "provider_api_url" if provider and "://" in provider else "provider_id": provider
+    }
     moment = datetime.fromtimestamp(at / MILLION, UTC)
     try:
-        found = genai_prices.calc_price(
+        calculation = genai_prices.calc_price(
             genai_prices.Usage(),
             model,
             genai_request_timestamp=moment,
-            **where,  # type: ignore[arg-type]
+            **provider_args,  # type: ignore[arg-type]
         )
     except LookupError:
         return None
-    listed = found.model_price
+    listed = calculation.model_price
     if listed.input_mtok is None or listed.output_mtok is None:
         return None
     first = _rate(listed.input_mtok)
     return Price(
-        found.model.id,
+        calculation.model.id,
         first,
         _rate(listed.output_mtok),
         _rate(listed.cache_read_mtok, first),

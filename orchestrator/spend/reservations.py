@@ -94,20 +94,20 @@ class Budget:
         self._connection: sqlite3.Connection | None = None
         self._decide(lambda run: None)
 
-    def reserve(self, run: str, holder: str, where: Iterable[Scope], asked: Amount) -> Reservation:
+    def reserve(self, run: str, holder: str, scopes: Iterable[Scope], asked: Amount) -> Reservation:
         """Set aside what a call may take, in every scope, or LimitReached: then nothing is."""
-        where, wanted = tuple(where), _whole(asked)
+        scopes, amounts = tuple(scopes), _whole(asked)
 
         def decide(db: sqlite3.Connection) -> Reservation:
-            for scope in where:
-                _check_amount(db, scope, wanted)
-            row = (run, holder, *wanted)
+            for scope in scopes:
+                _check_amount(db, scope, amounts)
+            row = (run, holder, *amounts)
             call = db.execute(
                 "insert into call (run, holder, turns, tokens, nanos, micros) values (?, ?, ?, ?, ?, ?)",
                 row,
             ).lastrowid
             db.executemany(
-                "insert into held values (?, ?)", [(scope.name, call) for scope in where]
+                "insert into held values (?, ?)", [(scope.name, call) for scope in scopes]
             )
             return Reservation(call or 0, run, asked)
 
@@ -121,39 +121,39 @@ class Budget:
         """The call was never made."""
         return self._decide(lambda db: _settle(db, reservation.id, None))
 
-    def admit(self, run: str, holder: str, where: Iterable[Scope]) -> None:
+    def admit(self, run: str, holder: str, scopes: Iterable[Scope]) -> None:
         """Count a spawn and the run as alive, in every scope, or LimitReached. It stays counted, unless withdrawn."""
-        where = tuple(where)
+        scopes = tuple(scopes)
 
         def decide(db: sqlite3.Connection) -> None:
-            for scope in where:
+            for scope in scopes:
                 _check_spawn(db, scope, run)
-            db.executemany(_ADD, [(scope.name, 0, 0, 0, 0, 1) for scope in where])
-            _enter(db, run, holder, where)
+            db.executemany(_ADD, [(scope.name, 0, 0, 0, 0, 1) for scope in scopes])
+            _enter(db, run, holder, scopes)
 
         self._decide(decide)
 
-    def withdraw(self, run: str, where: Iterable[Scope]) -> None:
+    def withdraw(self, run: str, scopes: Iterable[Scope]) -> None:
         """What was admitted did not begin after all: it counts nowhere."""
-        where = tuple(where)
+        scopes = tuple(scopes)
 
         def decide(db: sqlite3.Connection) -> None:
             db.execute("delete from live where run = ?", (run,))
-            db.executemany(_ADD, [(scope.name, 0, 0, 0, 0, -1) for scope in where])
+            db.executemany(_ADD, [(scope.name, 0, 0, 0, 0, -1) for scope in scopes])
 
         self._decide(decide)
 
-    def recover(self, run: str, holder: str, where: Iterable[Scope]) -> None:
+    def recover(self, run: str, holder: str, scopes: Iterable[Scope]) -> None:
         """Another process goes on with a run: what was in flight counts as reserved, the run as its own.
 
         No limit is asked: the run had been admitted.
         """
-        where = tuple(where)
+        scopes = tuple(scopes)
 
         def decide(db: sqlite3.Connection) -> None:
             _settle_all(db, "run", run)
             db.execute("delete from live where run = ?", (run,))
-            _enter(db, run, holder, where)
+            _enter(db, run, holder, scopes)
 
         self._decide(decide)
 
@@ -203,12 +203,12 @@ class Budget:
                 db = self._current()
                 db.execute("begin immediate")
                 try:
-                    found = decide(db)
+                    outcome = decide(db)
                 except BaseException:
                     db.execute("rollback")
                     raise
                 db.execute("commit")
-                return found
+                return outcome
             except sqlite3.Error as error:
                 raise StoreError(
                     f"{self.path} cannot be used: {error}; delete it, it is derived"
@@ -221,15 +221,15 @@ class Budget:
 
     def _current(self) -> sqlite3.Connection:
         """The connection; anew after a fork, and where the file was deleted or made again by another process."""
-        found = (os.getpid(), self._inode()) if self._lock else (0, 0)
-        if self._connection is None or found != self._opened:
+        identity = (os.getpid(), self._inode()) if self._lock else (0, 0)
+        if self._connection is None or identity != self._opened:
             self._connection = sqlite3.connect(
                 self.path, isolation_level=None, check_same_thread=False
             )
             self._connection.execute("pragma synchronous = off")
             self._connection.execute("pragma journal_mode = truncate")
             self._fill(self._connection)
-            self._opened = (os.getpid(), self._inode()) if self._lock else found
+            self._opened = (os.getpid(), self._inode()) if self._lock else identity
         return self._connection
 
     def _fill(self, db: sqlite3.Connection) -> None:
@@ -274,24 +274,24 @@ def _check_amount(db: sqlite3.Connection, scope: Scope, wanted: _Whole) -> None:
     if all(bound is None for bound in bounds):
         return
     spent, reserved = _spent(db, scope.name), _reserved(db, scope.name)
-    for place, bound in enumerate(bounds):
-        if bound is not None and spent[place] + reserved[place] + wanted[place] > bound:
-            name = _MEASURES[place]
-            told = [_amount(amounts)[place] for amounts in (spent, reserved, wanted)]
+    for index, bound in enumerate(bounds):
+        if bound is not None and spent[index] + reserved[index] + wanted[index] > bound:
+            name = _MEASURES[index]
+            totals = [_amount(amounts)[index] for amounts in (spent, reserved, wanted)]
             raise reached(
                 scope.name,
                 name,
                 getattr(scope.limits, name),
-                spent=told[0],
-                reserved=told[1],
-                asked=told[2],
+                spent=totals[0],
+                reserved=totals[1],
+                asked=totals[2],
             )
 
 
 def _check_spawn(db: sqlite3.Connection, scope: Scope, run: str) -> None:
     children, live = scope.limits.children, scope.limits.live
-    if children is not None and (begun := _spent(db, scope.name)[4]) >= children:
-        raise reached(scope.name, "children", children, spent=begun, asked=1)
+    if children is not None and (started := _spent(db, scope.name)[4]) >= children:
+        raise reached(scope.name, "children", children, spent=started, asked=1)
     if live is not None and (alive := db.execute(_LIVE, (scope.name, run)).fetchone()[0]) >= live:
         raise reached(scope.name, "live", live, spent=alive, asked=1)
 
@@ -324,24 +324,28 @@ def _settle_all(db: sqlite3.Connection, column: str, value: str) -> None:
 
 def _remember(db: sqlite3.Connection, policy: Policy, past: Past, lines: Iterable[Line]) -> None:
     """What a run's ledger says, counted where the run was; all of it on the day when the run began."""
-    where = scopes(policy, run=past.run, root=past.root, department=past.department, at=past.at)
-    begun = scopes(policy, run=past.parent, root=past.root, department=past.department, at=past.at)
+    run_scopes = scopes(
+        policy, run=past.run, root=past.root, department=past.department, at=past.at
+    )
+    parent_scopes = scopes(
+        policy, run=past.parent, root=past.root, department=past.department, at=past.at
+    )
     for line in lines:
-        db.executemany(_ADD, [(scope.name, *_whole(of_line(line)), 0) for scope in where])
+        db.executemany(_ADD, [(scope.name, *_whole(of_line(line)), 0) for scope in run_scopes])
     if past.spawned:
-        db.executemany(_ADD, [(scope.name, 0, 0, 0, 0, 1) for scope in begun])
+        db.executemany(_ADD, [(scope.name, 0, 0, 0, 0, 1) for scope in parent_scopes])
     if past.holder is not None:
-        _enter(db, past.run, past.holder, begun)
+        _enter(db, past.run, past.holder, parent_scopes)
 
 
 def _spent(db: sqlite3.Connection, scope: str) -> tuple[int, int, int, int, int]:
-    found: tuple[int, int, int, int, int] | None = db.execute(_SPENT, (scope,)).fetchone()
-    return found or (0, 0, 0, 0, 0)
+    row: tuple[int, int, int, int, int] | None = db.execute(_SPENT, (scope,)).fetchone()
+    return row or (0, 0, 0, 0, 0)
 
 
 def _reserved(db: sqlite3.Connection, scope: str) -> _Whole:
-    found: _Whole = db.execute(_RESERVED, (scope,)).fetchone()
-    return found
+    row: _Whole = db.execute(_RESERVED, (scope,)).fetchone()
+    return row
 
 
 def _whole(amount: Amount) -> _Whole:

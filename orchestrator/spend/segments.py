@@ -60,11 +60,11 @@ class Sheet:
         self._segments: list[list[Segment]] = []  # of each message, as new
         self._again: tuple[int, list[Segment]] = 0, []  # of so many first messages, sent once more
 
-    def sent(self, request: Request, known: int) -> tuple[Segment, ...]:
+    def sent(self, request: Request, known_count: int) -> tuple[Segment, ...]:
         """The segments of a prompt; the first `known` messages, and with them the system text and the tools, were sent
         before. Without any known, everything is new."""
         self._take_in(request.messages)
-        known = min(max(known, 0), len(request.messages))
+        known_count = min(max(known_count, 0), len(request.messages))
         system = self._count(request.system)
         guide = min(self._guide, system)
         head = [
@@ -72,17 +72,17 @@ class Sheet:
             Segment("guide", guide),
             *self._schemas(request.tools),
         ]
-        new = chain.from_iterable(self._segments[known:])
-        if not known:
+        new = chain.from_iterable(self._segments[known_count:])
+        if not known_count:
             return tuple(_merged([*head, *new]))
-        return tuple(_merged([*map(_later, head), *self._sent_again(known), *new]))
+        return tuple(_merged([*map(_later, head), *self._sent_again(known_count), *new]))
 
     def _take_in(self, messages: Sequence[Message]) -> None:
         """Count what came; where it is another conversation from some place on, from there."""
         same = len(self._messages)
         if len(messages) < same or not all(map(is_, self._messages, messages)):
             pairs = enumerate(zip(self._messages, messages, strict=False))
-            same = next((place for place, (old, new) in pairs if old is not new), len(messages))
+            same = next((index for index, (old, new) in pairs if old is not new), len(messages))
             self._again = 0, []
         self._messages[same:] = messages[same:]
         self._segments[same:] = [
@@ -91,8 +91,8 @@ class Sheet:
 
     def _sent_again(self, known: int) -> list[Segment]:
         counted, segments = self._again if self._again[0] <= known else (0, [])
-        more = map(_later, chain.from_iterable(self._segments[counted:known]))
-        self._again = known, _merged([*segments, *more])
+        repeated = map(_later, chain.from_iterable(self._segments[counted:known]))
+        self._again = known, _merged([*segments, *repeated])
         return self._again[1]
 
     def _schemas(self, tools: tuple[Tool, ...]) -> list[Segment]:
@@ -111,7 +111,11 @@ def sent(request: Request, known: int, count: Count) -> tuple[Segment, ...]:
 
 def begun_again(segments: Iterable[Segment]) -> tuple[Segment, ...]:
     """The same, for a client that keeps no conversation: what it had been told already is told it again."""
-    return tuple(_merged(each if each.first else each._replace(label="retry") for each in segments))
+    return tuple(
+        _merged(
+            segment if segment.first else segment._replace(label="retry") for segment in segments
+        )
+    )
 
 
 def got(turn: Turn, label: str, count: Count) -> tuple[Segment, ...]:

@@ -235,18 +235,18 @@ class _Connection(BaseHTTPRequestHandler):
             )
         try:
             body = json.loads(text)
-            taken = Taken(
+            record = Taken(
                 self.path, {name.lower(): value for name, value in self.headers.items()}, body
             )
-            fault, number = self.server.owner.take(taken, counts)
+            fault, number = self.server.owner.take(record, counts)
             if fault and fault.kind == "status":
                 return self._refuse(wire, fault)
-            asked = wire.read(_addressed(body, path))
+            request = wire.read(_addressed(body, path))
             if counts:
-                return self._send(200, wire.counted(self.server.owner.cache.count(asked.blocks)))
-            self._check_window(wire, asked, fault)
+                return self._send(200, wire.counted(self.server.owner.cache.count(request.blocks)))
+            self._check_window(wire, request, fault)
             return self._answer(
-                wire, asked, fault, number, lines="alt=sse" in query or wire is not wire_gemini
+                wire, request, fault, number, lines="alt=sse" in query or wire is not wire_gemini
             )
         except ConnectionError:
             raise
@@ -359,8 +359,8 @@ def _end(connection: socket.socket) -> None:
 
 def _script(dotted: str) -> Script:
     module, _, name = dotted.partition(":")
-    found: Script = getattr(import_module(module), name)
-    return found
+    script: Script = getattr(import_module(module), name)
+    return script
 
 
 def main(arguments: Iterable[str] | None = None) -> int:
@@ -375,15 +375,15 @@ def main(arguments: Iterable[str] | None = None) -> int:
     parser.add_argument(
         "--journal", help="the file for the requests, a line of JSON each, written at the end"
     )
-    given = parser.parse_args(None if arguments is None else list(arguments))
+    options = parser.parse_args(None if arguments is None else list(arguments))
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)  # before there are threads: they block them too
-    with ModelServer(_script(given.script), port=given.port, delay=given.delay) as server:
+    with ModelServer(_script(options.script), port=options.port, delay=options.delay) as server:
         sys.stdout.write(f"{server.url}\n")
         sys.stdout.flush()
         signal.sigwait(ENDS)
-        if given.journal:
-            with open(given.journal, "w", encoding="utf-8", errors="surrogatepass") as file:
-                file.writelines(f"{compact(taken._asdict())}\n" for taken in server.journal)
+        if options.journal:
+            with open(options.journal, "w", encoding="utf-8", errors="surrogatepass") as file:
+                file.writelines(f"{compact(record._asdict())}\n" for record in server.journal)
     return 0
 
 

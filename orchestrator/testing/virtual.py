@@ -52,15 +52,15 @@ class _Selector(selectors.DefaultSelector):
         self._busy = self._busy + 1 if timeout == 0 else 0
         if self._busy % LOOK:
             return []
-        found = super().select(0)
-        if found or timeout == 0:
-            return found
+        ready = super().select(0)
+        if ready or timeout == 0:
+            return ready
         if timeout is None:
             raise RuntimeError(
                 "everything waits for something that nobody will do: the course of this run is broken"
             )
         self._time.elapsed += timeout
-        return found
+        return ready
 
 
 class _Loop(asyncio.SelectorEventLoop):

@@ -107,8 +107,8 @@ def said(asked: Asked, move: Move, fault: Fault | None, number: int) -> Said:
     calls = () if kind in ("refusal", "empty") else move.calls
     cut = -1 if kind == "malformed" else None
     spoken = tuple(
-        Spoken(f"call_{asked.seen.turn}_{place}", name, compact(arguments)[:cut])
-        for place, (name, arguments) in enumerate(calls)
+        Spoken(f"call_{asked.seen.turn}_{index}", name, compact(arguments)[:cut])
+        for index, (name, arguments) in enumerate(calls)
     )
     stop = move.stop or ("tools" if spoken else "done")
     thought = f"It is turn {asked.seen.turn}." if asked.thinks else None
@@ -151,13 +151,13 @@ def texts_of(content: Any, kinds: Iterable[str]) -> list[str]:
     """The texts of a content that is either a text or a list of parts."""
     if isinstance(content, str):
         return [content]
-    return [part.get("text", "") for part in content or () if part.get("type") in kinds]
+    return [item.get("text", "") for item in content or () if item.get("type") in kinds]
 
 
 def parsed(text: str) -> dict[str, Any]:
     """The arguments of an earlier call; none where they cannot be read."""
     try:
-        found = json.loads(text or "{}")
+        value = json.loads(text or "{}")
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}

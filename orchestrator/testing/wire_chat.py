@@ -53,8 +53,8 @@ def read(body: Mapping[str, Any]) -> Asked:
             messages.append(Message("tool", text, "work_obs", answers=message["tool_call_id"]))
         else:
             messages.append(user_message(text))
-    seen = Seen("\n".join(system), tuple(messages), tuple(tools))
-    return Asked(seen, body["model"], bool(body.get("stream")), tuple(blocks))
+    view = Seen("\n".join(system), tuple(messages), tuple(tools))
+    return Asked(view, body["model"], bool(body.get("stream")), tuple(blocks))
 
 
 def _check(message: Mapping[str, Any], open_calls: set[str]) -> set[str]:
@@ -122,13 +122,13 @@ def events(reply: Said, asked: Asked) -> Iterator[Event]:
     for piece in pieces(reply.text):
         yield _chunk(reply, {said_as: piece}, of="text")
     for index, call in enumerate(reply.calls):
-        begun = {
+        start = {
             "index": index,
             "id": call.id,
             "type": "function",
             "function": {"name": call.name, "arguments": ""},
         }
-        yield _chunk(reply, {"tool_calls": [begun]}, of="arguments")
+        yield _chunk(reply, {"tool_calls": [start]}, of="arguments")
         for piece in pieces(call.arguments):
             yield _chunk(
                 reply,

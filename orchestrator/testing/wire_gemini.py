@@ -49,21 +49,21 @@ def read(body: Mapping[str, Any]) -> Asked:
         for tool in raw
     ]
     system = "\n".join(
-        part.get("text", "") for part in (request.get("systemInstruction") or {}).get("parts", ())
+        item.get("text", "") for item in (request.get("systemInstruction") or {}).get("parts", ())
     )
     messages: list[Message] = []
-    asked = answered = 0
+    requests = answered = 0
     for content in request["contents"]:
         parts = content.get("parts") or ()
         if content.get("role") == "model":
-            found = [part["functionCall"] for part in parts if "functionCall" in part]
+            found = [item["functionCall"] for item in parts if "functionCall" in item]
             calls = tuple(
-                Call(str(asked + n), each["name"], each.get("args") or {})
-                for n, each in enumerate(found)
+                Call(str(requests + n), call["name"], call.get("args") or {})
+                for n, call in enumerate(found)
             )
-            asked += len(calls)
+            requests += len(calls)
             text = "".join(
-                part["text"] for part in parts if "text" in part and not part.get("thought")
+                item["text"] for item in parts if "text" in item and not item.get("thought")
             )
             messages.append(Message("assistant", text, "work_out", calls))
             continue
@@ -79,8 +79,8 @@ def read(body: Mapping[str, Any]) -> Asked:
         Block(m.role, m.text + "".join(c.name + compact(c.arguments) for c in m.calls))
         for m in messages
     ]
-    seen = Seen(system, tuple(messages), tuple(tools))
-    return Asked(seen, body.get("model", ""), bool(body.get("stream")), tuple(blocks))
+    view = Seen(system, tuple(messages), tuple(tools))
+    return Asked(view, body.get("model", ""), bool(body.get("stream")), tuple(blocks))
 
 
 def _usage(reply: Said) -> dict[str, int]:

@@ -59,9 +59,9 @@ def read(body: Mapping[str, Any]) -> Asked:
         )
     if sum(block.mark for block in blocks) > 4:
         raise Invalid("A maximum of 4 blocks with cache_control may be provided.")
-    seen = Seen("\n".join(part["text"] for part in parts), tuple(messages), tuple(tools))
+    view = Seen("\n".join(part["text"] for part in parts), tuple(messages), tuple(tools))
     thinks = (body.get("thinking") or {}).get("type") in ("enabled", "adaptive")
-    return Asked(seen, body["model"], bool(body.get("stream")), tuple(blocks), thinks)
+    return Asked(view, body["model"], bool(body.get("stream")), tuple(blocks), thinks)
 
 
 def _tools(body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -179,12 +179,12 @@ def _parts(reply: Said) -> Iterator[tuple[dict[str, Any], list[dict[str, str]], 
         deltas = [{"type": "text_delta", "text": piece} for piece in pieces(reply.text)]
         yield {"type": "text", "text": ""}, deltas, "text"
     for call in reply.calls:
-        begun = {"type": "tool_use", "id": call.id, "name": call.name, "input": {}}
+        start = {"type": "tool_use", "id": call.id, "name": call.name, "input": {}}
         deltas = [
             {"type": "input_json_delta", "partial_json": piece}
             for piece in ("", *pieces(call.arguments))
         ]
-        yield begun, deltas, "arguments"
+        yield start, deltas, "arguments"
 
 
 def _event(name: str, of: str = "", /, **data: Any) -> Event:

@@ -98,11 +98,11 @@ def tool_of(
         raise NoTool(
             f"{called!r} is no name for a tool: up to 64 of a-z, A-Z, 0-9, '_' and '-'; give name="
         )
-    taken = _parameters(function, called)
-    described = {key: parameter for key, parameter in taken.items() if key != KEY}
-    told = description or inspect.getdoc(function) or called
-    tool = Tool(called, told, _schema(called, described))
-    run = _runner(function, called, described, keyed=KEY in taken)
+    parameters = _parameters(function, called)
+    described = {key: parameter for key, parameter in parameters.items() if key != KEY}
+    text = description or inspect.getdoc(function) or called
+    tool = Tool(called, text, _schema(called, described))
+    run = _runner(function, called, described, keyed=KEY in parameters)
     return UserTool(tool, run, idempotent, seconds, _shares(shares, called, described))
 
 
@@ -127,8 +127,8 @@ async def carry_out(
 ) -> str:
     """Return the result as text, a Partial where the tool gave one, or raise ToolFailed. A longer
     one is cut; `keep` stores the whole and says where it lies."""
-    if found := schema.problems(tool.tool.schema, arguments):
-        raise ToolFailed("; ".join(found))
+    if problems := schema.problems(tool.tool.schema, arguments):
+        raise ToolFailed("; ".join(problems))
     try:
         async with asyncio.timeout(tool.seconds) as limit:
             result = await tool.run(arguments, key)
@@ -146,8 +146,8 @@ def cut(text: str, longest: int, keep: Callable[[str], str] | None = None) -> st
     """The text, or its beginning and where the rest is."""
     if len(text) <= longest:
         return text
-    where = f"the whole is in {keep(text)}" if keep else "the rest was dropped"
-    return f"{text[:longest]}\n[cut: {longest:,} of {len(text):,} characters; {where}]"
+    location = f"the whole is in {keep(text)}" if keep else "the rest was dropped"
+    return f"{text[:longest]}\n[cut: {longest:,} of {len(text):,} characters; {location}]"
 
 
 def text_of(result: object) -> str:
@@ -274,7 +274,7 @@ def _plain(value: object) -> object:
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
-        return {str(key): _plain(each) for key, each in value.items()}
+        return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [_plain(each) for each in value]
+        return [_plain(item) for item in value]
     return value if value is None or isinstance(value, str | int | float | bool) else str(value)

@@ -98,20 +98,20 @@ def _client(
 
     if isinstance(server, str) and "://" in server:
         return Client(server)
-    words = shlex.split(server) if isinstance(server, str) else list(server)
-    if shutil.which(words[0], path=(env or {}).get("PATH")) is None and not (
-        folder and os.sep in words[0]
+    argv = shlex.split(server) if isinstance(server, str) else list(server)
+    if shutil.which(argv[0], path=(env or {}).get("PATH")) is None and not (
+        folder and os.sep in argv[0]
     ):
-        raise FileNotFoundError(f"{words[0]} is not there to be run")
+        raise FileNotFoundError(f"{argv[0]} is not there to be run")
     life = _lifeline(stack)
-    said = stack.enter_context(open(log, "a", encoding="utf-8"))  # noqa: SIM115 (the stack closes it)
+    log_file = stack.enter_context(open(log, "a", encoding="utf-8"))  # noqa: SIM115 (the stack closes it)
     started = StdioServerParameters(
         command=sys.executable,
-        args=["-I", "-S", KEEPER, life, GRACE, *words],
+        args=["-I", "-S", KEEPER, life, GRACE, *argv],
         env=dict(env) if env else None,
         cwd=folder,
     )
-    return Client(stdio_client(started, errlog=said))
+    return Client(stdio_client(started, errlog=log_file))
 
 
 def _lifeline(stack: AsyncExitStack) -> str:
@@ -120,21 +120,21 @@ def _lifeline(stack: AsyncExitStack) -> str:
     stack.callback(shutil.rmtree, folder, ignore_errors=True)
     path = os.path.join(folder, "life")
     os.mkfifo(path, 0o600)
-    held = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-    stack.callback(os.close, held)
+    descriptor = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+    stack.callback(os.close, descriptor)
     return path
 
 
 async def _listed(client: Any) -> list[Any]:
     """Every page of the server's tools, up to a limit that no honest server reaches."""
     page = await client.list_tools()
-    found = list(page.tools)
+    listed = list(page.tools)
     for _ in range(_PAGES):
         if not page.next_cursor:
             break
         page = await client.list_tools(cursor=page.next_cursor)
-        found += page.tools
-    return found
+        listed += page.tools
+    return listed
 
 
 def _names(names: Sequence[str], title: str, taken: Collection[str]) -> dict[str, str]:
@@ -168,13 +168,13 @@ def _text(block: Any) -> str:
     inner = getattr(block, "resource", None)
     if isinstance(getattr(inner, "text", None), str):
         return str(inner.text)  # type: ignore[union-attr]
-    about = (
+    fields = (
         getattr(inner, "uri", None)
         or getattr(block, "uri", None)
         or getattr(block, "mime_type", None)
         or "no text"
     )
-    return f"[{block.type}: {about}]"
+    return f"[{block.type}: {fields}]"
 
 
 def _cause(error: BaseException) -> str:

@@ -44,8 +44,8 @@ def schema_of(annotation: Any) -> dict[str, Any]:
         return {"type": _PLAIN.get(annotation, "null")}
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        told = [{"description": each} for each in arguments[1:] if isinstance(each, str)]
-        return schema_of(arguments[0]) | (told[0] if told else {})
+        descriptions = [{"description": text} for text in arguments[1:] if isinstance(text, str)]
+        return schema_of(arguments[0]) | (descriptions[0] if descriptions else {})
     if origin in (Required, NotRequired):
         return schema_of(arguments[0])
     if origin is Literal:
@@ -62,7 +62,7 @@ def schema_of(annotation: Any) -> dict[str, Any]:
     if fields is None:
         raise Unfit(f"{annotation!r} is no type that a JSON value can have")
     return table(
-        {name: schema_of(each) for name, (each, _) in fields.items()},
+        {name: schema_of(kind) for name, (kind, _) in fields.items()},
         [n for n, f in fields.items() if f[1]],
     )
 
@@ -100,12 +100,12 @@ def fields_of(kind: Any) -> dict[str, tuple[Any, bool]] | None:
 def problems(schema: Mapping[str, Any], value: object, where: str = "") -> list[str]:
     """What keeps a value from being what the schema says; none, and it is."""
     if "anyOf" in schema:
-        found = [problems(choice, value, where) for choice in schema["anyOf"]]
-        return [] if [] in found else min(found, key=len)
+        choices = [problems(choice, value, where) for choice in schema["anyOf"]]
+        return [] if [] in choices else min(choices, key=len)
     at = where or "the arguments"
-    if "enum" in schema and not any(_same(value, each) for each in schema["enum"]):
+    if "enum" in schema and not any(_same(value, allowed) for allowed in schema["enum"]):
         return [
-            f"{at}: {_shown(value)} is not one of {', '.join(_shown(each) for each in schema['enum'])}"
+            f"{at}: {_shown(value)} is not one of {', '.join(_shown(allowed) for allowed in schema['enum'])}"
         ]
     kinds = schema.get("type", ())
     kinds = (kinds,) if isinstance(kinds, str) else tuple(kinds)
@@ -116,8 +116,8 @@ def problems(schema: Mapping[str, Any], value: object, where: str = "") -> list[
     if isinstance(value, list) and isinstance(schema.get("items"), Mapping):
         return [
             p
-            for n, each in enumerate(value)
-            for p in problems(schema["items"], each, f"{where}[{n}]")
+            for n, item in enumerate(value)
+            for p in problems(schema["items"], item, f"{where}[{n}]")
         ]
     return _of_table(schema, value, where) if isinstance(value, Mapping) else []
 
@@ -128,41 +128,41 @@ def build(annotation: Any, value: Any) -> Any:
     if origin in (Annotated, Required, NotRequired):
         return build(arguments[0], value)
     if origin in (typing.Union, types.UnionType):
-        fitting = [each for each in arguments if not problems(schema_of(each), value)]
+        fitting = [option for option in arguments if not problems(schema_of(option), value)]
         return build(fitting[0], value) if fitting else value
     if origin is Literal:
-        return next((each for each in arguments if _same(value, each)), value)
+        return next((option for option in arguments if _same(value, option)), value)
     if annotation in (int, float):
         return int(value) if annotation is int else float(value)
     if (origin or annotation) in _LISTS:
-        items = [build(_item(annotation), each) for each in value]
+        items = [build(_item(annotation), item) for item in value]
         return tuple(items) if (origin or annotation) is tuple else items
     if origin in _TABLES:
-        return {key: build(arguments[1], each) for key, each in value.items()}
+        return {key: build(arguments[1], item) for key, item in value.items()}
     fields = fields_of(annotation)
     if fields is None:
         return value
     return annotation(
-        **{name: build(fields[name][0], each) for name, each in value.items() if name in fields}
+        **{name: build(fields[name][0], item) for name, item in value.items() if name in fields}
     )
 
 
 def _of_table(schema: Mapping[str, Any], value: Mapping[Any, object], where: str) -> list[str]:
-    properties, others = schema.get("properties", {}), schema.get("additionalProperties", True)
+    properties, additional = schema.get("properties", {}), schema.get("additionalProperties", True)
     before = f"{where}." if where else ""
-    found = [
+    errors = [
         f"{before}{name}: is missing" for name in schema.get("required", ()) if name not in value
     ]
-    for name, each in value.items():
+    for name, item in value.items():
         if name in properties:
-            found += problems(properties[name], each, f"{before}{name}")
-        elif others is False:
-            found.append(
+            errors += problems(properties[name], item, f"{before}{name}")
+        elif additional is False:
+            errors.append(
                 f"{before}{name}: is not known; known are {', '.join(properties) or 'none'}"
             )
-        elif isinstance(others, Mapping):
-            found += problems(others, each, f"{before}{name}")
-    return found
+        elif isinstance(additional, Mapping):
+            errors += problems(additional, item, f"{before}{name}")
+    return errors
 
 
 def _any_of(schemas: list[dict[str, Any]]) -> dict[str, Any]:
