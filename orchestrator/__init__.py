@@ -1,4 +1,5 @@
-"""The supervisor: spawns agents with their view of memory in the prompt, writes back, wakes, and accounts.
+"""The supervisor: spawns agents with their view of memory in the prompt, writes back, wakes, and
+accounts.
 
 Names are loaded when they are first used: looking at what runs pays for nothing that runs it.
 """

@@ -1,5 +1,6 @@
-"""What runs may take and what they took: the limits asked before each call, each call priced after it. On the
-memory's thread."""
+"""What runs may take and what they took: the limits asked before each call, each call priced after
+it. On the memory's thread.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ CONSOLIDATION = "consolidation"  # how the folders of its ledgers begin, with th
 
 
 class Costs:
-    """One supervisor's part in the budget that all of a workspace share. `root` is None where nothing is shared."""
+    """One supervisor's part in the budget that all of a workspace share. `root` is None where
+    nothing is shared.
+    """
 
     def __init__(
         self, runs: Runs, root: str, shared: bool, holder: Lease, own: Limits | None
@@ -60,7 +63,7 @@ class Costs:
             self._understood = settings
 
     def counter(self, model: str | None) -> Counter:
-        """Counts for this model; what was counted once is looked up."""
+        """Return the counter for this model; each text is counted once."""
         if model not in self.counters:
             self.counters[model] = Counter(model, ratio=self.ratios.of(model))
         return self.counters[model]
@@ -68,7 +71,7 @@ class Costs:
     # -- runs --------------------------------------------------------------------------------------
 
     def admit(self, id: str, task: Task, agent: Agent, parent: Run | None) -> tuple[Scope, ...]:
-        """Count a spawn, or LimitReached; where it counts."""
+        """Count a spawn and return its scopes; raise LimitReached where one is full."""
         limits.check_depth(
             id, parent.depth + 1 if parent else 0, limits.tightened(self.policy.run, asked(task))
         )
@@ -92,7 +95,7 @@ class Costs:
         return scopes
 
     def withdraw(self, id: str, where: tuple[Scope, ...]) -> None:
-        """What was admitted did not begin."""
+        """Uncount a run that was admitted and did not begin."""
         self.budget.withdraw(id, where)
 
     def recover(self, run: Run) -> None:
@@ -108,7 +111,7 @@ class Costs:
         self.budget.leave(run.id)
 
     def bounded(self, run: Run) -> bool:
-        """Whether the tokens or the money of this run are limited anywhere."""
+        """Return whether the tokens or the money of this run are limited anywhere."""
         return any(
             scope.limits.tokens is not None or scope.limits.usd is not None
             for scope in self._where(run)
@@ -141,7 +144,9 @@ class Costs:
     def settle(
         self, session: Session, reservation: Reservation, turn: Turn | None, counted: int
     ) -> float | None:
-        """Book what a call took. Without a turn it failed: nothing, or what had been sent when it was cut off."""
+        """Book what a call took. Without a turn it failed: nothing, or what had been sent when it
+        was cut off.
+        """
         seconds = max(self.runs.store.clock() - self._since.pop(reservation.id), 0) / SECOND
         if turn is None:
             if counted:
@@ -170,7 +175,7 @@ class Costs:
         return cost
 
     def price(self, session: Session, model: str | None) -> prices.Price | None:
-        """The price of a model; None where none is known."""
+        """Return the price of a model; None where none is known."""
         if not model or session.engine.name == "scripted":
             return None
         return prices.price(
@@ -191,7 +196,7 @@ class Costs:
         )
 
     def _top(self, root: str, id: str, task: Task) -> Limits:
-        """The limits of the task at the root: they hold for all below it."""
+        """Return the limits of the task at the root: they hold for all below it."""
         if root == id:
             return asked(task)
         if root not in self._tops:
@@ -204,8 +209,9 @@ class Costs:
 
 
 def refuse_misread(store: Store) -> None:
-    """Raise InvalidEntry where synapse.yaml has a key at its top that nobody knows, or anything wrong in what runs go
-    by: a misspelt limit on money is none."""
+    """Raise InvalidEntry where synapse.yaml has a key at its top that nobody knows, or anything
+    wrong in what runs go by: a misspelt limit on money is none.
+    """
     problems = misread(store, RUN_BLOCKS)
     settings = dict(store.settings.other)
     engines = settings.get("engines") or {}
@@ -234,14 +240,17 @@ def refuse_misread(store: Store) -> None:
 
 
 def misread(store: Store, blocks: Collection[str]) -> list[str]:
-    """Return what is wrong with these blocks of synapse.yaml, with keys that nobody knows, or with all of it."""
+    """Return what is wrong with these blocks of synapse.yaml, with keys that nobody knows, or with
+    all of it.
+    """
     strays = store.log.read_settings(None)[1] if isinstance(store.log, FilesLog) else ()
     return [text for path, text in strays if concerns(path, blocks)]
 
 
 def budget_of(runs: Runs, root: str, policy: Policy) -> Budget:
-    """What all of a workspace share. Where its file is missing, it is made again from the ledgers of all runs, and of
-    the calls that were nobody's run."""
+    """Return the budget that all of a workspace share. A missing file is made again from the
+    ledgers of all runs, and of the calls outside of runs.
+    """
     path = os.path.join(root, "runs", "spend.db")
     return Budget(
         path, policy=policy, refill=lambda: ledgers(root, (*map(_past, runs.all()), *_others(root)))
@@ -249,7 +258,7 @@ def budget_of(runs: Runs, root: str, policy: Policy) -> Budget:
 
 
 def _others(root: str) -> Iterator[Past]:
-    """The consolidation of each date that has a ledger."""
+    """Yield the consolidation of each date that has a ledger."""
     folder = os.path.join(root, "runs")
     for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
         kind, _, day = name.partition("-")
@@ -258,7 +267,7 @@ def _others(root: str) -> Iterator[Past]:
 
 
 def asked(task: Task) -> Limits:
-    """The limits that a task sets itself."""
+    """Return the limits that a task sets itself."""
     return Limits(
         turns=task.max_turns, tokens=task.max_tokens, usd=task.max_usd, seconds=task.timeout
     )

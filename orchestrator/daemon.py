@@ -1,8 +1,9 @@
-"""One supervisor per workspace that stays: takes over the runs whose supervisor is gone, adopts what was dropped as a
-file, until it is told to go down, and has an alarm clock for what is done every night.
+"""One supervisor per workspace that stays: takes over the runs whose supervisor is gone, adopts
+what was dropped as a file, until it is told to go down, and has an alarm clock for what is done
+every night.
 
-It holds a lock for as long as it lives, and answers on a socket that only its user may open: a line of JSON asked,
-a line of JSON answered.
+It holds a lock for as long as it lives, and answers on a socket that only its user may open: a line
+of JSON asked, a line of JSON answered.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Daemon:
         self._lock = _locked(root)
 
     async def run(self) -> None:
-        """Until somebody asks it to go down. What still runs then is left for whoever comes next."""
+        """Run until somebody asks it to go down. What still runs then is left for the next process."""
         waking: set[asyncio.Task[None]] = set()
         server = await asyncio.start_unix_server(
             self._answer, sock=_bound(self.socket), limit=LARGEST
@@ -123,7 +124,7 @@ class Daemon:
             return []
 
     async def _wake(self, wake: Wake) -> None:
-        """Wake an idle session of a client; what came of it is remembered, and a failure noted."""
+        """Wake an idle session of a client; remember the outcome, and note a failure."""
         well = await asyncio.to_thread(wake.send, dict(os.environ))
         self.wakes.made(wake, well)
         if self.note is not None:
@@ -133,8 +134,10 @@ class Daemon:
     async def _event(
         self, asked: Mapping[str, Any], writer: asyncio.StreamWriter
     ) -> dict[str, Any]:
-        """Return what a client's hook prints for an event. The hook is told when its turn has come, and
-        is not answered after its time: by then it has answered itself, and what is given twice is lost."""
+        """Return what a client's hook prints for an event. The hook is told when its turn has come,
+        and is not answered after its time: by then it has answered itself, and what is given twice
+        is lost.
+        """
         loop = asyncio.get_running_loop()
 
         def answered() -> str:
@@ -168,7 +171,7 @@ class Daemon:
 
 
 def ask(root: str, do: str) -> dict[str, Any]:
-    """What the daemon of a workspace answers; NotFound where none is up."""
+    """Return the answer of a workspace's daemon; raise NotFound where none is up."""
     path = os.path.join(root, "runs", ".daemon.sock")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line, _short(path) as near:
         line.settimeout(ANSWER_WITHIN)
@@ -187,7 +190,7 @@ def ask(root: str, do: str) -> dict[str, Any]:
 
 
 def is_up(root: str) -> bool:
-    """Whether a daemon holds this workspace, or is still on its way down."""
+    """Return whether a daemon holds this workspace, or is still on its way down."""
     try:
         os.close(_locked(root))
     except Conflict:
@@ -202,7 +205,7 @@ def _folder(root: str) -> str:
 
 
 def _locked(root: str) -> int:
-    """The lock of the one daemon, which ends with its process."""
+    """Take the lock of the one daemon, which ends with its process."""
     path = os.path.join(_folder(root), ".daemon.lock")
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -214,7 +217,9 @@ def _locked(root: str) -> int:
 
 
 def _bound(path: str) -> socket.socket:
-    """A socket at the path, for its owner alone. One that a dead daemon left is removed: the lock says that it is."""
+    """Bind a socket at the path, for its owner alone. A socket that a dead daemon left is removed:
+    the lock says that it is dead.
+    """
     try:
         os.unlink(path)
     except FileNotFoundError:
@@ -234,7 +239,9 @@ def _bound(path: str) -> socket.socket:
 
 @contextmanager
 def _short(path: str) -> Iterator[str]:
-    """A path to the same place that is short enough for a socket: through a link, where it has to be."""
+    """Return a path to the same place that is short enough for a socket: through a link, where it
+    has to be.
+    """
     if len(os.fsencode(path)) <= LONGEST_PATH:
         yield path
         return

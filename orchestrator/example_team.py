@@ -1,5 +1,5 @@
-"""What the agents of the example team say where there is no model. Each says only what stands in its own prompt: what
-it was asked, and which entries of the shared memory it was shown.
+"""What the agents of the example team say where there is no model. Each says only what stands in
+its own prompt: what it was asked, and which entries of the shared memory it was shown.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _WORK = (
 
 
 def play(seen: Seen) -> str:
-    """The reply of whoever the prompt says that it is."""
+    """Return the reply of whoever the prompt says that it is."""
     first = seen.system.split("\n", 1)[0]
     scripts: tuple[tuple[str, Callable[[str, str, str], str]], ...] = (
         ("the CTO", _cto),

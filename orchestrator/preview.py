@@ -1,4 +1,6 @@
-"""What a run would begin with: its prompt, what that would cost, what was left out. Begins nothing, writes nothing."""
+"""What a run would begin with: its prompt, what that would cost, what was left out. Begins nothing,
+writes nothing.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,9 @@ from synapse.core import Memory
 
 
 class Preview(NamedTuple):
-    """`turn` is the most that its first turn can cost; `turns` what such runs take, and `run` what they cost
-    without any cache. None where the model has no price."""
+    """`turn` is the most that its first turn can cost; `turns` what such runs take, and `run` what
+    they cost without any cache. None where the model has no price.
+    """
 
     prompt: Prompt
     receipt: Receipt
@@ -36,7 +39,7 @@ class Preview(NamedTuple):
 def preview(
     memory: Memory, task: Task, engine: str, takes_tools: bool, model: str | None
 ) -> Preview:
-    """The beginning of this task on this engine, if it were begun now."""
+    """Return how this task would begin on this engine, if it were begun now."""
     store, root = memory.store, memory.store.root or ""
     agent = registered(store, task.agent)
     check(task)
@@ -64,7 +67,7 @@ def preview(
 
 
 def _run(task: Task, role: str, now: int) -> Run:
-    """A run that there is not."""
+    """Return a run that does not exist."""
     id = "not-begun"
     asked = {key: value for key, value in task._asdict().items() if key != "text"}
     fields = {"role": role, "task": task.text, "asked": asked}
@@ -79,7 +82,9 @@ def _price(memory: Memory, model: str | None) -> prices.Price | None:
 
 
 def _secret(root: str) -> bytes:
-    """The workspace's, or one of noughts where it has none yet: then the fence will be another."""
+    """Return the workspace's secret, or one of zeros where it has none yet: then the fence will be
+    another.
+    """
     return (
         secret(root)
         if os.path.exists(os.path.join(root, "runs", ".secret"))

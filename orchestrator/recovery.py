@@ -80,13 +80,15 @@ def _take(run_store: RunStore, run: Run, taken: list[Run]) -> None:
 
 
 def _progress(run_store: RunStore, run: Run) -> int:
-    """How many replies and results it and all below it have recorded."""
+    """Return how many replies and results a run and all below it have recorded."""
     own = sum(step.kind in ("turn", "result") for step in _recorded(run_store.folder(run)))
     return own + sum(_progress(run_store, child) for child in run_store.runs.children(run.id))
 
 
 def _recorded(folder: Folder) -> list[steps.Step]:
-    """Its steps; none where they are damaged: it is taken all the same, and ends as failed, which says so."""
+    """Return its steps; none where they are damaged: it is taken all the same, and ends as failed,
+    which says so.
+    """
     try:
         return steps.read(folder.lines(STEPS))
     except StoreCorrupt:
@@ -102,7 +104,7 @@ def _mend(folder: Folder) -> None:
 
 
 def _bury(run_store: RunStore, run: Run) -> None:
-    """A run that died again and again: a dead letter, and a blocker that says so."""
+    """End a run that died again and again, with a blocker that says so."""
     note = writeback.dead_letter(run.id, run.project, run.attempts - 1)
     entry, untold = run_store.told(run, [note])
     why = "; ".join(filter(None, (f"it died {run.attempts - 1} times without moving", untold)))

@@ -1,7 +1,8 @@
-"""The supervisor's books: everything about runs that touches the memory or the disk. Synchronous, on one thread.
+"""The supervisor's books: everything about runs that touches the memory or the disk. Synchronous,
+on one thread.
 
-Begins runs and ends them, asks the limits, notes deliveries, writes back. What a run leaves is stored before anybody
-is told of it.
+Begins runs and ends them, asks the limits, notes deliveries, writes back. What a run leaves is
+stored before anybody is told of it.
 """
 
 from __future__ import annotations
@@ -168,7 +169,7 @@ class RunStore:
         )
 
     def engine_declared(self, name: str) -> tuple[str, dict[str, Any]]:
-        """An engine's kind and options, as synapse.yaml has them."""
+        """Return an engine's kind and options, as synapse.yaml has them."""
         return declared(dict(self.store.settings.other).get("engines"), name)
 
     def known(self, id: str) -> Run:
@@ -180,14 +181,14 @@ class RunStore:
         return run
 
     def seat(self, run: Run) -> AgentMemory:
-        """The memory as the agent has it in this incarnation of the run."""
+        """Return the memory as the agent has it in this incarnation of the run."""
         return self.memory.as_agent(run.agent, run.id, run.epoch)
 
     def folder(self, run: Run) -> Folder:
         return Folder(self.root, run.id, lasting=not self._temporary)
 
     def result(self, run: Run) -> Result:
-        """What came of a run that has ended."""
+        """Return the result of a run that has ended."""
         folder = self.folder(run)
         return result_of(run.id, run.fields, folder.read(OUTPUT) if folder.has(OUTPUT) else "")
 
@@ -209,7 +210,9 @@ class RunStore:
         engine_of: Callable[[Task, Agent, Usual], tuple[str, Engine]],
         usual: Usual,
     ) -> tuple[Run, bool]:
-        """Begin a run, within the limits; or the run that does this work already, or did it a moment ago."""
+        """Begin a run, within the limits, or return the run that does this work already or did it a
+        moment ago.
+        """
         agent = self.agent(task.agent)
         check(task)
         self.costs.check_settings()
@@ -251,7 +254,7 @@ class RunStore:
         unless: Guard | None,
         more: Mapping[str, Any],
     ) -> Run:
-        """Counted, then on record; what does not come on record is not counted."""
+        """Count the run, then record it; one that cannot be recorded is uncounted."""
         scopes = self.costs.admit(id, task, agent, parent)
         try:
             return self.runs.begin(id, task, agent, self.holder.name, parent, unless, **more)
@@ -277,8 +280,10 @@ class RunStore:
         return fields
 
     def furnish(self, run: Run, engine: Engine, alone: bool) -> Furniture:
-        """What a session needs: its prompt, made and receipted, or all that an earlier incarnation recorded. `alone`:
-        nobody else runs, so what came until now wakes nobody, and is for the view."""
+        """Return what a session needs: its prompt, made and receipted, or all that an earlier
+        incarnation recorded. `alone`: nobody else runs, so the news until now wakes nobody, and is
+        for the view.
+        """
         if alone:
             self.heard(())
         folder = self.folder(run).make()
@@ -341,8 +346,9 @@ class RunStore:
         return steps.prompt(*rendered) | fields | {"shown": shown_fields, "receipt": receipt.dump()}
 
     def note_shown(self, run: Run, first: Mapping[str, Any]) -> None:
-        """Note in the log what a prompt showed, once, and put its receipt where people look. Both follow
-        from its step: the engine is called meanwhile."""
+        """Note in the log what a prompt showed, once, and put its receipt where people look. Both
+        follow from its step: the engine is called meanwhile.
+        """
         folder = self.folder(run)
         if not folder.has(RECEIPT):
             folder.write(
@@ -353,7 +359,7 @@ class RunStore:
         )
 
     def _past_of(self, role: str, engine: str) -> list[selection.Past]:
-        """The newest runs of a role on an engine, looked up now and then."""
+        """Return the newest runs of a role on an engine, looked up now and then."""
         at, pasts = self._history
         if self.now() - at >= HISTORY_KEPT:
             at, pasts = self.now(), histories(self.runs)
@@ -377,8 +383,10 @@ class RunStore:
         return news, self.runs.over(session.run, known=True)
 
     def _learn_ends(self, cursor: int) -> tuple[bool, int]:
-        """Have the index know what ends a session of ours since: a stop, or a takeover; whether there is any, and how
-        far the log was read. Most records are neither: the log is read at once, while the index takes its time."""
+        """Catch the index up where the log has a record since the cursor that may end a session of
+        ours: a stop or a recovery. Return whether there is one, and how far the log was read. Most
+        records are neither: the log is read at once, while the index takes its time.
+        """
         relevant, mine = False, (None, self.holder.name)
         for record in self.store.log.since(cursor):
             cursor = record.seq
@@ -390,12 +398,14 @@ class RunStore:
         return relevant, cursor
 
     def _environment(self, run: Run) -> dict[str, str]:
-        """What binds the shell commands of a client to this run."""
+        """Return the variables that bind a client's shell commands to this run."""
         bound = {"SYNAPSE_AGENT": run.agent, "SYNAPSE_RUN": f"{run.id}:{run.epoch}"}
         return bound | ({"SYNAPSE_ROOT": self.store.root} if self.store.root else {})
 
     def _alike(self, task: Task) -> list[str]:
-        """Running work of this project that sounds like it: perhaps the same, perhaps not."""
+        """Return warnings about running work of this project that sounds similar: perhaps the same,
+        perhaps not.
+        """
         running = self.store.index.query.runs(
             project=task.project, state="running", limit=NEIGHBOURS
         )
@@ -414,7 +424,7 @@ class RunStore:
     # -- while it runs -----------------------------------------------------------------------------
 
     def stirred(self) -> bool:
-        """Whether anything was written since it was last heard what."""
+        """Return whether anything was written since the last look."""
         self.store.look()  # what was dropped as a file is news too
         return bool(self.ear.held) or self.store.log.mark() != self._looked
 
@@ -485,8 +495,10 @@ class RunStore:
         return prompt.wake(blocks, reader, self.secret, self.templates), rendered
 
     def results_text(self, reader: Run, results: list[Result], how: str = "unread") -> str:
-        """Return what children left, as their parent is told. `how` names the template: `results` for
-        one that waited, `unread` for one that would have ended, `blocked` for one at something else."""
+        """Return what children left, as their parent is told. `how` names the template: `results`
+        for one that waited, `unread` for one that would have ended, `blocked` for one at something
+        else.
+        """
         reports = [
             Report(
                 result.run, self.known(result.run).agent, result.status, writeback.told(result),
@@ -500,8 +512,9 @@ class RunStore:
         return render(reports, self.agent(reader.agent), self.secret, self.templates)
 
     def seen(self, runs: Iterable[str], entries: Sequence[str]) -> list[str]:
-        """Return those of the entries that stood before one of these runs. An agent with a shell looks
-        for itself: of its, all that it may see."""
+        """Return those of the entries that stood before one of these runs. An agent with a shell
+        looks for itself: of its, all that it may see.
+        """
         visible: set[str] = set()
         for run in map(self.known, runs):
             recorded = steps.read(self.folder(run).lines(STEPS))

@@ -1,7 +1,8 @@
-"""A session: one incarnation of a run, turn after turn. What is due next follows from the recorded conversation
-alone, so that another process can go on where this one ended.
+"""A session: one incarnation of a run, turn after turn. What is due next follows from the recorded
+conversation alone, so that another process can go on where this one ended.
 
-It records before it acts, hears what is critical before every turn, and asks for every token before it is spent.
+It records before it acts, hears what is critical before every turn, and asks for every token before
+it is spent.
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ class Ground(Protocol):
 
 
 class RunStore(Protocol):
-    """What it asks of the supervisor's books. All of it may touch the disk: `Ground.desk` takes it there."""
+    """What it asks of the supervisor's books. All of it may touch the disk: `Ground.desk` takes it
+    there.
+    """
 
     blockers: Blockers
 
@@ -169,7 +172,9 @@ class Session:
                 self._living.cancel()
 
     async def live(self) -> Outcome:
-        """All of it, whatever happens on the way. Cancelled without a reason given, it stays to be gone on with."""
+        """Take turns until the run ends, and return its outcome. A session that is cancelled
+        without a reason can be continued.
+        """
         limit, self._living = asyncio.timeout(self.terms.seconds), asyncio.current_task()
         try:
             async with limit:
@@ -209,7 +214,7 @@ class Session:
         return None
 
     async def _concluded(self, turn: Turn) -> Outcome | None:
-        """After a reply that asks for nothing: is it the end?"""
+        """Return the outcome after a reply that calls no tool; None where the run goes on."""
         if turn.stop == "refusal":
             return self._cut(
                 "refused", f"the model refused: {turn.text or 'it gave no reason'}"[:500]
@@ -287,7 +292,7 @@ class Session:
         return False
 
     async def _second_try(self, turn: Turn) -> Outcome | None:
-        """A reply of nothing, or one that was cut."""
+        """Ask again after an empty reply or one that was cut; return the outcome after too many."""
         if self.conversation.said.get(turn.stop, 0) >= SECOND_TRIES:
             why = (
                 "the model replied with nothing"
@@ -375,8 +380,9 @@ class Session:
         await self._acknowledge()
 
     async def _weight(self, request: Request, counted: int) -> int:
-        """The tokens of a request as its provider counts them: by its own word where a limit hangs on it and it
-        gives one, else ours, scaled by how far it was from them before."""
+        """Return the tokens of a request as its provider counts them: by its own count where a
+        limit depends on it and it gives one, else by ours, scaled by earlier differences.
+        """
         theirs = None
         if self.terms.bounded:
             with contextlib.suppress(EngineError):
@@ -408,7 +414,7 @@ class Session:
         )
 
     def _keep(self, turn: Turn, sent: Sent, reservation: Any, counted: int) -> None:
-        """What was paid for is recorded before anything is done with it."""
+        """Record what was paid for, before anything is done with it."""
         cost = self.run_store.settle(self, reservation, turn, counted)
         sent = segments.begun_again(sent) if turn.anew else sent
         got = segments.got(turn, self.terms.label, self.terms.counter.count)
@@ -418,7 +424,7 @@ class Session:
         self.folder.record(LEDGER, line, sync=False)
 
     def _lose(self, sent: Sent, reservation: Any, lost: int) -> None:
-        """A call came to nothing. What it took all the same is booked, in the budget and in the ledger."""
+        """Book the usage of a call that failed, in the budget and in the ledger."""
         self.run_store.settle(self, reservation, None, lost)
         if lost:
             usage = Usage(lost, estimated=True)
@@ -464,7 +470,7 @@ class Session:
         self._rendered.append((len(self.conversation.turns), ids))
 
     async def _acknowledge(self) -> None:
-        """A turn after the one in which it was rendered, what was told counts as taken in."""
+        """Mark entries as acknowledged one turn after the turn in which they were rendered."""
         turns = len(self.conversation.turns)
         read_ids = [id for at, ids in self._rendered if turns >= at + 2 for id in ids]
         if read_ids:
@@ -516,7 +522,9 @@ class Session:
     # -- calls -------------------------------------------------------------------------------------
 
     async def _answer(self, call: Call, begun: bool) -> None:
-        """Carry out a call, or say why not; one that was in flight at a crash only if that does no harm."""
+        """Carry out a call, or say why not; one that was in flight at a crash only if that does no
+        harm.
+        """
         handler = self.handlers.get(call.name)
         if handler is None:
             names = ", ".join(handler.tool.name for handler in self.offered()) or "none"

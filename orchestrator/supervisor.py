@@ -1,7 +1,8 @@
-"""The supervisor: starts runs, keeps them alive, lets them hear of each other, and settles what came of them.
+"""The supervisor: starts runs, keeps them alive, lets them hear of each other, and settles what
+came of them.
 
-Any number of supervisors share a workspace; each holds its own runs. Whatever touches the memory runs on one
-thread of its own, in order, and never on the event loop.
+Any number of supervisors share a workspace; each holds its own runs. Whatever touches the memory
+runs on one thread of its own, in order, and never on the event loop.
 """
 
 from __future__ import annotations
@@ -47,17 +48,18 @@ _WAITS = (
 
 @checked
 class Supervisor:
-    """Runs agents on engines, with the memory in their prompts: an open one, or that of a workspace, which this then
-    opens and closes.
+    """Runs agents on engines, with the memory in their prompts: an open one, or that of a
+    workspace, which this then opens and closes.
 
-    `engine` and `model` are for agents whose file names none. `engines` gives engines by name, made already.
-    `memory_tools` (auto, always or never) says when agents are offered the memory's tools; `tools` are functions of
-    yours, `mcp` servers whose tools are offered, each a command or an address. `context` decides what of the memory
-    goes into a prompt. `limits` hold for each run, where they say more than the workspace's.
+    `engine` and `model` are for agents whose file names none. `engines` gives engines by name, made
+    already. `memory_tools` (auto, always or never) says when agents are offered the memory's tools;
+    `tools` are functions of yours, `mcp` servers whose tools are offered, each a command or an
+    address. `context` decides what of the memory goes into a prompt. `limits` hold for each run,
+    where they say more than the workspace's.
 
-    With `seed`, the ids of runs follow from it. `inline` keeps everything on the event loop's thread: for virtual
-    time. Without a sign of life for `lease` seconds this supervisor counts as hung; a run that died `attempts` times
-    without moving is given up.
+    With `seed`, the ids of runs follow from it. `inline` keeps everything on the event loop's
+    thread: for virtual time. Without a sign of life for `lease` seconds this supervisor counts as
+    hung; a run that died `attempts` times without moving is given up.
     """
 
     def __init__(
@@ -160,7 +162,9 @@ class Supervisor:
         return self._runner.run(work())
 
     async def spawn(self, task: Task, *, parent: str | None = None) -> Result:
-        """Do a task, for a run that is its parent or for nobody; what comes of it, refused by a limit without a run."""
+        """Do a task, for a run that is its parent or for nobody; what comes of it, refused by a
+        limit without a run.
+        """
         async with self:
             started = self.run_store.now()
             parent_run = None if parent is None else await self.desk(self.run_store.known, parent)
@@ -174,7 +178,9 @@ class Supervisor:
             return (await self._result(run, patient=False))._replace(repeated=True)
 
     async def start(self, task: Task, *, parent: Run | None = None, id: str | None = None) -> Run:
-        """Begin a task; `result` waits for it. Asked for the same work again, the run that does it or did."""
+        """Begin a task; `result` waits for it. For work that is under way or just done, return the
+        run that does it or did.
+        """
         check(task)
         id = id or self._named(task.agent, parent)
         usual = self._usual(parent)
@@ -225,7 +231,9 @@ class Supervisor:
         await self.hear()
 
     async def leave(self) -> None:
-        """Let go of all that runs, in the middle: it stays to be gone on with by whoever takes it over."""
+        """Let go of all that runs, in the middle: it stays to be gone on with by whoever takes it
+        over.
+        """
         lives = list(self._lives.values())
         for life in lives:
             life.cancel()
@@ -268,13 +276,17 @@ class Supervisor:
             await self._close_engines()
 
     async def _close_engines(self) -> None:
-        """An engine lives with its event loop. Those found by name are made again when they are needed."""
+        """Close the engines, which live with their event loop. Those loaded by name are made again
+        when they are needed.
+        """
         for engine in self.engines.values():
             await engine.close()
         self.engines = dict(self._given)
 
     def close(self) -> None:
-        """Let go of the workspace; the memory stays open. Engines that were given are closed with it."""
+        """Let go of the workspace; the memory stays open. Engines that were given are closed with
+        it.
+        """
         if self._runner is not None:
             self._runner.run(self._close_engines())
             self._runner.close()
@@ -299,7 +311,9 @@ class Supervisor:
         await asyncio.gather(*list(self._lives.values()), return_exceptions=True)
 
     async def _connected(self, server: str | Sequence[str]) -> None:
-        """Offer the tools of an MCP server for as long as this is open. Its connection lives in a task of its own."""
+        """Offer the tools of an MCP server for as long as this is open. Its connection lives in a
+        task of its own.
+        """
         from orchestrator.tools.mcp import serve
 
         tools: asyncio.Future[list[UserTool]] = asyncio.get_running_loop().create_future()
@@ -327,7 +341,9 @@ class Supervisor:
         life.add_done_callback(lambda _: self._lives.pop(run.id, None))
 
     async def _live(self, run: Run) -> Result:
-        """A run from its prompt, or its last step, to its result, whatever goes wrong; a lock held long ends none."""
+        """Take a run from its prompt, or its last step, to its result, whatever goes wrong; a lock
+        held long ends none.
+        """
         try:
             while True:
                 with contextlib.suppress(StoreBusy):
@@ -403,7 +419,7 @@ class Supervisor:
         return engine_name, self._engine(engine_name)
 
     def _engine(self, name: str) -> Engine:
-        """The engine of this name: given, declared in synapse.yaml, or one of ours."""
+        """Return the engine of this name: given, declared in synapse.yaml, or one of ours."""
         if name not in self.engines:
             kind, options = self.run_store.engine_declared(name)
             self.engines[name] = engines.load(kind, **options)
@@ -421,7 +437,9 @@ class Supervisor:
         )
 
     def _lacking(self, run: Run, asked_for: bool = False) -> tuple[str, ...]:
-        """Return what a run needs that is not here. Whoever asks for its work goes by the templates of now."""
+        """Return what a run needs that is not here. Whoever asks for its work goes by the templates
+        of now.
+        """
         offer = self._offer()._replace(templates="") if asked_for else self._offer()
         return requirements.lacking(run.needs, offer) or tuple(
             self._unmade((run.needs or {}).get("engines", ()))
@@ -443,8 +461,9 @@ class Supervisor:
     # -- what a session asks -----------------------------------------------------------------------
 
     async def hear(self) -> None:
-        """What is critical into the inboxes of those it is for; an end to what somebody stopped. Seen through even if
-        whoever asked is cancelled: what was taken off the log is everybody's."""
+        """Put what is critical into the inboxes of its readers, and end what somebody stopped. It
+        is completed even if the caller is cancelled: what was read from the log is for everybody.
+        """
         if self.desk.inline and not self.run_store.stirred():
             await asyncio.sleep(0)  # whoever is out of time ends here
         else:
@@ -461,7 +480,7 @@ class Supervisor:
                 self.sessions[id].stop(reason)
 
     def _rung(self) -> None:
-        """On the event loop, by a bell: look, unless somebody is looking, or nobody is there to be told."""
+        """Look for news, on the event loop, unless somebody is looking or no session would get it."""
         if self.sessions and (self._hearing is None or self._hearing.done()):
             self._hearing = asyncio.create_task(self.hear())
 
@@ -501,12 +520,14 @@ class Supervisor:
         return problem
 
     async def told(self, reader: Run, results: list[Result]) -> str:
-        """What children left, as their parent is told."""
+        """Return the results of children, as their parent gets them."""
         text: str = await self.desk(self.run_store.results_text, reader, results, "results")
         return text
 
     async def ended_children(self, run: str, read: frozenset[str]) -> list[Result]:
-        """What a run's children left that it has not read, after all of them have ended."""
+        """Return the results of a run's children that it has not read, after all of them have
+        ended.
+        """
         return [await self.result(child) for child in await self._unread(run, read)]
 
     async def _unread(self, run: str, read: frozenset[str]) -> list[Run]:

@@ -1,13 +1,13 @@
-"""A team at work: CTO, lead, engineers side by side, QA, report. Who takes part stands in a YAML file.
+"""A team at work: CTO, lead, engineers side by side, QA, report. Who takes part stands in a YAML
+file.
 
-Where the lead's engine is a model, its own tool calls drive the work. Where it is scripted or a coding client, the
-lead writes a plan, and the plan does. Nothing here knows how a run is lived.
+Where the lead's engine is a model, its own tool calls drive the work. Where it is scripted or a
+coding client, the lead writes a plan, and the plan does. Nothing here knows how a run is lived.
 
 A plan has a line for each task, and what stands indented below it belongs to it:
 
-    - [eng-backend] Serve GET /v2/users; check it with the tests in api/.
-      It has to answer within 100 ms.
-    - [eng-frontend] Draw the profile page.
+- [eng-backend] Serve GET /v2/users; check it with the tests in api/. It has to answer within 100
+ms. - [eng-frontend] Draw the profile page.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ class Part(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What came of a brief: the lead's last word, and every run on the way, in order. `why` it is not done."""
+    """What came of a brief: the lead's last word, and every run on the way, in order. `why` it is
+    not done.
+    """
 
     status: str
     text: str
@@ -59,9 +61,11 @@ class Report(NamedTuple):
 
 @checked
 class Team(NamedTuple):
-    """Who works together. Engine and model are the supervisor's business, unless an agent's file names them.
-    `memory_tools` (auto, always, never) is for a team that models drive; where nobody says otherwise, it is what the
-    supervisor has. `tools` says by name what tools share, as synapse.yaml does."""
+    """Who works together. Engine and model are the supervisor's business, unless an agent's file
+    names them. `memory_tools` (auto, always, never) is for a team that models drive; where nobody
+    says otherwise, it is what the supervisor has. `tools` says by name what tools share, as
+    synapse.yaml does.
+    """
 
     lead: str
     engineers: tuple[str, ...]
@@ -122,7 +126,7 @@ class Team(NamedTuple):
 
 
 def team_of(fields: Mapping[str, Any], path: str = "team.yaml") -> Team:
-    """The team that these fields describe; InvalidEntry lists what is wrong."""
+    """Return the team that these fields describe; InvalidEntry lists what is wrong."""
     problems = [stray.text for stray in strays(fields, TEAM)]
     fields = {name: value for name, value in fields.items() if name in Team._fields}
     if fields.get("memory_tools") not in (None, *MODES):
@@ -145,7 +149,7 @@ def team_of(fields: Mapping[str, Any], path: str = "team.yaml") -> Team:
 
 
 def parts(plan: str) -> list[Part]:
-    """The tasks of a plan, in its order."""
+    """Return the tasks of a plan, in its order."""
     groups: list[tuple[str, list[str]]] = []
     inside = False
     for line in plan.splitlines():
@@ -198,7 +202,9 @@ class _Work:
         return Report("blocked" if why else "done", result.text, runs, plan, why)
 
     async def _missing(self, plan: str | None, runs: Sequence[Run]) -> str:
-        """Return which part of the work nobody did, though the first run says that it is done; empty for none."""
+        """Return which part of the work nobody did, though the first run says that it is done;
+        empty for none.
+        """
         team = self.team
         if plan is None:
             return f"{team.lead} wrote no plan: there is no entry in projects/{self.project} with the topic {TOPIC}"
@@ -264,7 +270,9 @@ class _Work:
         return Report("blocked" if unseen else "done", report.text, tuple(self.runs), plan, unseen)
 
     async def _unseen(self, tests: Sequence[str], entries: Iterable[object]) -> str:
-        """Return why these runs tested nothing: none of the results was in front of them. Empty where one was."""
+        """Return why these runs tested nothing: none of the results was in front of them. Empty
+        where one was.
+        """
         results = sorted({str(entry) for entry in entries if entry})
         unread = await self.boss.desk(self.boss.run_store.seen, tests, results) if results else ()
         if unread or not results:
@@ -282,7 +290,7 @@ class _Work:
         )
 
     def _problem(self, tasks: Iterable[Part]) -> str:
-        """Why nobody can begin with these."""
+        """Return why nobody can begin with these tasks."""
         agents = {item.agent for item in tasks}
         strangers = sorted(agents - set(self.team.engineers))
         if strangers:
@@ -317,7 +325,7 @@ class _Work:
         return result
 
     async def _try(self, agent: str, text: str, parent: str | None, **bounds: Any) -> Result:
-        """A run, whatever becomes of it: one that may not begin is a result too."""
+        """Run a task, whatever becomes of it: one that may not begin is a result too."""
         team = self.team
         if parent is None:
             bounds |= {"max_tokens": team.max_tokens, "max_usd": team.max_usd}
@@ -352,7 +360,7 @@ def _line(result: Result) -> str:
 
 
 def _taken_in(memory: Memory, runs: tuple[Result, ...]) -> None:
-    """Whoever gave the brief is told of the last word: on record, so that it is nobody's debt."""
+    """Acknowledge the last result for the agent that gave the brief, so that nobody has it unread."""
     last = runs[-1]
     if last.entry:
         fields = {
@@ -366,8 +374,10 @@ def _taken_in(memory: Memory, runs: tuple[Result, ...]) -> None:
 
 
 def _settled(memory: Memory, lead: str, project: str, report: Report) -> None:
-    """Leave a blocker where a project is not done though its runs say so; resolve that of an earlier time where it is.
-    It stands in the lead's name: whoever reads the project's status is told that this does not hold."""
+    """Leave a blocker where a project is not done though its runs say so; resolve an earlier one
+    where it is. It is written as the lead: the readers of the project's status learn that it does
+    not hold.
+    """
     seat, last = memory.as_agent(lead), report.runs[-1]
     unresolved = [
         entry
@@ -385,7 +395,7 @@ def _settled(memory: Memory, lead: str, project: str, report: Report) -> None:
 
 
 def _planned(memory: Memory, lead: str, project: str, run: str) -> str | None:
-    """The newest plan that the lead has written as an entry since this run began."""
+    """Return the newest plan that the lead has written as an entry since this run began."""
     began = memory.store.index.query.run(run) or {"at": 0}
     entries = memory.as_agent(lead).read(
         namespace=f"projects/{project}", author=lead, since=began["at"]
@@ -394,7 +404,9 @@ def _planned(memory: Memory, lead: str, project: str, run: str) -> str | None:
 
 
 def _plan(memory: Memory, planned: Result, lead: str, project: str) -> tuple[str, str]:
-    """The plan that the lead wrote as an entry while it planned, else its last words, now an entry: id and text."""
+    """Return the id and the text of the plan that the lead wrote as an entry, else of its last
+    words, which become an entry now.
+    """
     seat, namespace = memory.as_agent(lead), f"projects/{project}"
     began = memory.store.index.query.run(planned.run) or {"at": 0}
     for entry in seat.read(namespace=namespace, author=lead, since=began["at"]):

@@ -47,8 +47,9 @@ class News(NamedTuple):
 
 
 class Reader(NamedTuple):
-    """Who is told: its agent, what it works at (`about`, texts), and the entries it was shown. Where
-    `woken`, it is told of what wakes it, and of nothing else."""
+    """Who is told: its agent, what it works at (`about`, texts), and the entries it was shown.
+    Where `woken`, it is told of what wakes it, and of nothing else.
+    """
 
     agent: Agent
     about: tuple[str, ...] = ()
@@ -58,8 +59,9 @@ class Reader(NamedTuple):
 
 
 def tier(entry: Entry, reader: Reader, seq: int) -> str | None:
-    """Return how soon a running session is told of an entry that came to be seen at this place of the
-    log; None where it does not concern it, or its prompt was made in view of it."""
+    """Return how soon a running session is told of an entry that came to be seen at this place of
+    the log; None where it does not concern it, or its prompt was made in view of it.
+    """
     agent = reader.agent
     if wakes(entry, agent):
         return NOW
@@ -103,7 +105,7 @@ class Ear:
 
     @property
     def cursor(self) -> int:
-        """How far it has listened."""
+        """Return the place in the log up to which it has listened."""
         return self._follower.cursor
 
     def news(self, readers: Mapping[str, Reader]) -> list[tuple[str, Entry, str]]:
@@ -127,8 +129,9 @@ class Ear:
         return news
 
     def _tier(self, event: Event, run: str, reader: Reader) -> str | None:
-        """Return how soon a run is told. Two that answer each other come to an end: of what an author
-        addresses to a run, the first few entries are told, unless it has more authority."""
+        """Return how soon a run is told. Two that answer each other come to an end: of what an
+        author addresses to a run, the first few entries are told, unless it has more authority.
+        """
         entry, soon = event.entry, tier(event.entry, reader, event.cursor)
         if soon != SOON or entry.replaces or entry.authority > reader.agent.rank:
             return soon
@@ -139,7 +142,7 @@ class Ear:
         return None
 
     def _may_wake(self, entry: Entry) -> bool:
-        """Whether its author has wakes left in this minute."""
+        """Return whether its author has wakes left in this minute."""
         woken = self._woken[entry.author]
         while woken and woken[0] <= entry.at - _MINUTE:
             woken.popleft()
@@ -171,8 +174,9 @@ def _says(text: str, clause: str) -> bool:
 def divided(
     inbox: Iterable[News], about: Sequence[str], messages: Iterable[Message]
 ) -> tuple[list[News], list[News]]:
-    """Return the news to be told now and those for later. What wakes is told at once; of the rest, the
-    oldest few are; what adds nothing to a conversation is in neither."""
+    """Return the news to be told now and those for later. What wakes is told at once; of the rest,
+    the oldest few are; what adds nothing to a conversation is in neither.
+    """
     texts = [message.text for message in messages]
     now: list[News] = []
     later: list[News] = []
@@ -201,8 +205,9 @@ def blocks(entries: Sequence[Entry], news: Iterable[News], commands: bool) -> li
 
 
 def answers(news: News, question: str, blocker: str) -> bool:
-    """Return whether news may answer what blocks a run: it replaces the blocker, wakes the run, or has
-    words of the question in it. What blocks others does not."""
+    """Return whether news may answer what blocks a run: it replaces the blocker, wakes the run, or
+    has words of the question in it. What blocks others does not.
+    """
     entry = news.entry
     if blocker in entry.replaces:
         return True
@@ -211,8 +216,9 @@ def answers(news: News, question: str, blocker: str) -> bool:
 
 
 def standing(store: Store, news: Iterable[News], reader: Agent) -> list[Entry]:
-    """Return the entries of the news that still stand and may be seen, each as it is by now: of what
-    it is in dispute with, its own record knows nothing."""
+    """Return the entries of the news that still stand and may be seen, each as it is by now: of
+    what it is in dispute with, its own record knows nothing.
+    """
     store.index.catch_up()
     now, index = store.clock(), store.index
     entries = (index.entry(item.entry.id, now, reader) for item in news)
@@ -250,7 +256,7 @@ class Listener:
             bell.close()
 
     def _watch(self) -> None:
-        """In memory nothing rings: look at the mark."""
+        """Poll the log's mark: in memory nothing notifies."""
         mark = self._store.log.mark()
         while not self._over.wait(0.005):
             now = self._store.log.mark()
@@ -260,7 +266,7 @@ class Listener:
 
 
 def soon(loop: AbstractEventLoop, act: Callable[[], None]) -> None:
-    """From another thread. A loop that has ended hears nothing any more."""
+    """Call this on the loop, from another thread. A loop that has ended hears nothing any more."""
     try:
         loop.call_soon_threadsafe(act)
     except RuntimeError:

@@ -1,8 +1,9 @@
-"""Anthropic's Messages through the official SDK. Knows how a conversation looks there, and nothing of memory.
+"""Anthropic's Messages through the official SDK. Knows how a conversation looks there, and nothing
+of memory.
 
-Cached are, by at most four marks: the system prompt with the tools, the view, and the conversation up to where it
-went the last time and up to where it goes now. What cannot be told in text and calls (thinking and its signature)
-is kept as it came and sent back so.
+Cached are, by at most four marks: the system prompt with the tools, the view, and the conversation
+up to where it went the last time and up to where it goes now. What cannot be told in text and calls
+(thinking and its signature) is kept as it came and sent back so.
 """
 
 from __future__ import annotations
@@ -30,8 +31,10 @@ Part = dict[str, Any]
 
 
 class Anthropic:
-    """Where the address and the key are not given, they are the SDK's own business (ANTHROPIC_BASE_URL,
-    ANTHROPIC_API_KEY). `parameters` go into each request as they are (thinking, say)."""
+    """Where the address and the key are not given, they are the SDK's own business
+    (ANTHROPIC_BASE_URL, ANTHROPIC_API_KEY). `parameters` go into each request as they are
+    (thinking, say).
+    """
 
     name = "anthropic"
     interrupt = "now"
@@ -88,7 +91,7 @@ class Anthropic:
 
 
 def conversation(request: Request) -> dict[str, Any]:
-    """The request in the provider's form, with its marks."""
+    """Return the request in the provider's form, with its marks."""
     turns = _turns(request.messages)
     system = [_text(request.system)] if request.system.strip() else []
     asks = [turn["content"] for turn in turns if turn["role"] == "user"]
@@ -108,7 +111,9 @@ def conversation(request: Request) -> dict[str, Any]:
 
 
 def _turns(messages: Iterable[Message]) -> list[dict[str, Any]]:
-    """By turns, the user's and the assistant's; the answers to calls come first, as the provider wants it."""
+    """Return the messages as turns of the user and the assistant. Results of calls come first, as
+    the provider demands.
+    """
     turns: list[dict[str, Any]] = []
     for message in messages:
         role = "assistant" if message.role == "assistant" else "user"
@@ -138,7 +143,7 @@ def _parts(message: Message) -> list[Part]:
 
 
 def _plain(text: str, calls: Iterable[Call]) -> list[Part]:
-    """A message as it is without anything of the provider's own. It takes no empty texts."""
+    """Return a message without anything of the provider's own. It takes no empty texts."""
     uses = [
         {"type": "tool_use", "id": call.id, "name": call.name, "input": dict(call.arguments)}
         for call in calls
@@ -151,7 +156,7 @@ def _text(text: str) -> Part:
 
 
 def _told(error: Exception) -> EngineError:
-    """A TypeError is how the SDK says that there is no key."""
+    """Return the engine's error for an SDK's. A TypeError is how the SDK says that there is no key."""
     if isinstance(error, TypeError):
         return Rejected(
             "there is no key, set ANTHROPIC_API_KEY" if "api_key" in str(error) else str(error)

@@ -1,7 +1,8 @@
-"""A client's process as the supervisor holds it, by its lifeline. Starts it, waits for it, ends it; reads nothing.
+"""A client's process as the supervisor holds it, by its lifeline. Starts it, waits for it, ends it;
+reads nothing.
 
-Neither a thread nor a handler of signals is needed: one pair of sockets tells the keeper that we are dead, and us
-that the keeper is.
+Neither a thread nor a handler of signals is needed: one pair of sockets tells the keeper that we
+are dead, and us that the keeper is.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ END = b"."
 
 
 class Child:
-    """A running command. Its input is a file, so that a prompt of any length is read at the client's own pace; its
-    output goes to files, so that it is there whoever dies."""
+    """A running command. Its input is a file, so that a prompt of any length is read at the
+    client's own pace; its output goes to files, so that it is there whoever dies.
+    """
 
     def __init__(
         self,
@@ -53,7 +55,7 @@ class Child:
             theirs.close()
 
     async def wait(self, seconds: float | None = None) -> int | None:
-        """The exit code, once nothing is left of it; None where that takes longer."""
+        """Return the exit code once nothing of the process is left; None where that takes longer."""
         try:
             async with asyncio.timeout(seconds):
                 await asyncio.get_running_loop().sock_recv(self._life, 1)
@@ -62,7 +64,9 @@ class Child:
         return self._keeper.wait()
 
     async def end(self) -> None:
-        """Have it ended, kindly at first; nothing where it has ended. Cancelled in this, it is ended in haste."""
+        """End the process, kindly at first; do nothing where it has ended. Cancelled meanwhile, it
+        is killed.
+        """
         try:
             if self._keeper.poll() is None:
                 self._life.send(END)

@@ -1,8 +1,9 @@
-"""The coding clients as data: how a session is started and resumed, and where its output says what. No code.
+"""The coding clients as data: how a session is started and resumed, and where its output says what.
+No code.
 
-Each was seen to behave so in the version that it names; `make soak` runs that version. In an argument, {prompt} is
-the prompt, {prompt_file} and {system_file} are files that hold it and the system text, {session} is the session,
-{model} the model, {root} the workspace of the memory.
+Each was seen to behave so in the version that it names; `make soak` runs that version. In an
+argument, {prompt} is the prompt, {prompt_file} and {system_file} are files that hold it and the
+system text, {session} is the session, {model} the model, {root} the workspace of the memory.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ BASE = (
 class Client(NamedTuple):
     """What is known of a client.
 
-    `permissions`: what is added to its arguments so that it may do without asking: `own`, nothing, as its maker
-    set it; `memory`, the least that lets its agent use the shell of the memory; `all`, everything.
-    `totals`: it reports what its whole session used, not this step.
+    `permissions`: what is added to its arguments so that it may do without asking: `own`, nothing,
+    as its maker set it; `memory`, the least that lets its agent use the shell of the memory; `all`,
+    everything. `totals`: it reports what its whole session used, not this step.
     """
 
     name: str

@@ -1,16 +1,19 @@
-"""The keeper of a client's process: nothing of it outlives the supervisor, nor its own end. A program of its own.
+"""The keeper of a client's process: nothing of it outlives the supervisor, nor its own end. A
+program of its own.
 
-    python -I -S lifeline.py LIFE GRACE COMMAND...
+python -I -S lifeline.py LIFE GRACE COMMAND...
 
-LIFE is the descriptor of one end of a pair of sockets, or the path of a named pipe; only the supervisor holds the other
-end. A byte from there asks
-for the end: SIGTERM, and SIGKILL after GRACE seconds. If it closes, the supervisor is dead, and there is only HASTE.
-When the command ends by itself, whatever it left behind ends at once. Its exit code is passed on as a shell would.
+LIFE is the descriptor of one end of a pair of sockets, or the path of a named pipe; only the
+supervisor holds the other end. A byte from there asks for the end: SIGTERM, and SIGKILL after GRACE
+seconds. If it closes, the supervisor is dead, and there is only HASTE. When the command ends by
+itself, whatever it left behind ends at once. Its exit code is passed on as a shell would.
 
-On Linux the keeper is a subreaper: whatever is orphaned below it becomes its child, whatever group or session it
-made for itself, and nothing can hide. Elsewhere it knows the command's process group, no more.
+On Linux the keeper is a subreaper: whatever is orphaned below it becomes its child, whatever group
+or session it made for itself, and nothing can hide. Elsewhere it knows the command's process group,
+no more.
 
-A bare interpreter runs this file where it lies: it imports nothing of ours, and only what loads fast.
+A bare interpreter runs this file where it lies: it imports nothing of ours, and only what loads
+fast.
 """
 
 from __future__ import annotations
@@ -60,7 +63,7 @@ class Keeper:
         return self._code if self._code is not None else SIGNALLED + signal.SIGKILL
 
     def _until_its_end_is_asked(self) -> bool:
-        """False where the command ended by itself."""
+        """Wait until somebody asks for the end; return False where the command ended by itself."""
         while self._code is None:
             ready, _, _ = select.select([self._life, self._rings], [], [])
             if self._life in ready:
@@ -82,12 +85,12 @@ class Keeper:
             time.sleep(LOOK_EVERY)
 
     def _is_alone(self) -> bool:
-        """The bytes of one who asks are read; at their end, he is dead."""
+        """Return whether the asking process is dead: its end of the pipe is closed."""
         ready, _, _ = select.select([self._life], [], [], 0)
         return bool(ready) and not os.read(self._life, 4_096)
 
     def _kill_the_rest(self) -> None:
-        """Children of what is killed become ours, and are next."""
+        """Kill until no child is left: children of what is killed become ours, and are next."""
         until = time.monotonic() + PATIENCE
         self._signal(signal.SIGKILL)
         while self._reap() and time.monotonic() < until:
@@ -95,7 +98,7 @@ class Keeper:
             self._signal(signal.SIGKILL)
 
     def _reap(self) -> bool:
-        """Whether there are children left."""
+        """Reap what has ended, and return whether there are children left."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -108,8 +111,9 @@ class Keeper:
                 self._code = code if code >= 0 else SIGNALLED - code
 
     def _signal(self, number: int) -> None:
-        """To the command's group, and to each child of ours. Nobody else can bear the number of a child that we
-        have not reaped."""
+        """Signal the command's group and each child of ours. No other process can have the number
+        of a child that we have not reaped.
+        """
         try:
             os.killpg(self._child, number)
         except (ProcessLookupError, PermissionError):
@@ -122,7 +126,7 @@ class Keeper:
 
 
 def _rung(number: int, frame: object) -> None:
-    """Signals are read from the pipe that they ring at."""
+    """Return the signals that arrived, read from the pipe that they write to."""
 
 
 def _prctl() -> Callable[[int, int], int]:
@@ -135,7 +139,9 @@ def _prctl() -> Callable[[int, int], int]:
 
 
 def _become(command: list[str], keeper: int) -> None:
-    """The forked child: a session of its own, and the signals as they were. Never returns."""
+    """Run the command in the forked child, in a session of its own, with the signals as they were.
+    Never return.
+    """
     code = NOT_RUNNABLE
     try:
         os.setsid()
@@ -151,7 +157,7 @@ def _become(command: list[str], keeper: int) -> None:
 
 
 def _let_go_of_the_files() -> None:
-    """The command's input and output are its own: they close when it closes them."""
+    """Close the command's input and output here, so that they close when the command closes them."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(nothing, descriptor)
@@ -173,7 +179,9 @@ def _children(parent: int) -> list[int]:
 
 
 def _opened(life: str) -> int:
-    """The lifeline. One by its path may have closed before we came. Opened, the path has served its end."""
+    """Open the lifeline. One by its path may have closed before we came. Once opened, its path is
+    of no more use.
+    """
     if life.isdigit():
         return int(life)
     descriptor = os.open(life, os.O_RDONLY | os.O_NONBLOCK)

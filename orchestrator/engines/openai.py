@@ -1,6 +1,8 @@
-"""OpenAI's Responses through the official SDK. Knows how a conversation looks there, and nothing of memory.
+"""OpenAI's Responses through the official SDK. Knows how a conversation looks there, and nothing of
+memory.
 
-Nothing is kept at the provider (`store` is off): reasoning comes encrypted, is kept as it came and sent back so.
+Nothing is kept at the provider (`store` is off): reasoning comes encrypted, is kept as it came and
+sent back so.
 """
 
 from __future__ import annotations
@@ -28,8 +30,10 @@ Item = dict[str, Any]
 
 
 class OpenAI:
-    """Where the address and the key are not given, they are the SDK's own business (OPENAI_BASE_URL,
-    OPENAI_API_KEY). `parameters` go into each request as they are (reasoning, say)."""
+    """Where the address and the key are not given, they are the SDK's own business
+    (OPENAI_BASE_URL, OPENAI_API_KEY). `parameters` go into each request as they are (reasoning,
+    say).
+    """
 
     name = "openai"
     interrupt = "now"
@@ -63,7 +67,7 @@ class OpenAI:
         return await take(begin, interrupt)
 
     async def count(self, request: Request) -> int | None:
-        """None from a server that has no such address."""
+        """Return the provider's count of a request; None from a server that has no such address."""
         import openai
 
         try:
@@ -98,7 +102,7 @@ class OpenAI:
 def connect(
     base_url: str | None, api_key: str | None, max_retries: int, timeout: float | None
 ) -> Any:
-    """The SDK's client; Rejected where it misses its key."""
+    """Return the SDK's client; raise Rejected where its key is missing."""
     import openai
 
     options = {"base_url": base_url, "api_key": api_key, "timeout": timeout}
@@ -158,7 +162,9 @@ class _Reading:
             raise _failed(self._ended.error)
 
     async def _begin(self) -> Any:
-        """Models that do not reason refuse to be asked for their reasoning: they are asked again without."""
+        """Open the stream. Models that do not reason refuse to be asked for their reasoning: they
+        are asked again without.
+        """
         import openai
 
         model, create = self._asked["model"], self._client.responses.create
@@ -231,8 +237,9 @@ class _Reading:
         return model
 
     def _native(self, stop: str, calls: Sequence[Call]) -> Any:
-        """The items as they came, where they say more than text and calls do. Reasoning goes back whole or not at
-        all: the provider refuses it without what came of it."""
+        """Return the items as they came, where they say more than text and calls do. Reasoning goes
+        back whole or not at all: the provider refuses it without its results.
+        """
         special = [item for item in self._items if item["type"] == "reasoning" or item.get("phase")]
         unsealed = [
             item
@@ -264,7 +271,7 @@ class _Reading:
 
 
 def _failed(error: Any) -> EngineError | Dropped:
-    """What the provider says in the stream instead of a reply."""
+    """Return the error that the provider sent in the stream instead of a reply."""
     code, message = getattr(error, "code", None), getattr(error, "message", None)
     found = RuntimeError(message)
     found.body = {"code": code, "message": message}  # type: ignore[attr-defined]

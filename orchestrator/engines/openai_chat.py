@@ -1,8 +1,8 @@
-"""Chat Completions through OpenAI's SDK, for every server that speaks it: Ollama, vLLM, OpenRouter and others. Knows
-how a conversation looks there, and nothing of memory.
+"""Chat Completions through OpenAI's SDK, for every server that speaks it: Ollama, vLLM, OpenRouter
+and others. Knows how a conversation looks there, and nothing of memory.
 
-Made for servers that are not strict about the format, and for chat templates that are: roles alternate, results
-follow their calls, a call without an id gets one.
+Made for servers that are not strict about the format, and for chat templates that are: roles
+alternate, results follow their calls, a call without an id gets one.
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ STOPS = {"length": "length", "content_filter": "refusal"}
 
 
 class OpenAIChat:
-    """Where the address and the key are not given, they are the SDK's own business (OPENAI_BASE_URL,
-    OPENAI_API_KEY); a server other than OpenAI's may want no key. `parameters` go into each request as they are."""
+    """Where the address and the key are not given, they are the SDK's own business
+    (OPENAI_BASE_URL, OPENAI_API_KEY); a server other than OpenAI's may want no key. `parameters` go
+    into each request as they are.
+    """
 
     name = "openai-chat"
     interrupt = "now"
@@ -87,7 +89,9 @@ class OpenAIChat:
 
 
 def conversation(request: Request) -> list[dict[str, Any]]:
-    """The messages in the format's form. What a user said between a call and its result comes after the result."""
+    """Return the messages in the format's form. What a user said between a call and its result
+    comes after the result.
+    """
     messages: list[dict[str, Any]] = (
         [{"role": "system", "content": request.system}] if request.system.strip() else []
     )

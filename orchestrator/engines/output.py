@@ -1,4 +1,6 @@
-"""What a client prints: two files, standard output and errors, that grow while it runs and stay when it dies."""
+"""What a client prints: two files, standard output and errors, that grow while it runs and stay
+when it dies.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ class Output:
         return reading.understand(pieces, client.rules)
 
     def tail(self) -> str:
-        """The end of what it said, errors last."""
+        """Return the end of the output, errors last."""
         return "\n".join(filter(None, (self._end_of(self.said), self._end_of(self.errors))))
 
     def _end_of(self, file: IO[bytes]) -> str:

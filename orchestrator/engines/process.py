@@ -1,8 +1,9 @@
-"""Engines that are programs: a coding client, or any command. A step is one session of it, from start to end.
+"""Engines that are programs: a coding client, or any command. A step is one session of it, from
+start to end.
 
-What a client is like stands in `clients`, what it is given is made by `asking`, what it says is read by `reading`,
-and its life hangs on `child`. Nothing here knows of memory: such an agent uses the shell, and is bound to it by the
-environment of its place.
+What a client is like stands in `clients`, what it is given is made by `asking`, what it says is
+read by `reading`, and its life hangs on `child`. Nothing here knows of memory: such an agent uses
+the shell, and is bound to it by the environment of its place.
 """
 
 from __future__ import annotations
@@ -64,9 +65,9 @@ class SessionLost(EngineError):
 class Process:
     """A command as an engine.
 
-    Of a command that is no preset, the prompt comes on standard input, or where `{prompt}` or `{prompt_file}`
-    stands; what it prints is its text, unless `form` ("lines" of JSON or one "json" text) and `rules` say how to
-    find that. `resume` is the command that goes on with a `{session}`.
+    Of a command that is no preset, the prompt comes on standard input, or where `{prompt}` or
+    `{prompt_file}` stands; what it prints is its text, unless `form` ("lines" of JSON or one "json"
+    text) and `rules` say how to find that. `resume` is the command that goes on with a `{session}`.
     """
 
     interrupt = "turn"
@@ -120,7 +121,9 @@ class Process:
 
     @property
     def resumes(self) -> bool:
-        """Whether a later step goes on with the session. Where not, it is told all that was said so far."""
+        """Return whether a later step continues the client's session. Otherwise it is sent the
+        whole conversation.
+        """
         return bool(self.client.resume)
 
     async def step(self, request: Request, interrupt: asyncio.Event) -> Turn:
@@ -191,7 +194,9 @@ class Process:
         ]
 
     async def _last(self, child: Child, output: Output) -> int:
-        """Until the client ends, or is ended: it takes too long, says too much, or nobody waits any more."""
+        """Wait until the client ends, or end it: it takes too long, writes too much, or nobody
+        waits any more.
+        """
         problem = f"{self.name} said over {self.limit} bytes"
         code: int | None = None
         try:
@@ -207,8 +212,9 @@ class Process:
         return code
 
     def _environment(self, place: Place) -> dict[str, str]:
-        """What every program needs, what this one's provider needs, and what the place says; nothing else. The
-        shell of the memory is the first to be found."""
+        """Return the environment: what every program needs, what this one's provider needs, and
+        what the place says; nothing else. The memory's shell comes first on the path.
+        """
         variables = {
             name: value
             for name, value in os.environ.items()

@@ -1,7 +1,8 @@
-"""What an engine is: one step of one agent at a time. Values, the protocol, its errors, and finding one by name.
+"""What an engine is: one step of one agent at a time. Values, the protocol, its errors, and finding
+one by name.
 
-An engine is given everything that its model may see, and gives back what came of one step. It knows nothing of
-memory, runs or limits, and keeps no conversation of its own: whoever calls it does.
+An engine is given everything that its model may see, and gives back what came of one step. It knows
+nothing of memory, runs or limits, and keeps no conversation of its own: whoever calls it does.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ class Tool(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A model's wish to have a tool called. `problem` says why its arguments cannot be read, if they cannot."""
+    """A model's wish to have a tool called. `problem` says why its arguments cannot be read, if
+    they cannot.
+    """
 
     id: str
     name: str
@@ -59,8 +62,8 @@ class Call(NamedTuple):
 class Message(NamedTuple):
     """A piece of the conversation. A tool's result names the call that it answers.
 
-    `native` is a provider's own form of an assistant's message (signed thinking, say), JSON that has to go back
-    as it came; other engines leave it alone.
+    `native` is a provider's own form of an assistant's message (signed thinking, say), JSON that
+    has to go back as it came; other engines leave it alone.
     """
 
     role: str  # user, assistant or tool
@@ -73,8 +76,10 @@ class Message(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """What the provider reports for one step. `input_tokens` includes what its cache held (`cached_tokens`) and
-    what was written to it; `cost` in dollars where it says so itself. `estimated`: there was no report."""
+    """What the provider reports for one step. `input_tokens` includes what its cache held
+    (`cached_tokens`) and what was written to it; `cost` in dollars where it says so itself.
+    `estimated`: there was no report.
+    """
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -112,9 +117,9 @@ class Place(NamedTuple):
 class Request(NamedTuple):
     """One step: all that the model may see, and what it may use.
 
-    `messages` begin with the user's: the memory block (stable, worth caching), then the task. `key` names this
-    step, the same on a retry. `session` is what an earlier Turn gave: a client that keeps conversations resumes
-    it and is sent only the messages after the last assistant's.
+    `messages` begin with the user's: the memory block (stable, worth caching), then the task. `key`
+    names this step, the same on a retry. `session` is what an earlier Turn gave: a client that
+    keeps conversations resumes it and is sent only the messages after the last assistant's.
     """
 
     system: str
@@ -128,9 +133,10 @@ class Request(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """What came of one step. `session` names the client's own conversation, to go on with. `blocked` is what a
-    client reported, in a structured result, as keeping it from its task. `anew`: it had lost its conversation, and was
-    told all of it again."""
+    """What came of one step. `session` names the client's own conversation, to go on with.
+    `blocked` is what a client reported, in a structured result, as keeping it from its task.
+    `anew`: it had lost its conversation, and was told all of it again.
+    """
 
     text: str
     calls: tuple[Call, ...] = ()
@@ -147,14 +153,14 @@ class Turn(NamedTuple):
 class Engine(Protocol):
     """Whatever can take a step for an agent.
 
-    * `step` returns a Turn or raises EngineError; it holds no state that a later step needs, so that a step can
-      be taken again by another process.
-    * Malformed arguments of a call are a Call with a `problem`, never an error. A refusal is a Turn.
-    * When `interrupt` is set during a step, an engine whose `interrupt` is "now" stops soon and returns what it
-      has, with stop "interrupted", whole calls only; one that says "turn" ends its step as if nothing were.
-    * Cancelling `step` frees everything it holds, and leaves no process behind.
-    * `takes_tools`: it is given tools and gives calls. Where not, its agent uses the shell.
-    * `count` is the provider's own count of a request's input, or None where there is none.
+    * `step` returns a Turn or raises EngineError; it holds no state that a later step needs, so
+    that a step can be taken again by another process. * Malformed arguments of a call are a Call
+    with a `problem`, never an error. A refusal is a Turn. * When `interrupt` is set during a step,
+    an engine whose `interrupt` is "now" stops soon and returns what it has, with stop
+    "interrupted", whole calls only; one that says "turn" ends its step as if nothing were. *
+    Cancelling `step` frees everything it holds, and leaves no process behind. * `takes_tools`: it
+    is given tools and gives calls. Where not, its agent uses the shell. * `count` is the provider's
+    own count of a request's input, or None where there is none.
     """
 
     name: str
@@ -187,7 +193,9 @@ class ContextTooLong(EngineError):
 
 
 class Broken(EngineError):
-    """The client's process failed, or said something that cannot be read. `.output` is what it said."""
+    """The client's process failed, or said something that cannot be read. `.output` is what it
+    said.
+    """
 
 
 class NoEngine(Rejected):
@@ -197,7 +205,7 @@ class NoEngine(Rejected):
 
 
 def taken_by(error: BaseException) -> int:
-    """The tokens that a failed step took all the same, as far as its engine knows."""
+    """Return the tokens that a failed step took all the same, as far as its engine knows."""
     usage = getattr(error, "usage", None)
     return usage.input_tokens + usage.output_tokens if isinstance(usage, Usage) else 0
 
@@ -216,8 +224,9 @@ ENGINES = {
 
 
 def declared(engines: object, name: str) -> tuple[str, dict[str, Any]]:
-    """An engine's kind and options, as `engines:` in synapse.yaml has them: `fast: {kind: openai-chat, model: m}`; a
-    name that is not there is a kind."""
+    """Return an engine's kind and options, as `engines:` in synapse.yaml has them: `fast: {kind:
+    openai-chat, model: m}`; a name that is not there is a kind.
+    """
     entry = engines.get(name) if isinstance(engines, Mapping) else None
     if entry is None:
         return name, {}
@@ -229,7 +238,9 @@ def declared(engines: object, name: str) -> tuple[str, dict[str, Any]]:
 
 
 def load(name: str, **options: Any) -> Engine:
-    """The engine of this name, or of `package.module:Class`, made with its options. Imports it only now."""
+    """Return the engine of this name, or of `package.module:Class`, made with its options. Imports
+    it only now.
+    """
     kind = kind_of(name)
     try:
         engine = kind(**options)
@@ -259,7 +270,7 @@ def no_engine(name: str, engines: object = None) -> NoEngine:
 
 
 def kind_of(name: str) -> Any:
-    """What makes engines of this name, imported only now."""
+    """Import and return the class that makes engines of this name."""
     module, _, attribute = ENGINES.get(name, name).partition(":")
     if not attribute:
         raise no_engine(name)

@@ -1,8 +1,10 @@
-"""What a client's output says: its text, session, usage and cost, found by rules. Pure; knows no client by name.
+"""What a client's output says: its text, session, usage and cost, found by rules. Pure; knows no
+client by name.
 
-A rule says which pieces of JSON it is for (`when`: path and value) and where in them things are found. A path is
-keys with dots between; `*` is every value there is; `a | b` is the first of them that is there. Later pieces
-override earlier ones, except where a rule says that its text continues what was said.
+A rule says which pieces of JSON it is for (`when`: path and value) and where in them things are
+found. A path is keys with dots between; `*` is every value there is; `a | b` is the first of them
+that is there. Later pieces override earlier ones, except where a rule says that its text continues
+what was said.
 """
 
 from __future__ import annotations
@@ -17,8 +19,9 @@ LONGEST = 16 * 1024 * 1024  # a line beyond this is no message
 
 
 class Rule(NamedTuple):
-    """Where things are found in a piece of output. The paths of counts are summed. `continues`: the text goes on from
-    what was said; `clears`: what was said is not the answer yet."""
+    """Where things are found in a piece of output. The paths of counts are summed. `continues`: the
+    text goes on from what was said; `clears`: what was said is not the answer yet.
+    """
 
     when: Mapping[str, Any] = {}
     text: str = ""
@@ -52,7 +55,7 @@ class Said(NamedTuple):
 
 
 def lines(file: IO[bytes]) -> Iterator[Any]:
-    """The pieces of an output of JSON lines. Whatever else is said between them is passed over."""
+    """Yield the pieces of an output of JSON lines. Other lines between them are skipped."""
     begins = True
     while line := file.readline(LONGEST):
         ends = line.endswith(b"\n")
@@ -64,7 +67,7 @@ def lines(file: IO[bytes]) -> Iterator[Any]:
 
 
 def whole(file: IO[bytes]) -> Iterator[Any]:
-    """The one piece of an output that is a JSON text, after whatever is said before it."""
+    """Return the one piece of an output that is a JSON text, after any other output before it."""
     data = b"\n" + file.read(LONGEST)
     piece = _json(data[data.find(b"\n{") + 1 :])
     if piece is not None:
@@ -82,7 +85,7 @@ def understand(pieces: Iterable[Any], rules: Iterable[Rule]) -> Said:
 
 
 def reported(said: Said) -> tuple[str, str | None]:
-    """The summary and the blocker of a structured result, which may be the text itself."""
+    """Return the summary and the blocker of a structured result, which may be the text itself."""
     report = said.report or _json(said.text.encode())
     if not isinstance(report, dict):
         return said.text, said.blocked
@@ -136,7 +139,7 @@ def _first(piece: Any, path: str) -> Any:
 
 
 def _found(piece: Any, path: str) -> list[Any]:
-    """Everything at the path, or at the first of its alternatives where there is anything."""
+    """Return everything at the path, or at the first of its alternatives where there is anything."""
     for branch in path.split("|") if path else ():
         values = [piece]
         for key in branch.strip().split("."):

@@ -1,7 +1,9 @@
-"""The scripted engine: a function instead of a model. Deterministic, and honest about what it may know.
+"""The scripted engine: a function instead of a model. Deterministic, and honest about what it may
+know.
 
-The function is given what a model would be given, the text of the prompt, the schemas of the tools and their
-results, and nothing else; it answers with what to say or to call. Usage is counted, not invented.
+The function is given what a model would be given, the text of the prompt, the schemas of the tools
+and their results, and nothing else; it answers with what to say or to call. Usage is counted, not
+invented.
 """
 
 from __future__ import annotations
@@ -24,17 +26,19 @@ class Seen(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The whole prompt as one text."""
+        """Return the whole prompt as one text."""
         return "\n".join((self.system, *(message.text for message in self.messages)))
 
     @property
     def turn(self) -> int:
-        """How many replies there were before."""
+        """Return how many replies there were before."""
         return sum(message.role == "assistant" for message in self.messages)
 
 
 class Move(NamedTuple):
-    """What a script does next: say something, call tools, or be cut short. `takes` is how long it thinks."""
+    """What a script does next: say something, call tools, or be cut short. `takes` is how long it
+    thinks.
+    """
 
     text: str = ""
     calls: tuple[tuple[str, dict[str, object]], ...] = ()
@@ -48,7 +52,7 @@ Counter = Callable[[str], int]
 
 
 def echo(seen: Seen) -> Move:
-    """The script that there is without any other: it says that it did its task."""
+    """Reply that the task is done: the script where none is given."""
     task = next(
         (message.text for message in reversed(seen.messages) if message.label == "task"), ""
     )
@@ -97,7 +101,7 @@ class Scripted:
 
 
 async def rung(interrupt: asyncio.Event, seconds: float) -> bool:
-    """Think for so long; whether somebody rang in the meantime."""
+    """Wait for this time, and return whether an interrupt came meanwhile."""
     try:
         async with asyncio.timeout(seconds):
             await interrupt.wait()
@@ -107,5 +111,5 @@ async def rung(interrupt: asyncio.Event, seconds: float) -> bool:
 
 
 def _tokens() -> Counter:
-    """Exact counts, each text counted once."""
+    """Return the exact counts, each text counted once."""
     return lru_cache(4_096)(Tokens().count)

@@ -1,6 +1,8 @@
-"""Tidying an agent's own folder: read, backed up, written, proven, and put back where the proof fails.
+"""Tidying an agent's own folder: read, backed up, written, proven, and put back where the proof
+fails.
 
-Its page in DEFRAG.md can be given a block that calls the shared memory's own consolidation, and it can be taken out.
+Its page in DEFRAG.md can be given a block that calls the shared memory's own consolidation, and it
+can be taken out.
 """
 
 from __future__ import annotations
@@ -54,7 +56,9 @@ At the end of the cycle, consolidate what the team shares. This may be repeated:
 
 
 class Report(NamedTuple):
-    """What a cycle did. `verdict` is passed, passed_with_warnings, or failed: then the folder is as it was."""
+    """What a cycle did. `verdict` is passed, passed_with_warnings, or failed: then the folder is as
+    it was.
+    """
 
     verdict: str
     warnings: tuple[str, ...]
@@ -69,12 +73,14 @@ class Report(NamedTuple):
 
 
 def nap_due(context: float | None) -> bool:
-    """Whether to tidy up in the middle of the day: the user says so (no figure), or the context is over 75 % full."""
+    """Return whether to tidy up in the middle of the day: the user asks for it (no figure), or the
+    context is over 75 % full.
+    """
     return context is None or context > NAP
 
 
 def read(folder: str) -> Notebook:
-    """The folder as it is. What is no note by its name is not looked at."""
+    """Read the folder as it is. A file whose name is no note's is skipped."""
     if not os.path.isdir(folder):
         raise NotFound(f"there is no folder {folder}", dir=folder)
     notes = {
@@ -87,7 +93,7 @@ def read(folder: str) -> Notebook:
 
 
 def defrag_agent(folder: str, now: datetime, lines: int = LINES, days: int = DAYS) -> Report:
-    """One cycle: collect, tidy, validate, apply, log."""
+    """Run one cycle: collect, tidy, validate, apply, log."""
     with _alone(folder):
         before = read(folder)
         return apply(folder, before, tidied(before, now.date(), lines, days), now, lines, days)
@@ -204,7 +210,7 @@ def _text(path: str) -> str:
 
 
 def _write(folder: str, name: str, text: str) -> None:
-    """The whole file, or none of it: written aside, then given its name."""
+    """Write the whole file or none of it: write it aside, then rename it."""
     path = os.path.join(folder, name)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     aside = f"{path}.{os.getpid()}.tmp"
@@ -223,7 +229,7 @@ def _write(folder: str, name: str, text: str) -> None:
 
 
 def _backed_up(folder: str, now: datetime) -> str:
-    """A copy of what may be changed, below the folder's own backups."""
+    """Copy what may be changed into the folder's own backups, and return that path."""
     target = os.path.join(folder, BACKUPS, f"{now:%Y-%m-%dT%H%M%S.%f}")
     try:
         os.makedirs(target)
@@ -255,7 +261,7 @@ def _pages(folder: str) -> list[str]:
 
 
 def _log(folder: str, report: Report, now: datetime, lines: int) -> None:
-    """A block for people, and a line in the protocol's form for programs."""
+    """Log a block for people, and a line in the protocol's form for programs."""
     metrics = {
         "memory_additions": report.added,
         "memory_removals": report.removed,

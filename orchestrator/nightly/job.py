@@ -1,8 +1,9 @@
-"""The nightly job of a workspace: its night, what an engine proposes if one is asked, then a snapshot of what that
-left, once for each local date.
+"""The nightly job of a workspace: its night, what an engine proposes if one is asked, then a
+snapshot of what that left, once for each local date.
 
-It runs in a process of its own, so that the daemon goes on answering, and so that what it needs goes with it. That
-process ends with the one that began it: a pipe between them closes however that dies.
+It runs in a process of its own, so that the daemon goes on answering, and so that what it needs
+goes with it. That process ends with the one that began it: a pipe between them closes however that
+dies.
 """
 
 from __future__ import annotations
@@ -33,15 +34,19 @@ DONE, HELD, FAILED = 0, 75, 6
 
 
 class Snapshots(NamedTuple):
-    """Where snapshots go after a night, and how many stay: `backup: {dir: ~/snapshots, keep: 14}`; None: all."""
+    """Where snapshots go after a night, and how many stay: `backup: {dir: ~/snapshots, keep: 14}`;
+    None: all.
+    """
 
     directory: str
     keep: int | None = None
 
 
 class Past(NamedTuple):
-    """What became of a job on a date: `done`, `running`, `lapsed` where whoever was at it is gone, `left` where it was
-    run by hand alone, or `missed`. The holders are those who were at it, in their order; `told` is what came of it."""
+    """What became of a job on a date: `done`, `running`, `lapsed` where whoever was at it is gone,
+    `left` where it was run by hand alone, or `missed`. The holders are those who were at it, in
+    their order; `told` is what came of it.
+    """
 
     job: str
     date: str
@@ -69,7 +74,7 @@ def snapshots_of(settings: Settings) -> Snapshots | None:
 
 
 def nightly(root: str, plan: Plan) -> list[Job]:
-    """The job as a daemon has it; none where the workspace wants no nights."""
+    """Return the job for a daemon; None where the workspace wants no nightly maintenance."""
     return [] if plan.defrag is None else [Job(NIGHT, plan.defrag, partial(_in_a_process, root))]
 
 
@@ -96,7 +101,9 @@ def spend(mem: Memory, on: date) -> bool:
 
 
 def consolidated(mem: Memory, day: str) -> None:
-    """Have an engine propose, where the workspace wants that. What goes wrong is told in the record of it."""
+    """Have an engine propose, where the workspace wants that. The record of it says what goes
+    wrong.
+    """
     from orchestrator.nightly.semantic import consolidate, is_off
 
     if not is_off(mem.store.settings):
@@ -106,7 +113,7 @@ def consolidated(mem: Memory, day: str) -> None:
 def past(
     store: Store, plan: Plan, days: int, jobs: tuple[str, ...] = (NIGHT, SEMANTIC, BACKUP)
 ) -> list[Past]:
-    """What became of the jobs on the newest dates that were due, newest first."""
+    """Return the outcomes of the jobs on the newest dates that were due, newest first."""
     if plan.defrag is None:
         return []
     store.index.catch_up()
@@ -122,7 +129,7 @@ def past(
 
 
 def _was_there(plan: Plan, each: Past, first: int) -> bool:
-    """Whether the workspace had begun when the date was due."""
+    """Return whether the workspace had begun when the date was due."""
     assert plan.defrag is not None
     return instant(plan.defrag, date.fromisoformat(each.date), zone_of(plan.zone)) >= first
 

@@ -1,4 +1,6 @@
-"""Calls of a model that are nobody's run: consolidation's. Reserved under the limits before each, booked after it."""
+"""Calls of a model that are nobody's run: consolidation's. Reserved under the limits before each,
+booked after it.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ FRAME = 64  # tokens that a provider adds to a request, at most
 
 
 class Spent(NamedTuple):
-    """What the calls took, as the provider reports it, or as we count it; None where nothing has a price."""
+    """What the calls took, as the provider reports it, or as we count it; None where nothing has a
+    price.
+    """
 
     tokens: int = 0
     cost: float | None = None
@@ -69,7 +73,9 @@ class Asker:
         self.budget = budget_of(Runs(store), root, self.policy)
 
     async def ask(self, system: str, text: str) -> str:
-        """The answer's text. LimitReached or Unpriced before anything is spent; EngineError where there is none."""
+        """Return the text of the answer. Raise LimitReached or Unpriced before anything is spent,
+        EngineError where there is no answer.
+        """
         step = sum(1 for _ in self.folder.lines(LEDGER))
         request = self._request(system, text, step)
         sent = self.counter.count(system) + self.counter.count(text)
@@ -108,7 +114,7 @@ class Asker:
         )
 
     def _reserve(self, system: str, text: str) -> Reservation:
-        """The most that the call can take, in every scope."""
+        """Reserve the most that the call can take, in every scope."""
         scopes, most = self._where(), self.counter.bound(system) + self.counter.bound(text) + FRAME
         price = self._price(self.model)
         worst = None if price is None else prices.worst(price, most, MOST_OUT)

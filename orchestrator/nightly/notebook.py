@@ -1,11 +1,12 @@
-"""An agent's own memory, as files in a folder of its own, tidied by the Defrag Protocol's phases: pure.
+"""An agent's own memory, as files in a folder of its own, tidied by the Defrag Protocol's phases:
+pure.
 
-    MEMORY.md               what it knows for good, in sections, under 60 lines
-    memory/YYYY-MM-DD.md    daily notes: read, copied into the archive, never changed and never deleted
-    memory/archive/YYYY-MM.md
+MEMORY.md what it knows for good, in sections, under 60 lines memory/YYYY-MM-DD.md daily notes:
+read, copied into the archive, never changed and never deleted memory/archive/YYYY-MM.md
 
-No model is asked. What is worth keeping is what the notes say is: bullets below a section's heading, or that begin
-with its label. Whatever leaves MEMORY.md goes into the archive, but for what stands in it twice.
+No model is asked. What is worth keeping is what the notes say is: bullets below a section's
+heading, or that begin with its label. Whatever leaves MEMORY.md goes into the archive, but for what
+stands in it twice.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ _WORD = re.compile(r"\w{4,}")
 
 
 class Notebook(NamedTuple):
-    """What stands in the folder: MEMORY.md, the notes by their dates, the archive's pages by their months."""
+    """What stands in the folder: MEMORY.md, the notes by their dates, the archive's pages by their
+    months.
+    """
 
     memory: str
     notes: Mapping[date, str]
@@ -56,7 +59,9 @@ class Moved(NamedTuple):
 
 
 class Tidied(NamedTuple):
-    """The folder as it is to be, and what was done to get there. `archive` holds the pages that change."""
+    """The folder as it is to be, and what was done to get there. `archive` holds the pages that
+    change.
+    """
 
     memory: str
     archive: dict[str, str]
@@ -66,7 +71,9 @@ class Tidied(NamedTuple):
 
 
 def tidied(book: Notebook, today: date, lines: int = LINES, days: int = DAYS) -> Tidied:
-    """Scan, consolidate, archive, clean, structure. Done again on what it leaves, it changes nothing."""
+    """Scan, consolidate, archive, clean and structure the folder. Repeated on its own result, it
+    changes nothing.
+    """
     items, added = _consolidated(items_of(book.memory), book, today, days)
     items, doubled = _without_doubles(items)
     items, outdated = _without_outdated(items, today)
@@ -82,7 +89,9 @@ def tidied(book: Notebook, today: date, lines: int = LINES, days: int = DAYS) ->
 def lost(
     before: Notebook, after: Notebook, days: int = DAYS, today: date | None = None
 ) -> list[str]:
-    """What of a folder is neither where it was nor in the archive; and what nobody wrote."""
+    """Return which lines of a folder are neither where they were nor in the archive, and which ones
+    nobody wrote.
+    """
     remaining = {same(item.text) for item in items_of(after.memory)} | _moved(after)
     pages = "\n".join(after.archive.values())
     missing = [
@@ -115,7 +124,7 @@ def lost(
 
 
 def overlap(notes: Iterable[str], memory: str) -> float:
-    """The share of the notes' words that the memory has too."""
+    """Return the share of the notes' words that the memory has too."""
     words = {word.casefold() for note in notes for word in _WORD.findall(note)}
     memory_words = {word.casefold() for word in _WORD.findall(memory)}
     return len(words & memory_words) / len(words) if words else 1.0
@@ -126,7 +135,7 @@ def recent(book: Notebook, today: date, days: int = DAYS) -> list[date]:
 
 
 def items_of(text: str) -> list[Item]:
-    """The text in pieces; joined by line feeds they are the text again."""
+    """Split the text into pieces; joined by line feeds they are the text again."""
     items: list[Item] = []
     section, fenced = "", False
     for line in text.split("\n"):
@@ -141,7 +150,7 @@ def items_of(text: str) -> list[Item]:
 
 
 def same(text: str) -> str:
-    """What two ways to write the same bullet have in common."""
+    """Return what two ways to write the same bullet have in common."""
     return " ".join(text.casefold().split()).replace("* ", "- ", 1).rstrip(".")
 
 
@@ -175,12 +184,14 @@ def _consolidated(
 
 
 def _moved(book: Notebook) -> set[str]:
-    """What once stood in MEMORY.md and went into the archive."""
+    """Return the texts that once stood in MEMORY.md and went into the archive."""
     return {same(text) for page in book.archive.values() for text in _MOVED.findall(page)}
 
 
 def _section_of(item: Item) -> str | None:
-    """The section of MEMORY.md that a bullet of a note is for: by its own label, else by the heading above it."""
+    """Return the section of MEMORY.md that a bullet of a note is for: by its own label, else by the
+    heading above it.
+    """
     label = _LABEL.match(item.text)
     return (_LABELS.get(label[1].casefold()) if label else None) or _LABELS.get(
         item.section.casefold()
@@ -188,7 +199,7 @@ def _section_of(item: Item) -> str | None:
 
 
 def _with(items: list[Item], item: Item) -> list[Item]:
-    """The item at the end of its section, which is made where there is none."""
+    """Return the items with this one at the end of its section, which is made where there is none."""
     own = [
         n
         for n, other_item in enumerate(items)
@@ -212,7 +223,9 @@ def _with(items: list[Item], item: Item) -> list[Item]:
 
 
 def _without_doubles(items: list[Item]) -> tuple[list[Item], list[Moved]]:
-    """Of the bullets that say the same, in one section or several, the first stays."""
+    """Return the items and those that go: of bullets that say the same, in one section or several,
+    the first stays.
+    """
     unique, doubled, texts = [], [], set[str]()
     for item in items:
         if item.bullet and same(item.text) in texts:
@@ -232,12 +245,14 @@ def _without_outdated(items: list[Item], today: date) -> tuple[list[Item], list[
 
 
 def _outdated(item: Item, today: date) -> bool:
-    """Whether it says itself that its time is over: `(until 2026-02-01)`."""
+    """Return whether it says itself that its time is over: `(until 2026-02-01)`."""
     return any(until < today.isoformat() for until in _UNTIL.findall(item.text))
 
 
 def _within(items: list[Item], lines: int) -> tuple[list[Item], list[Moved]]:
-    """As many of the oldest bullets moved out as it takes, always from the section that has most of them."""
+    """Move as many of the oldest bullets out as necessary, always from the section with most of
+    them; return both lists.
+    """
     moved = []
     while _lines(items) >= lines and (bullets := [item for item in items if item.bullet]):
         sizes = {
@@ -256,7 +271,7 @@ def _lines(items: list[Item]) -> int:
 
 
 def count(memory: str) -> int:
-    """The lines of MEMORY.md."""
+    """Count the lines of MEMORY.md."""
     return len(memory.rstrip("\n").split("\n")) if memory.strip() else 0
 
 
@@ -264,7 +279,9 @@ def count(memory: str) -> int:
 
 
 def _file_notes(pages: dict[str, str], notes: Mapping[date, str], before: date) -> Iterator[date]:
-    """Copy notes into the page of their month, whole. One that was written to since is copied again."""
+    """Copy notes into the page of their month, whole. One that was written to since is copied
+    again.
+    """
     for on, text in sorted(notes.items()):
         mark = f"<!-- note {on} sha256:{sha256(text.encode()).hexdigest()} -->"
         if on < before and mark not in pages.get(f"{on:%Y-%m}", ""):
@@ -286,5 +303,7 @@ def _append(pages: dict[str, str], month: str, block: str) -> None:
 
 
 def _cut(before: Mapping[K, str], after: Mapping[K, str]) -> list[K]:
-    """The pages that are not what they were. They may have grown: an agent writes its note of today meanwhile."""
+    """Return the pages that have changed. They may have grown: an agent writes its note of today
+    meanwhile.
+    """
     return [name for name, page in before.items() if not after.get(name, "").startswith(page)]

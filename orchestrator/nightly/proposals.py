@@ -1,5 +1,5 @@
-"""What an engine is asked when it may propose merges and summaries, and what its answer says. Pure but for the
-templates' files; nothing here believes the answer.
+"""What an engine is asked when it may propose merges and summaries, and what its answer says. Pure
+but for the templates' files; nothing here believes the answer.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Question(NamedTuple):
 
 
 def batches(groups: Iterable[Sequence[Entry]]) -> list[list[Entry]]:
-    """Groups of entries in portions that fit into one question, by the first of each."""
+    """Divide groups of entries into portions that fit into one question, by the first of each."""
     result: list[list[Entry]] = []
     for group in groups:
         portion: list[Entry] = []
@@ -51,14 +51,16 @@ def batches(groups: Iterable[Sequence[Entry]]) -> list[list[Entry]]:
 
 
 def question(entries: Sequence[Entry], secret: bytes, templates: Templates) -> Question:
-    """Every entry stands quoted, line by line, between tags that nobody who writes one can know."""
+    """Return the question. Every entry stands quoted, line by line, between tags that nobody who
+    writes an entry can know.
+    """
     told = "".join(_told(entry) for entry in entries)
     text = fenced("candidates", fence(secret, CONSOLIDATOR, told), told, templates, "entries")
     return Question(templates.render("consolidate", {"most": MOST}), text)
 
 
 def answer(text: str) -> list[Proposal]:
-    """The proposals of an answer, or Malformed. What one of them says is judged elsewhere."""
+    """Return the proposals of an answer, or raise Malformed. Others judge what each proposal says."""
     bare = text.strip()
     if bare.startswith("```"):
         bare = bare.partition("\n")[2].rstrip().removesuffix("```")

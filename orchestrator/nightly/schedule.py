@@ -1,9 +1,11 @@
-"""What is done once on every local date, and when: pure. Then the alarm clock, which rings and decides nothing.
+"""What is done once on every local date, and when: pure. Then the alarm clock, which rings and
+decides nothing.
 
-A date is due from the first valid instant at or after its time of day: where clocks jump over that time, the
-instant after the gap; where it comes twice, the first. Dates are what runs are known by, so that no change of the
-clocks makes a second run or loses one. The right to run is not decided here: a job claims its date in the store,
-and any number of alarm clocks may ring. This module knows no job's work.
+A date is due from the first valid instant at or after its time of day: where clocks jump over that
+time, the instant after the gap; where it comes twice, the first. Dates are what runs are known by,
+so that no change of the clocks makes a second run or loses one. The right to run is not decided
+here: a job claims its date in the store, and any number of alarm clocks may ring. This module knows
+no job's work.
 """
 
 from __future__ import annotations
@@ -36,8 +38,9 @@ class Plan(NamedTuple):
 
 
 class Job(NamedTuple):
-    """`act` does the work of a date. It answers whether that is done now, by whomever; False where somebody else is
-    at it, who may yet die."""
+    """`act` does the work of a date. It answers whether that is done now, by whomever; False where
+    somebody else is at it, who may yet die.
+    """
 
     name: str
     at: time
@@ -45,7 +48,7 @@ class Job(NamedTuple):
 
 
 def plan_of(settings: Settings) -> Plan:
-    """The schedule of a workspace; InvalidEntry says what of it is not valid."""
+    """Return the schedule of a workspace; InvalidEntry says which part of it is not valid."""
     declared = dict(settings.other).get("schedule") or {}
     if not isinstance(declared, Mapping):
         raise InvalidEntry('schedule: write a block such as {zone: Europe/Berlin, defrag: "02:30"}')
@@ -57,7 +60,9 @@ def plan_of(settings: Settings) -> Plan:
 
 
 def zone_of(name: str) -> tzinfo:
-    """A zone by its name; an abbreviation such as PST means different things in summer, and is none."""
+    """Return a zone by its name. An abbreviation such as PST means different things in summer, and
+    is none.
+    """
     if name == "UTC":
         return UTC
     from zoneinfo import ZoneInfo
@@ -71,7 +76,9 @@ def zone_of(name: str) -> tzinfo:
 
 
 def instant(at: time, on: date, zone: tzinfo) -> int:
-    """The microsecond from which the time of day has come on that date: the first valid one at or after it."""
+    """Return the microsecond from which the time of day has come on that date: the first valid one
+    at or after it.
+    """
     local = datetime.combine(on, at, zone)
     first, second = (_utc(local.replace(fold=fold)) for fold in (0, 1))
     if first <= second:
@@ -86,7 +93,7 @@ def instant(at: time, on: date, zone: tzinfo) -> int:
 
 
 def due(at: time, zone: tzinfo, now: int) -> date:
-    """The newest local date whose instant has passed. Those before it are its to make up for."""
+    """Return the newest local date whose instant has passed. It makes up for those before it."""
     today = _local(now, zone)
     return next(
         on
@@ -96,13 +103,15 @@ def due(at: time, zone: tzinfo, now: int) -> date:
 
 
 def following(at: time, zone: tzinfo, now: int) -> date:
-    """The next local date whose instant is yet to come."""
+    """Return the next local date whose instant is yet to come."""
     on = due(at, zone, now) + DAY
     return on if _exists(on, zone) else on + DAY
 
 
 def _exists(on: date, zone: tzinfo) -> bool:
-    """Whether the calendar of the zone has the date: a country that crosses the date line leaves one out."""
+    """Return whether the calendar of the zone has the date: a country that crosses the date line
+    leaves one out.
+    """
     return _local(_micros(_utc(datetime.combine(on, time(12), zone))), zone) == on
 
 
@@ -133,8 +142,10 @@ def _time_of(value: object) -> time | None:
 
 
 class Alarm:
-    """Rings in the running event loop for as long as it is open: at each job's time, at the start, and every ten
-    minutes, in case this machine slept, its clock was set, or whoever ran the job died."""
+    """Rings in the running event loop for as long as it is open: at each job's time, at the start,
+    and every ten minutes, in case this machine slept, its clock was set, or whoever ran the job
+    died.
+    """
 
     def __init__(
         self,
@@ -153,7 +164,7 @@ class Alarm:
         self._rings: AsyncIOScheduler | None = None
 
     async def look(self) -> None:
-        """Begin what is due and not known to be done. Never waits for it."""
+        """Begin what is due and not known to be done. Never wait for it."""
         for job in self.jobs:
             on = due(job.at, self.zone, self.clock())
             if (
@@ -195,7 +206,7 @@ class Alarm:
         return self
 
     async def __aexit__(self, *about: object) -> None:
-        """What runs is cut off: its claim is for another to take over."""
+        """Cut off what runs: another process may take over its claim."""
         assert self._rings is not None
         self._rings.shutdown(wait=False)
         tasks = list(self.running.values())

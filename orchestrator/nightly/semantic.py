@@ -1,8 +1,9 @@
-"""Semantic consolidation: an engine proposes merges and summaries, the memory judges them, what passes is staged.
+"""Semantic consolidation: an engine proposes merges and summaries, the memory judges them, what
+passes is staged.
 
-Off unless synapse.yaml says which engine. It comes after a night, by a claim of its own, so that whatever becomes of
-the provider leaves the night whole. Every call is reserved under the limits before it is made, and booked in a ledger
-of its own, as `consolidation`.
+Off unless synapse.yaml says which engine. It comes after a night, by a claim of its own, so that
+whatever becomes of the provider leaves the night whole. Every call is reserved under the limits
+before it is made, and booked in a ledger of its own, as `consolidation`.
 """
 
 from __future__ import annotations
@@ -57,7 +58,9 @@ class Outcome(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What a run did. `ran` is false where another had, or has, the right to it; `stopped` says why it ended early."""
+    """What a run did. `ran` is false where another had, or has, the right to it; `stopped` says why
+    it ended early.
+    """
 
     date: str
     ran: bool
@@ -69,7 +72,9 @@ class Report(NamedTuple):
 
 
 def wanted(settings: Settings) -> Wanted | None:
-    """What the workspace asks for; None where it asks for nothing; InvalidEntry says what of it is not valid."""
+    """Return what the workspace asks for; None where it asks for nothing; InvalidEntry says which
+    part of it is not valid.
+    """
     block = dict(settings.other).get("consolidation")
     if block is None:
         return None
@@ -100,7 +105,7 @@ def wanted(settings: Settings) -> Wanted | None:
 
 
 def is_off(settings: Settings) -> bool:
-    """Whether nothing is asked for; what is not valid is not off."""
+    """Return whether nothing is asked for; settings that are not valid are not off."""
     try:
         return wanted(settings) is None
     except InvalidEntry:
@@ -122,8 +127,10 @@ def consolidate(
     engine: Engine | None = None,
     by_hand: bool = False,
 ) -> Report:
-    """Ask for proposals on what has come since the last time, once for each local date; by hand, whenever asked.
-    Whatever goes wrong with the provider or a limit is told, and what was staged until then stands."""
+    """Ask for proposals on what has come since the last time, once for each local date; by hand,
+    whenever asked. Whatever goes wrong with the provider or a limit is told, and what was staged
+    until then stands.
+    """
     store = mem.store
     right = claim(mem, SEMANTIC, date, store.clock(), again=by_hand)
     if right is None:
@@ -144,7 +151,9 @@ def consolidate(
 
 
 def portions(store: Store) -> tuple[list[list[Entry]], int]:
-    """What would be asked about now, and up to where in the log that looks."""
+    """Return the portions that would be asked about now, and the place in the log up to which that
+    looks.
+    """
     store.fresh()
     now, query, cursor = store.clock(), store.index.query, store.index.horizon
     floor, after = _reached(store)
@@ -157,7 +166,9 @@ def portions(store: Store) -> tuple[list[list[Entry]], int]:
 
 
 def _reached(store: Store) -> tuple[int, int]:
-    """Up to where in the log everything was asked about, and from where on the rest has still to be."""
+    """Return the place in the log up to which everything was asked about, and where the rest
+    begins.
+    """
     store.index.catch_up()
     for record in reversed(unfiled.nights(store.index.query)):
         if record.fields["job"] == SEMANTIC and "cursor" in record.fields:
@@ -211,7 +222,7 @@ class _Job:
     async def _portion(
         self, asker: Asker, portion: Sequence[Entry], asked: Question, folder: Folder
     ) -> None:
-        """One question, and what becomes of its answer."""
+        """Ask one question, and handle its answer."""
         self.right = reach(self.mem, self.right, "propose", self.mem.store.clock())
         self.asked += 1
         try:
@@ -230,7 +241,7 @@ class _Job:
             folder.record(PROPOSALS, _line(outcome.state, outcome.reason, outcome), sync=False)
 
     def _current(self, known: Mapping[str, Entry]) -> dict[str, Entry]:
-        """The entries as they are now: the answer took its time."""
+        """Return the entries as they are now: the answer took its time."""
         self.mem.store.index.catch_up()
         query, now = self.mem.store.index.query, self.mem.store.clock()
         current = {id: self.mem.store.current(id) for id in known}
@@ -249,7 +260,7 @@ class _Job:
         return Outcome(proposal, "staged", verdict.reason, entry.id)
 
     def told(self) -> dict[str, object]:
-        """What the record of its end says."""
+        """Return the fields that the record of its end has."""
         states = [outcome.state for outcome in self.outcomes]
         counts = {"asked": self.asked, "malformed": self.malformed} | {
             state: states.count(state) for state in ("staged", "rejected")

@@ -1,7 +1,8 @@
-"""The fence around what others wrote: tags that nobody who writes an entry can know. No templates here.
+"""The fence around what others wrote: tags that nobody who writes an entry can know. No templates
+here.
 
-The fence of an agent is the same in every prompt, so that caches keep what stands before and behind it. It comes
-from a secret of the workspace and the agent's name, never from the text.
+The fence of an agent is the same in every prompt, so that caches keep what stands before and behind
+it. It comes from a secret of the workspace and the agent's name, never from the text.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ SECRET_BYTES = 32
 
 
 def fence(secret: bytes, agent: str, text: str) -> str:
-    """The fence of this agent, in hexadecimal. Only where the text to be fenced contains it, as one does that
-    quotes an earlier prompt, another is drawn, always the same for the same text."""
+    """Return the fence of this agent, in hexadecimal. Where the text contains it, as a text that
+    quotes an earlier prompt does, another one is drawn, always the same for the same text.
+    """
     from hashlib import blake2b
 
     folded, drawn = text.lower(), 0
@@ -39,20 +41,22 @@ def closing(fence: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """The text behind `>`, line by line, with what would not be seen spelled out. Ends in a newline."""
+    """Return the text behind `>`, line by line, with invisible characters spelled out. It ends in a
+    newline.
+    """
     return "".join(
         f"> {escaped(line)}\n" if line else ">\n" for line in text.strip("\n").split("\n")
     )
 
 
 def inline(text: str, most: int = 80) -> str:
-    """The beginning of a text on one line, with what would not be seen spelled out."""
+    """Return the beginning of a text on one line, with invisible characters spelled out."""
     start = " ".join(text[: most * 4].split())
     return escaped(start[:most]) + "…" * (len(start) > most)
 
 
 def secret(root: str) -> bytes:
-    """The secret of a workspace, made at the first use; only its owner may read it."""
+    """Return the secret of a workspace, made at the first use; only its owner may read it."""
     path = os.path.join(root, "runs", ".secret")
     try:
         return _read(path) or _make(path)
@@ -75,7 +79,9 @@ def _read(path: str) -> bytes | None:
 
 
 def _make(path: str) -> bytes:
-    """Written aside and linked, so that it is whole or not there, and the first of several makers wins."""
+    """Write the secret aside and link it, so that it is complete or absent, and the first of
+    several writers wins.
+    """
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     aside = f"{path}.{os.getpid()}.{os.urandom(4).hex()}"
     descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

@@ -1,6 +1,8 @@
-"""How a run begins: what of the memory goes into its prompt, the prompt, and the receipt that says so.
+"""How a run begins: what of the memory goes into its prompt, the prompt, and the receipt that says
+so.
 
-On the memory's thread. What is decided here is recorded before any engine sees it, and never decided again.
+On the memory's thread. What is decided here is recorded before any engine sees it, and never
+decided again.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ HISTORY = 200  # ended runs that are looked at for what a role takes
 class Context(NamedTuple):
     """What an agent is given of the memory: tools to reach it, and a view for its prompt; None for
     the one that the plan allows. `news`: it is told, turn by turn, what concerns it and came since;
-    `acts`: the supervisor looks before a shared tool's call whether the work is done or under way."""
+    `acts`: the supervisor looks before a shared tool's call whether the work is done or under way.
+    """
 
     tools: Sequence[Tool] = ()
     view: View | None = None
@@ -64,13 +67,16 @@ ShouldRecall = Callable[[Agent, Task, Plan], bool]
 
 
 def as_planned(agent: Agent, task: Task, plan: Plan) -> bool:
-    """Return whether the plan has tools: for who coordinates, and where more concerns the task than fits."""
+    """Return whether the plan has tools: for who coordinates, and where more concerns the task than
+    fits.
+    """
     return plan.tools
 
 
 def view_capsule(should_recall: ShouldRecall = as_planned) -> Policy:
-    """Return the policy of a view that pays, and of the role's tools, by which the agent recalls the rest as capsules,
-    where it should."""
+    """Return the policy of a view that pays, and of the role's tools, by which the agent recalls
+    the rest as capsules, where it should.
+    """
 
     def policy(agent: Agent, task: Task, seat: AgentMemory, plan: Plan) -> Context:
         return Context(
@@ -157,8 +163,9 @@ def _cost(view: View, order: Order, means: Means) -> int:
 
 
 def taught(tools: Iterable[Tool], templates: Templates) -> list[Tool]:
-    """The tools, with the one that searches teaching when to ask. It stands in what is told of the tool, so that it
-    costs nothing where the tool is not offered, and is billed with it."""
+    """Return the tools; the description of the search tool says when to search. It is part of the
+    description, so that it costs nothing where the tool is not offered, and is billed with it.
+    """
     listed = list(tools)
     values = {"tools": tuple(tool.name for tool in listed)}
     return [
@@ -172,7 +179,7 @@ def taught(tools: Iterable[Tool], templates: Templates) -> list[Tool]:
 
 
 def registered(store: Store, id: str) -> Agent:
-    """The agent of a task."""
+    """Return the agent of this id, or raise an error that names the registered ones."""
     agent = store.agents().get(id)
     if agent is None:
         raise store.unregistered(id)
@@ -180,7 +187,7 @@ def registered(store: Store, id: str) -> Agent:
 
 
 def histories(runs: Runs) -> Histories:
-    """What the newest runs that have ended took, by role and engine, the oldest first."""
+    """Return the costs of the newest ended runs by role and engine, the oldest first."""
     result: Histories = {}
     for run in reversed(runs.all(state="ended", limit=HISTORY)):
         if run.fields.get("past"):

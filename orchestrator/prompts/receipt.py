@@ -1,6 +1,8 @@
-"""The render receipt of a spawn: what went into its prompt, at how many tokens, what did not, and why.
+"""The render receipt of a spawn: what went into its prompt, at how many tokens, what did not, and
+why.
 
-With it the prompt can be made again, byte for byte, and be seen to be the same. Nothing here writes a file.
+With it the prompt can be made again, byte for byte, and be seen to be the same. Nothing here writes
+a file.
 """
 
 from __future__ import annotations
@@ -49,9 +51,10 @@ class NotReproducible(SynapseError):
 class Receipt(NamedTuple):
     """What a prompt was made of. `cursor` and `at` say as of when; `counting` how its tokens were
     counted; `ratio` how far the provider's count was from ours; `prompt` is the sha256 of the
-    prompt's text. `included` are id, tokens, form and kind of each entry. `roster` are the lines about
-    whom its agent may give work to; `about` says whether the task's words were looked for, and
-    `worth` by what the view was chosen, where no number of tokens was asked for."""
+    prompt's text. `included` are id, tokens, form and kind of each entry. `roster` are the lines
+    about whom its agent may give work to; `about` says whether the task's words were looked for,
+    and `worth` by what the view was chosen, where no number of tokens was asked for.
+    """
 
     run: str
     epoch: int
@@ -78,7 +81,9 @@ class Receipt(NamedTuple):
     worth: Worth | None = None
 
     def dump(self) -> str:
-        """As JSON, a line for each field; what was left out by its reasons, for there may be a thousand entries."""
+        """Return the receipt as JSON, a line for each field. What was left out is grouped by its
+        reasons, for there may be a thousand entries.
+        """
         fields = self._asdict() | {
             "left_out": [
                 (why, [id for id, _ in items]) for why, items in _by_reason(self.left_out)
@@ -93,7 +98,9 @@ class Receipt(NamedTuple):
         )
 
     def shown(self) -> dict[str, Any]:
-        """The fields of the record in the log: what the agent was shown, and by what the prompt is known."""
+        """Return the fields of the record in the log: what the agent was shown, and the digest of
+        its prompt.
+        """
         return {
             "cursor": self.cursor,
             "how": "spawn",
@@ -113,7 +120,7 @@ class Receipt(NamedTuple):
 def _by_reason(
     left_out: Iterable[tuple[str, str]],
 ) -> Iterator[tuple[str, Iterable[tuple[str, str]]]]:
-    """Stretches that were left out for one reason, in their order."""
+    """Yield the stretches that were left out for one reason, in their order."""
     return groupby(left_out, key=itemgetter(1))
 
 
@@ -130,8 +137,10 @@ def load(text: str) -> Receipt:
 
 
 class Order(NamedTuple):
-    """What a prompt is asked to be: the tokens that memory may take, its frame included, and for whom. `schema` is
-    the tokens of the tools' schemas; `about` asks for what the task's words find, `worth` for no more than pays."""
+    """What a prompt is asked to be: the tokens that memory may take, its frame included, and for
+    whom. `schema` is the tokens of the tools' schemas; `about` asks for what the task's words find,
+    `worth` for no more than pays.
+    """
 
     run: str
     epoch: int
@@ -153,10 +162,11 @@ def fit(
     counter: Counter,
     view: View | None = None,
 ) -> tuple[Prompt, Receipt]:
-    """Return the prompt with the view that the budget allows, or with one that was made before; and its receipt.
+    """Return the prompt with the view that the budget allows, or with one that was made before; and
+    its receipt.
 
-    OverBudget where not even one counted line fits. A budget of 0 asks for no view at all; where nothing pays, none
-    is shown: then nothing is what it costs.
+    OverBudget where not even one counted line fits. A budget of 0 asks for no view at all; where
+    nothing pays, none is shown: then nothing is what it costs.
     """
     before, suffix = frame(order.agent, secret, templates)
     framed = sum(counter.measure((before, suffix))[0])
@@ -189,7 +199,9 @@ def fit(
 def draft(
     seat: AgentMemory, order: Order, secret: bytes, templates: Templates, counter: Counter
 ) -> View:
-    """Return the view that fits; an empty one, as of the same moment, where none is wanted or nothing pays."""
+    """Return the view that fits; an empty one, as of the same moment, where none is wanted or
+    nothing pays.
+    """
     if order.budget <= 0:
         nothing = seat.briefing(encoding=counter.encoding, only=CRITICAL, moments=order.reach.shell)
         return _without(nothing, "there was no budget for a view")
@@ -233,7 +245,7 @@ def _criticals_left(view: View) -> bool:
 
 
 def _without(view: View, reason: str = "") -> View:
-    """Nothing of the view, and why."""
+    """Return the choice that shows nothing of the view, with the reason."""
     left_out = [LeftOut(item.id, reason) for item in view.included]
     left_out += [LeftOut(id, reason or why) for id, why in view.left_out]
     return view._replace(text="", tokens=0, included=(), left_out=tuple(left_out))
@@ -241,7 +253,7 @@ def _without(view: View, reason: str = "") -> View:
 
 @cache  # finding out reads a directory and parses a file, and what is installed stays as it is
 def tokenizer() -> str:
-    """The name and version of what counts."""
+    """Return the name and version of what counts."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -254,8 +266,9 @@ def tokenizer() -> str:
 
 
 def replay(journalled: str, stored: Prompt | None, again: Callable[[], Prompt]) -> Prompt:
-    """The prompt whose hash the log holds: as the run's folder keeps it, else made again from the log. What has
-    another hash is never shown as it."""
+    """Return the prompt whose hash the log holds: from the run's folder, else made again from the
+    log. A prompt with another hash is never returned.
+    """
     if stored is not None and stored.sha256 == journalled:
         return stored
     rendered = again()
@@ -278,7 +291,9 @@ def derive(
     templates: Templates,
     agent: Agent,
 ) -> Prompt:
-    """The prompt once more, from the log as it was then. Exact as long as templates and agent are the same."""
+    """Make the prompt once more, from the log as it was then. It is exact as long as templates and
+    agent are the same.
+    """
     view, reach = "", Reach(receipt.tools, receipt.shell, receipt.roster)
     if receipt.tokens["view"]:
         counter = Counter(encoding=receipt.encoding, ratio=receipt.ratio)
@@ -294,7 +309,9 @@ def derive(
 
 
 def explain(receipt: Receipt) -> str:
-    """The receipt for people: what went in, what did not and why. At most 80 columns, but for long ids."""
+    """Format the receipt for people: what went in, what did not, and why. At most 80 columns, but
+    for long ids.
+    """
     counted = {"exact": "exact", "bound": "upper bounds", "estimate": "estimates"}[receipt.counting]
     texts = [
         f"Run {receipt.run}, epoch {receipt.epoch}, of {receipt.agent}",
@@ -336,7 +353,7 @@ def _entries(count: int) -> str:
 
 
 def _grouped(left_out: tuple[tuple[str, str], ...]) -> Iterator[str]:
-    """The reasons, and the entries that each kept out: the newest few by name."""
+    """Yield the reasons with the entries that each kept out: the newest few by name."""
     reasons = dict.fromkeys(reason for _, reason in left_out)
     for reason in reasons:
         ids = [id for id, why in left_out if why == reason]

@@ -1,8 +1,9 @@
-"""The templates of the prompts: found, checked, compiled once, rendered. The only place that knows Jinja.
+"""The templates of the prompts: found, checked, compiled once, rendered. The only place that knows
+Jinja.
 
-Those that come with the package stand in `prompts/`; a workspace overrides any of them, and adds some for roles of
-its own, with files of the same name in its `prompts/`. A template is the operator's; what others wrote comes in as
-a value and is never rendered as one.
+Those that come with the package stand in `prompts/`; a workspace overrides any of them, and adds
+some for roles of its own, with files of the same name in its `prompts/`. A template is the
+operator's; what others wrote comes in as a value and is never rendered as one.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ class Templates:
 
     @property
     def version(self) -> str:
-        """The sha256 of all templates, ours and the workspace's: prompts of one version are made alike."""
+        """Return the sha256 of all templates, ours and the workspace's: prompts of one version are
+        made alike.
+        """
         self._look()
         return self._version
 
@@ -57,7 +60,7 @@ class Templates:
         return name + SUFFIX in self._sources
 
     def path(self, name: str) -> str:
-        """Where the template of this name lies."""
+        """Return the path of the template of this name."""
         return self._sources[name + SUFFIX][0]
 
     def render(self, name: str, values: Mapping[str, object], without: Collection[str] = ()) -> str:
@@ -91,7 +94,7 @@ class Templates:
         self._seen = signature
 
     def _broken(self, name: str, error: Exception) -> BrokenTemplate:
-        """The error with the file and the line at which it came about."""
+        """Return the error with the file and the line at which it came about."""
         path, line = _place(error) or (self._sources.get(name, (name, ""))[0], 1)
         message = getattr(error, "message", None) or str(error) or type(error).__name__
         return BrokenTemplate(f"{path}, line {line}: {message}", file=path, line=line)
@@ -111,7 +114,9 @@ def _digest(sources: Sources) -> str:
 
 @lru_cache(8)
 def _environment(known: tuple[tuple[str, tuple[str, str]], ...]) -> Environment:
-    """What renders these templates. Workspaces that have the same share it: compiling takes longer than rendering."""
+    """Return the environment that renders these templates. Workspaces with the same templates share
+    one: compiling takes longer than rendering.
+    """
     from jinja2 import FunctionLoader, StrictUndefined
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -145,7 +150,7 @@ def _package() -> str:
 
 
 def _signature(folder: str) -> Signature:
-    """What changes when a template does; empty where there are none."""
+    """Return a value that changes when a template does; an empty one where there are no templates."""
     try:
         with os.scandir(folder) as scan:
             files = [
@@ -169,7 +174,7 @@ def _sources(folder: str) -> Iterator[tuple[str, tuple[str, str]]]:
 
 
 def _text(path: str) -> str:
-    """A template is a regular file that only people whom the workspace trusts may have written."""
+    """Read a template: a regular file that only people whom the workspace trusts may have written."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb") as file:
@@ -192,7 +197,9 @@ def _unfit(about: os.stat_result, owner: int) -> str | None:
 
 
 def _place(error: Exception) -> tuple[str, int] | None:
-    """The template and line that an error came from: what it says itself, else the innermost template's frame."""
+    """Return the template and the line of an error: what it says itself, else the innermost
+    template's frame.
+    """
     if (line := getattr(error, "lineno", None)) is not None:
         return str(getattr(error, "filename", None)), int(line)
     found, trace = None, error.__traceback__

@@ -20,8 +20,9 @@ Write = Callable[[Run, list[writeback.Note]], tuple[str | None, str]]
 
 
 class Blockers:
-    """The blockers of a workspace's runs. `seat` is the memory as a run's agent has it, `write` puts
-    down what a run leaves."""
+    """The blockers of a workspace's runs. `seat` is the memory as a run's agent has it, `write`
+    puts down what a run leaves.
+    """
 
     def __init__(
         self, store: Store, runs: Runs, seat: Callable[[Run], AgentMemory], write: Write
@@ -29,8 +30,9 @@ class Blockers:
         self.store, self.runs, self.seat, self.write = store, runs, seat, write
 
     def report(self, run: Run, outcome: Outcome, number: int) -> str | None:
-        """Return the entry that says what blocks a run which may go on once it is answered: another's
-        that asks the same and stands, else one that is written now."""
+        """Return the entry that says what blocks a run which may go on once it is answered:
+        another's that asks the same and stands, else one that is written now.
+        """
         for entry in self.seat(run).read(namespace=f"blockers/{run.project}", priority="critical"):
             if similar(writeback.question(entry.body), outcome.why) >= SAME:
                 return entry.id
@@ -45,8 +47,9 @@ class Blockers:
                 seat.resolve(id, "its run was answered, and is done")
 
     def standing(self, run: Run, own: Collection[str], takes_tools: bool) -> str | None:
-        """Return an entry in which the run itself says what keeps it, and that still stands. A client's
-        calls are not seen: of it, whatever it wrote since it began."""
+        """Return an entry in which the run itself says what keeps it, and that still stands. A
+        client's calls are not seen: of it, whatever it wrote since it began.
+        """
         if not own and takes_tools:
             return None
         page = self.seat(run).read(

@@ -1,4 +1,5 @@
-"""The folder of a run: its steps, its ledger, its receipts and its output, as files that anyone can read.
+"""The folder of a run: its steps, its ledger, its receipts and its output, as files that anyone can
+read.
 
 Lines are whole or not there. What is synced is on the disk when `record` or `write` returns.
 """
@@ -17,12 +18,16 @@ ELSEWHERE = "the workspace that it began in"  # what a run waits for that is ano
 
 
 def is_elsewhere(root: str, run: str, fields: Mapping[str, Any]) -> bool:
-    """Return whether a run came with the history of another workspace, where it may be alive: its steps are there."""
+    """Return whether a run came with the history of another workspace, where it may be alive: its
+    steps are there.
+    """
     return "origin" in fields and not os.path.isdir(os.path.join(root, "runs", run))
 
 
 class Folder:
-    """`runs/{run}/` of a workspace. One that does not outlive its process is not `lasting`, and nothing is synced."""
+    """`runs/{run}/` of a workspace. One that does not outlive its process is not `lasting`, and
+    nothing is synced.
+    """
 
     def __init__(self, root: str, run: str, *, lasting: bool = True) -> None:
         self.path = os.path.join(root, "runs", run)
@@ -56,7 +61,9 @@ class Folder:
             raise StoreError(f"{self._at(name)} cannot be written: {error}") from error
 
     def write(self, name: str, text: str, *, sync: bool = True) -> str:
-        """A file whole, or not at all, whoever dies; where it is synced, also if the machine does. Its path."""
+        """Write a file whole or not at all, whatever dies meanwhile, and return its path. Where it
+        is synced, this holds if the machine fails too.
+        """
         path = self._at(name)
         aside = f"{path}.{os.getpid()}.new"
         try:
@@ -83,7 +90,7 @@ class Folder:
             raise StoreError(f"{self._at(name)} cannot be read: {error}") from error
 
     def lines(self, name: str) -> Iterator[str]:
-        """The lines so far, with their newlines; none where there is no file."""
+        """Return the lines so far with their newlines; an empty list where there is no file."""
         try:
             yield from _split(self.read(name))
         except NotFound:
@@ -118,7 +125,7 @@ class Tail:
 
 
 def _split(text: str) -> Iterator[str]:
-    """At line feeds alone: a line of JSON may hold other separators."""
+    """Split at line feeds alone: a line of JSON may hold other separators."""
     start = 0
     while (end := text.find("\n", start)) >= 0:
         yield text[start : end + 1]
@@ -128,7 +135,7 @@ def _split(text: str) -> Iterator[str]:
 
 
 def _whole(descriptor: int, size: int) -> int:
-    """How long the file is without its torn last line."""
+    """Return the length of the file without its torn last line."""
     while size:
         start = max(size - 65_536, 0)
         newline = os.pread(descriptor, size - start, start).rfind(b"\n")

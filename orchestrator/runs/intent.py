@@ -1,6 +1,8 @@
-"""When two tasks are the same: the key by which a duplicate spawn is found, and how alike two tasks sound. Pure.
+"""When two tasks are the same: the key by which a duplicate spawn is found, and how alike two tasks
+sound. Pure.
 
-The same key is the same work, and the earlier result serves. Mere likeness proves nothing and only warns.
+The same key is the same work, and the earlier result serves. Mere likeness proves nothing and only
+warns.
 """
 
 from __future__ import annotations
@@ -13,21 +15,25 @@ _SHINGLE = 2
 
 
 def intent_of(text: str, *, project: str | None, agent: str, intent: str | None = None) -> str:
-    """The key of a task: its project, agent and words; or the intent that is given, whatever the words and agent."""
+    """Return the key of a task: its project, agent and words; or the intent that is given, whatever
+    the words and agent.
+    """
     identity = ("task", agent, text) if intent is None else ("intent", "", intent)
     fields = (project or "", *identity[:2], " ".join(words(identity[2])))
     return sha256("\0".join(fields).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def words(text: str) -> list[str]:
-    """The words, without case, accents' spelling, punctuation at their ends or spacing; `v1.2` and `a/b` stay whole."""
+    """Return the words, without case, accents' spelling, punctuation at their ends or spacing;
+    `v1.2` and `a/b` stay whole.
+    """
     folded = unicodedata.normalize("NFKC", text).casefold()
     stripped = (word.strip("\"'`.,;:!?()[]{}<>*_-–—…“”‘’") for word in folded.split())
     return [word for word in stripped if word]
 
 
 def similar(a: str, b: str) -> float:
-    """How alike two tasks sound, 0 to 1: the part of their words and pairs of words that they share."""
+    """Return how similar two tasks sound, from 0 to 1: the share of words and word pairs in common."""
     ours, theirs = _shingles(a), _shingles(b)
     if not ours or not theirs:
         return 1.0 if ours == theirs else 0.0

@@ -1,5 +1,6 @@
-"""Runs as records of the log: begun, taken over, ended. Every change names its incarnation, and a stale one is
-refused under the log's lock and recorded as refused."""
+"""Runs as records of the log: begun, taken over, ended. Every change names its incarnation, and a
+stale one is refused under the log's lock and recorded as refused.
+"""
 
 from __future__ import annotations
 
@@ -40,13 +41,15 @@ class Run(NamedTuple):
 
     @property
     def needs(self) -> Mapping[str, Any] | None:
-        """What a process has to have to go on with it; None where that was not recorded."""
+        """Return what a process must offer to go on with this run; None where that was not
+        recorded.
+        """
         needs: Mapping[str, Any] | None = self.fields.get("needs")
         return needs
 
     @property
     def task(self) -> Task:
-        """What it was asked."""
+        """Return the task of this run."""
         return Task(self.fields["task"], **self.fields["asked"])
 
 
@@ -70,7 +73,7 @@ def run_of(fields: Mapping[str, Any]) -> Run:
 
 
 def name(agent: str, *origin: object) -> str:
-    """The id of a run: its agent, and what makes it this one. Equal origins give equal names."""
+    """Return the id of a run: its agent and a digest of its origin. Equal origins give equal names."""
     digest = sha256(repr(origin).encode()).hexdigest()[:10]
     return f"{agent[:50]}-{digest}"
 
@@ -91,8 +94,9 @@ class Runs:
         unless: Guard | None,
         **more: Any,
     ) -> Run:
-        """Start a run. Asked again under the same id, the run that was started then. Where its parent's incarnation is
-        stale it is refused, on record."""
+        """Start a run. Asked again under the same id, the run that was started then. Where its
+        parent's incarnation is stale it is refused, on record.
+        """
         fields = {
             "run": id,
             "epoch": 1,
@@ -121,8 +125,10 @@ class Runs:
         return run_of({**record.fields, "at": record.at, "seq": record.seq})
 
     def take(self, run: Run, holder: str, progress: int) -> Run:
-        """Go on with a run whose holder is gone: the next incarnation. Conflict where somebody else was faster.
-        `progress` is how far it and all below it had come; attempts are counted from where it last moved."""
+        """Go on with a run whose holder is gone: the next incarnation. Conflict where somebody else
+        was faster. `progress` is how far it and all below it had come; attempts are counted from
+        where it last moved.
+        """
         moved = progress > run.fields.get("progress", 0)
         fields = {
             "run": run.id,
@@ -156,8 +162,9 @@ class Runs:
         self.store.log.append(Pending("stop", by, {"run": id, "reason": reason}, key=f"stop:{id}"))
 
     def over(self, run: Run, *, known: bool = False) -> str | None:
-        """Why this incarnation is to end: another goes on with it, or somebody stopped it or one above it. `known`: the
-        index knows of it already, if it is."""
+        """Return why this incarnation has to end: another one goes on with the run, or somebody
+        stopped it or a run above it. `known`: the index is caught up already.
+        """
         if not known:
             self.store.index.catch_up()
         fields = self.store.index.query.run(run.id)
@@ -177,7 +184,9 @@ class Runs:
         return None if fields is None else run_of(fields)
 
     def all(self, **wanted: Any) -> list[Run]:
-        """The newest first; `state`, `root`, `agent`, `project`, `limit`."""
+        """Return the runs, newest first, filtered by `state`, `root`, `agent`, `project` and
+        `limit`.
+        """
         self.store.index.catch_up()
         return [run_of(fields) for fields in self.store.index.query.runs(**wanted)]
 
@@ -191,5 +200,5 @@ def _key(run: str) -> str:
 
 
 def still(key: str, seen: int) -> Guard:
-    """Nobody has added a record of this key since these were seen."""
+    """Return the guard that nobody has added a record of this key to the `seen` ones."""
     return Guard(key, f"still({seen})", lambda records: len(list(records)) == seen)

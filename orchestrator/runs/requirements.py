@@ -1,5 +1,5 @@
-"""What a run needs to go on: its engine, with the key, the host and the program that this takes, and
-the tools of its user.
+"""What a run needs to go on: its engine, with the key, the host and the program that this takes,
+and the tools of its user.
 
 Recorded when a run begins, compared by whoever would take it over. Names and digests, never the
 value of a key. What a process has comes in as an `Offer`; nothing here reads the memory.
@@ -44,7 +44,9 @@ UNRECORDED = "what it was begun with, which an older version did not record"
 
 class Offer(NamedTuple):
     """What a process has. `given` are the engines that its user made; `declared` gives the kind and
-    the options of any other name; `templates` is the version of its prompts, empty where that is no matter."""
+    the options of any other name; `templates` is the version of its prompts, empty where that is no
+    matter.
+    """
 
     declared: Callable[[str], tuple[str, Mapping[str, Any]]]
     env: Mapping[str, str]
@@ -62,7 +64,7 @@ class _Engine(NamedTuple):
 
     @property
     def own_key(self) -> bool:
-        """Whether it has its key from its options, and takes none from the environment."""
+        """Return whether the engine has its key from its options, and none from the environment."""
         if self.options.get("api_key"):
             return True
         return any(name in self.env for name in KEYS.get(self.kind, ()))

@@ -1,14 +1,14 @@
-"""The conversation of a run, as it is recorded: the lines of `runs/{run}/steps.jsonl`, and what they add up to.
+"""The conversation of a run, as it is recorded: the lines of `runs/{run}/steps.jsonl`, and what
+they add up to.
 
-A line is written before anybody acts on it. Whoever takes a run over reads the lines and goes on from the last.
-Values and pure functions; the file is the folder's business.
+A line is written before anybody acts on it. Whoever takes a run over reads the lines and goes on
+from the last. Values and pure functions; the file is the folder's business.
 
-prompt   what the run began with: system, memory, task; the ledger's labels for each
-turn     a model's reply, paid for; with its line for the ledger
-call     a tool call is about to be carried out (a call without its result was in flight)
-result   what the call gave
-message  something else was said to the model: a wake, results that it had not read, what it has to go on with
-attempt  another process took the run over
+prompt what the run began with: system, memory, task; the ledger's labels for each turn a model's
+reply, paid for; with its line for the ledger call a tool call is about to be carried out (a call
+without its result was in flight) result what the call gave message something else was said to the
+model: a wake, results that it had not read, what it has to go on with attempt another process took
+the run over
 """
 
 from __future__ import annotations
@@ -71,8 +71,10 @@ def dump(step: Step) -> str:
 
 
 def read(lines: Iterable[str]) -> list[Step]:
-    """Every whole line that counts. A torn last one was never acted on. What an incarnation wrote that had been
-    taken over without knowing it counts nothing: the next one goes on from where it says, by its first line's `n`."""
+    """Return every complete line that counts. A torn last line was never acted on. What an
+    incarnation wrote after another one had taken the run over counts nothing: the next incarnation
+    continues at the `n` of its own first line.
+    """
     steps: list[Step] = []
     epoch = 0
     for text in lines:
@@ -109,20 +111,23 @@ def turn(reply: Turn, label: str, ledger: str) -> dict[str, Any]:
 
 
 def result(call: Call, text: str, label: str, failed: bool = False, **about: Any) -> dict[str, Any]:
-    """`about`: `read` names the child runs whose results these are, `blocker` the entry that was
-    written, `ids` the entries whose text this is, `held` those of them that were for this moment,
-    `act` what it was of a shared tool (`key`, `told`, `counts`)."""
+    """Return the fields of a tool result's step. `about`: `read` names the child runs whose results
+    these are, `blocker` the entry that was written, `ids` the entries whose text this is, `held`
+    those of them that are for this call, `act` the shared call (`key`, `told`, `counts`).
+    """
     return {"call": call.id, "text": text, "label": label, "failed": failed, **about}
 
 
 def message(text: str, label: str, why: str, **about: Any) -> dict[str, Any]:
-    """`about`: `ids` names the entries that are told of, `pointed` those that have no more than a
-    line, `reported` what blocked the run before, `read` the child runs."""
+    """Return the fields of a message's step. `about`: `ids` names the entries that stand in it
+    whole, `pointed` those that stand in it as one line, `reported` what blocked the run before,
+    `read` the child runs.
+    """
     return {"text": text, "label": label, "why": why, **about}
 
 
 def conversation(steps: Iterable[Step]) -> Conversation:
-    """The conversation that these steps are."""
+    """Return the conversation that these steps make up."""
     adding = Adding()
     for step in steps:
         adding.take(step)
@@ -229,7 +234,7 @@ def turn_of(fields: Mapping[str, Any]) -> Turn:
 
 
 def capsules(conversation: Conversation, tools: Sequence[str]) -> int | None:
-    """How often a memory tool gave something back; None where there was none to ask."""
+    """Return how often a memory tool gave something back; None where no memory tool was offered."""
     return (
         sum(
             message.label == "capsule" and message.role == "tool"

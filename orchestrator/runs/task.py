@@ -17,14 +17,16 @@ STATUSES = ("done", "blocked", "failed", "timeout", "stopped", "refused")
 
 
 class Task(NamedTuple):
-    """One piece of work for one agent. What is left at None comes from the agent's file, then from the supervisor.
+    """One piece of work for one agent. What is left at None comes from the agent's file, then from
+    the supervisor.
 
-    `view_budget` is the tokens that memory may take in the prompt, or auto. That, `max_tokens`, `max_usd`,
-    `memory_tools` and `tools` bind all that it spawns, too. `tools` says by name what tools share, as synapse.yaml
-    does. `role` stands in for the agent's own, in the prompt and in what it is
-    offered. `timeout` is in seconds. `folder` is where a client's process works; else where this one does. `intent`
-    names the work: a second task of the same intent is the same work, whatever its text says; without one, the
-    project, the agent and the text decide. `force` spawns it all the same.
+    `view_budget` is the tokens that memory may take in the prompt, or auto. That, `max_tokens`,
+    `max_usd`, `memory_tools` and `tools` bind all that it spawns, too. `tools` says by name what
+    tools share, as synapse.yaml does. `role` stands in for the agent's own, in the prompt and in
+    what it is offered. `timeout` is in seconds. `folder` is where a client's process works; else
+    where this one does. `intent` names the work: a second task of the same intent is the same work,
+    whatever its text says; without one, the project, the agent and the text decide. `force` spawns
+    it all the same.
     """
 
     text: str
@@ -46,8 +48,9 @@ class Task(NamedTuple):
 
 
 def check(task: Task) -> Task:
-    """The task itself, or InvalidEntry where no run can be begun with it: what comes of one is written in
-    `status/PROJECT`, and a limit is a number that is not negative."""
+    """Raise InvalidEntry where no run can begin with this task: its project must name a namespace
+    for its status, and a limit is a number that is not negative.
+    """
     fields_fit(task, "task")
     if not is_namespace(f"status/{task.project}"):
         raise InvalidEntry(
@@ -92,8 +95,9 @@ class Outcome(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What came of a task. `repeated`: this work had been done, or is being done, by that run already. `run` is empty
-    where a limit did not let it begin."""
+    """What came of a task. `repeated`: this work had been done, or is being done, by that run
+    already. `run` is empty where a limit did not let it begin.
+    """
 
     status: str
     text: str
@@ -113,7 +117,7 @@ class Result(NamedTuple):
         return self.status == "done"
 
     def fields(self) -> dict[str, object]:
-        """As JSON has it."""
+        """Return the result as values that JSON knows."""
         return self._asdict() | {
             "usage": self.usage._asdict(),
             "overhead": {
@@ -125,7 +129,7 @@ class Result(NamedTuple):
 
 
 def result_of(run: str, fields: Mapping[str, object], text: str) -> Result:
-    """The result of a run that has ended, from its record."""
+    """Return the result of a run that has ended, from its record."""
     usage, overhead = fields.get("usage"), fields.get("overhead")
     debt, cost, warnings = fields.get("debt"), fields.get("cost"), fields.get("warnings")
     return Result(

@@ -1,8 +1,8 @@
 """What a run that has ended leaves in the memory: entries, from its outcome. Pure.
 
-The entry carries a summary; the whole text lies in the run's folder, which its evidence names. A run that
-failed or ran out of time says so, with what is known. What is the operator's business alone (a key,
-a limit, a stop) stands on the run's own record, and is no entry.
+The entry carries a summary; the whole text lies in the run's folder, which its evidence names. A
+run that failed or ran out of time says so, with what is known. What is the operator's business
+alone (a key, a limit, a stop) stands on the run's own record, and is no entry.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ FIRST_WORDS = {
 
 
 class Note(NamedTuple):
-    """An entry to be written for the run's agent; `key` makes it once, `evidence` is where all of it
-    lies, for who can open files."""
+    """An entry to be written for the run's agent; `key` makes it once, `evidence` is where all of
+    it lies, for who can open files.
+    """
 
     body: str
     namespace: str
@@ -51,7 +52,7 @@ def settle(run: str, project: str, outcome: Outcome) -> list[Note]:
 
 
 def dead_letter(run: str, project: str, attempts: int) -> Note:
-    """A run that ended none of its attempts: somebody has to look."""
+    """Return the note about a run that ended none of its attempts: a person has to look."""
     reason = f"the run died {attempts} times without moving, and is not tried again"
     return Note(_body("Blocked", reason), f"blockers/{project}", "critical", "dead", f"runs/{run}/")
 
@@ -62,7 +63,7 @@ def question(body: str) -> str:
 
 
 def summary(text: str) -> str:
-    """The first paragraph that says something."""
+    """Return the first paragraph that says something."""
     for paragraph in text.replace("\r\n", "\n").split("\n\n"):
         sentence = " ".join(
             line.strip() for line in paragraph.splitlines() if not _decoration(line)
@@ -73,15 +74,16 @@ def summary(text: str) -> str:
 
 
 def flattened(text: str) -> str:
-    """Return a text as one paragraph: all that it says, without headings, rules and fences, nor the word that an
-    entry of it begins with anyway."""
+    """Return a text as one paragraph: all that it says, without headings, rules and fences, nor the
+    word that an entry of it begins with anyway.
+    """
     lines = (line.strip() for line in text.replace("\r\n", "\n").split("\n"))
     sentence = " ".join(line for line in lines if not _decoration(line))
     return sentence.removeprefix(f"{FIRST_WORDS['done']}:").strip()
 
 
 def _decoration(line: str) -> bool:
-    """A heading, a rule or a fence is no summary."""
+    """Return whether a line is a heading, a rule or a fence, which is no summary."""
     stripped = line.strip()
     return not stripped or stripped.startswith(("#", "```", "~~~")) or set(stripped) <= set("-=*_ ")
 

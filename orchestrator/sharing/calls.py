@@ -185,15 +185,18 @@ class Sharing:
         return text, ids
 
     def _since(self, session: Session) -> set[str]:
-        """Return the acts and entries that a run was given since its last turn: it has not read them."""
+        """Return the acts and entries that a run was given since its last turn: it has not read
+        them.
+        """
         turn, entry = len(session.conversation.turns), self._given.get(session.run.id)
         if entry is None or entry[0] != turn:
             entry = self._given[session.run.id] = turn, set()
         return entry[1]
 
     def _held_text(self, session: Session, entries: list[Entry]) -> tuple[str, list[str]]:
-        """Return what is told before a call, and the entries that stand in it whole: what is short, and
-        what is critical, which is told nowhere else."""
+        """Return what is told before a call, and the entries that stand in it whole: what is short,
+        and what is critical, which is told nowhere else.
+        """
         run_store, run = self.run_store, session.run
         reader = run_store.agent(run.agent).joined(run.project)
         forms = [
@@ -209,7 +212,7 @@ class Sharing:
         return {**look.parents, **{id: session.run.parent for id, session in self.sessions.items()}}
 
     def ended(self, run: str) -> None:
-        """Have those look again who wait for what a run was at: it has ended here."""
+        """Notify those who wait for what a run was at: it has ended here."""
         self._given.pop(run, None)
         for key in self._at.pop(run, ()):
             self._ring(key)

@@ -158,9 +158,10 @@ class Findings:
         return result.live and not result.entry.disputed and files == digests(files)
 
     def _known(self, agent: Agent, act: Act, result: Entry | None, now: int) -> Entry | None:
-        """Return the weightiest entry with a sentence that has all words of a call's arguments and a name
-        or figure besides, weighs as much as the agent's own word, and is newer than a result of the call; None
-        where there is none. A status lasts as long as a result does."""
+        """Return the weightiest entry with a sentence that has all words of a call's arguments and
+        a name or figure besides, weighs as much as the agent's own word, and is newer than a result
+        of the call; None where there is none. A status lasts as long as a result does.
+        """
         words = forms(act.words)
         if act.paths or len(words) < LEAST:
             return None  # what it asks for is in files, and changes with them; or its words say too little
@@ -280,8 +281,9 @@ class Findings:
     def _body(
         self, seat: AgentMemory, act: Act, once: str, text: str
     ) -> tuple[str, int, str | None]:
-        """Return the text of a result's entry, where in it the result begins, and the file of the run
-        that has the whole of a long one, which the entry names as its evidence."""
+        """Return the text of a result's entry, where in it the result begins, and the file of the
+        run that has the whole of a long one, which the entry names as its evidence.
+        """
         head, short = f"{act.label}: ", condensed(text, act.words)
         if short is None:
             return head + text, len(head), None
@@ -323,8 +325,9 @@ class Findings:
 
 
 def digests(paths: Sequence[str] | Files) -> dict[str, str] | None:
-    """Return the digest of each of these files; None where one cannot be read, is no plain file or is
-    larger than what is worth reading for it."""
+    """Return the digest of each of these files; None where one cannot be read, is no plain file or
+    is larger than what is worth reading for it.
+    """
     result: dict[str, str] = {}
     for path in paths:
         full_path = os.path.abspath(os.path.expanduser(path))

@@ -1,4 +1,6 @@
-"""What carries out the calls of a session's tools: the memory's, the user's, and those that spawn and wait."""
+"""What carries out the calls of a session's tools: the memory's, the user's, and those that spawn
+and wait.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +85,9 @@ def _begun_with(run: Run, tools: Iterable[UserTool], seat: AgentMemory) -> list[
 def of_memory(
     tools: Iterable[memory_tools.Tool], seat: AgentMemory, desk: OnDesk
 ) -> dict[str, Handler]:
-    """The memory's own tools, as this agent has them. Asked twice with one key, they write once."""
+    """Return the handlers of the memory's own tools, as this agent has them. Called twice with one
+    key, they write once.
+    """
 
     def made(tool: memory_tools.Tool) -> Handler:
         async def call(call: Call, once: str) -> ToolResult:
@@ -131,7 +135,9 @@ def _held(handlers: dict[str, Handler], ground: Ground) -> dict[str, Handler]:
 
 
 def of_coordination(boss: Boss, session: Callable[[], Session]) -> dict[str, Handler]:
-    """Spawning and waiting. A spawn is named by the call that asked for it, so that it happens once."""
+    """Return the handlers of spawning and waiting. A spawn is named by its call, so that it happens
+    once.
+    """
 
     async def spawn(call: Call, once: str) -> ToolResult:
         run, arguments = session().run, call.arguments
@@ -177,7 +183,7 @@ def of_coordination(boss: Boss, session: Callable[[], Session]) -> dict[str, Han
 
 
 def checked(tool: Tool, call: Carrying) -> Carrying:
-    """The same, for arguments that fit alone."""
+    """Return the call, which now raises ToolFailed for arguments that do not fit the tool's schema."""
 
     async def carried(asked: Call, once: str) -> ToolResult:
         if problems := schema.problems(tool.schema, asked.arguments):
@@ -188,7 +194,7 @@ def checked(tool: Tool, call: Carrying) -> Carrying:
 
 
 def _written(seat: AgentMemory, once: str) -> str | None:
-    """The entry that was written under this key."""
+    """Return the entry that was written under this key."""
     seat.store.index.catch_up()
     seq = seat.store.index.first(seat.id, once)
     return None if seq is None else seat.store.log.at(seq).id

@@ -1,4 +1,5 @@
-"""Tokens of a model: in which encoding, how many, and how far the provider's own count lies from ours.
+"""Tokens of a model: in which encoding, how many, and how far the provider's own count lies from
+ours.
 
 Knows nothing of memory. A text is counted once; after that its count is looked up.
 """
@@ -35,21 +36,24 @@ MOST = 65_536  # counts that are kept in memory, about 8 MB
 
 
 def encoding_of(model: str | None) -> str:
-    """The encoding to count this model's tokens in. A provider's prefix (`openai/gpt-4o`) does not matter."""
+    """Return the encoding to count this model's tokens in. A provider's prefix (`openai/gpt-4o`)
+    does not matter.
+    """
     name = _bare(model)
     return next((encoding for start, encoding in ENCODINGS if name.startswith(start)), DEFAULT)
 
 
 def is_own(model: str | None) -> bool:
-    """Whether the encoding is that model's own tokenizer."""
+    """Return whether the encoding is that model's own tokenizer."""
     return _bare(model).startswith(OWN)
 
 
 class Counter:
     """Counts for one model.
 
-    `counting` says how: `exact` in the encoding, or, where no tokenizer can be loaded, `estimate` for what is
-    only reported. What must fit, a view or a reservation, is measured with an upper bound then.
+    `counting` says how: `exact` in the encoding, or, where no tokenizer can be loaded, `estimate`
+    for what is only reported. What must fit, a view or a reservation, is measured with an upper
+    bound then.
     """
 
     def __init__(
@@ -72,7 +76,9 @@ class Counter:
         self._tokens = Tokens(self.encoding, self._stored, self._kept)
 
     def count(self, text: str) -> int:
-        """The tokens of a text; a quarter of its bytes where nobody can count them, and `counting` says so."""
+        """Return the tokens of a text; a quarter of its bytes where nobody can count them, and
+        `counting` says so.
+        """
         counts, bounded = self._tokens.measure((text,))
         if not bounded:
             return counts[0]
@@ -84,24 +90,28 @@ class Counter:
         self._remember({digest(text): tokens})
 
     def measure(self, texts: Iterable[str]) -> tuple[Sequence[int], bool]:
-        """The count of each text, and whether any of them is only an upper bound."""
+        """Return the count of each text, and whether any of them is only an upper bound."""
         return self._tokens.measure(texts)
 
     def bound(self, text: str) -> int:
-        """No fewer tokens than the provider will count, as far as is known of it."""
+        """Return a number of tokens that is no smaller than the provider's count, as far as is
+        known.
+        """
         (count,), _ = self._tokens.measure((text,))
         return self.theirs(count)
 
     def theirs(self, tokens: int) -> int:
-        """Our tokens in the provider's."""
+        """Convert our count of tokens into the provider's."""
         return -(-int(tokens * self.ratio * 1_000) // 1_000)
 
     def ours(self, tokens: int) -> int:
-        """A budget in the provider's tokens, in ours."""
+        """Convert a budget in the provider's tokens into ours."""
         return int(tokens / self.ratio)
 
     def segments(self, request: Request) -> Iterator[tuple[str, int]]:
-        """What a request is made of: a label and its tokens for the system text, each message, and the tools."""
+        """Return the label and the tokens of each piece of a request: the system text, each
+        message, and the tools.
+        """
         if request.system:
             yield "system", self.count(request.system)
         if request.tools:
@@ -138,7 +148,7 @@ class Counter:
 
 
 def schema_text(tool: Tool) -> str:
-    """What is counted of a tool: its name, its description and its schema, as compact JSON."""
+    """Return the text of a tool that is counted: name, description and schema, as compact JSON."""
     return f"{tool.name}\n{tool.description}\n{_json(tool.schema)}"
 
 
@@ -155,14 +165,16 @@ class Checked(NamedTuple):
 
 
 async def check(counter: Counter, engine: Engine, request: Request) -> Checked | None:
-    """The provider's own count beside ours; None where it has none."""
+    """Return the provider's own count beside ours; None where it has none."""
     theirs = await engine.count(request)
     ours = sum(tokens for _, tokens in counter.segments(request))
     return None if theirs is None else Checked(ours, theirs, counter.ratio)
 
 
 class Ratios:
-    """What providers reported ÷ what we counted, per model: a small file that any number of processes add to."""
+    """What providers reported ÷ what we counted, per model: a small file that any number of
+    processes add to.
+    """
 
     def __init__(self, root: str) -> None:
         self.path = os.path.join(root, "runs", "ratios.json")
@@ -191,7 +203,9 @@ class Ratios:
             raise StoreError(f"{self.path} cannot be written: {error}") from error
 
     def _read(self) -> dict[str, tuple[int, int]]:
-        """What is known; nothing where the file is not there or is damaged, for it is only learnt again."""
+        """Return the stored ratios; none where the file is missing or damaged, for they are learnt
+        again.
+        """
         try:
             with open(self.path, encoding="utf-8") as file:
                 entries = json.load(file)
@@ -222,7 +236,7 @@ def _added(
 
 
 def _bare(model: str | None) -> str:
-    """The model's name without its provider's, in small letters."""
+    """Return the model's name without its provider's, in small letters."""
     return (model or "").rpartition("/")[2].lower()
 
 

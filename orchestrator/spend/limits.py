@@ -1,6 +1,8 @@
-"""What runs may take: limits per run, tree, department and day, and the error that says which one was reached.
+"""What runs may take: limits per run, tree, department and day, and the error that says which one
+was reached.
 
-Values and pure functions. What has been taken is kept elsewhere (spending), and asked before each call.
+Values and pure functions. What has been taken is kept elsewhere (spending), and asked before each
+call.
 """
 
 from __future__ import annotations
@@ -18,13 +20,11 @@ LEVELS = ("run", "tree", "department", "day")
 class Limits(NamedTuple):
     """Bounds of one scope; None is no bound.
 
-    depth     how far below its root a run may be (a root has depth 0)
-    children  runs begun: by a run, in a tree, by a department, on a day
-    live      runs alive at once: a run's children, a tree's, a department's; a day's is the workspace's at any time
-    turns     calls of a model, retries included
-    tokens    read and written, as the provider bills them
-    usd       dollars
-    seconds   a run's wall time; above it, the sum of the time that its calls took
+    depth how far below its root a run may be (a root has depth 0) children runs begun: by a run, in
+    a tree, by a department, on a day live runs alive at once: a run's children, a tree's, a
+    department's; a day's is the workspace's at any time turns calls of a model, retries included
+    tokens read and written, as the provider bills them usd dollars seconds a run's wall time; above
+    it, the sum of the time that its calls took
     """
 
     depth: int | None = None
@@ -64,7 +64,9 @@ class Amount(NamedTuple):
 
 
 class Scope(NamedTuple):
-    """Something that is counted on its own, and its bounds: `run:ID`, `tree:ROOT`, `department:NAME`, `day:DATE`."""
+    """Something that is counted on its own, and its bounds: `run:ID`, `tree:ROOT`,
+    `department:NAME`, `day:DATE`.
+    """
 
     name: str
     limits: Limits
@@ -83,7 +85,9 @@ class Unpriced(SynapseError):
 
 
 def policy(settings: Mapping[str, object]) -> Policy:
-    """The limits that synapse.yaml declares under `limits:`; what it leaves out is as above."""
+    """Return the limits that synapse.yaml declares under `limits:`, with the defaults above for the
+    others.
+    """
     declared = _table(settings.get("limits"), "limits")
     for key in declared:
         if key not in (*LEVELS, "zone"):
@@ -104,14 +108,14 @@ def policy(settings: Mapping[str, object]) -> Policy:
 
 
 def overridden(limits: Limits, own: Limits) -> Limits:
-    """These limits with what a task says of its own in their place."""
+    """Return these limits, replaced by a task's own where it sets any."""
     return Limits._make(
         new if new is not None else old for old, new in zip(limits, own, strict=True)
     )
 
 
 def tightened(limits: Limits, own: Limits) -> Limits:
-    """The lower of both: what one task asks for does not raise what holds for all."""
+    """Return the lower of both limits: a task cannot raise what holds for all."""
     pairs = zip(limits, own, strict=True)
     return Limits._make(
         min((bound for bound in pair if bound is not None), default=None) for pair in pairs
@@ -128,7 +132,8 @@ def scopes(
     own: Limits = NO_LIMITS,
     top: Limits = NO_LIMITS,
 ) -> tuple[Scope, ...]:
-    """Where what a run does is counted. `own` are its task's limits, `top` its root task's: they hold for the tree.
+    """Return the scopes in which a run is counted. `own` are its task's limits, `top` its root
+    task's: they hold for the tree.
 
     For a spawn `run` and `own` are the parent's, and None for a root; the rest is the child's.
     """
@@ -146,7 +151,7 @@ def scopes(
 
 
 def day_of(at: int, zone: str = "UTC") -> str:
-    """The date of a time where the workspace is."""
+    """Return the date of a time where the workspace is."""
     if zone == "UTC":
         return clock.day(at)
     from datetime import datetime
@@ -166,7 +171,7 @@ def check_depth(run: str, depth: int, limits: Limits) -> None:
 
 
 def time_left(run: str, limits: Limits, started: int, now: int) -> float | None:
-    """Seconds until a run's wall time is over; None where it has no end."""
+    """Return the seconds until a run's wall time is over; None where it has no end."""
     if limits.seconds is None:
         return None
     elapsed = (now - started) / 1_000_000
@@ -176,7 +181,9 @@ def time_left(run: str, limits: Limits, started: int, now: int) -> float | None:
 
 
 def check_price(scopes: tuple[Scope, ...], model: str, usd: float | None) -> float:
-    """What to reserve for a call that costs this at most. One without a price is refused where money is limited."""
+    """Return the money to reserve for a call that costs this at most. A call without a price is
+    refused where money is limited.
+    """
     if usd is not None:
         return usd
     for scope in scopes:
@@ -193,7 +200,7 @@ def check_price(scopes: tuple[Scope, ...], model: str, usd: float | None) -> flo
 def reached(
     scope: str, limit: str, bound: float, *, spent: float, reserved: float = 0, asked: float = 0
 ) -> LimitReached:
-    """The error, with what it would take to go on."""
+    """Return the error that says which limit was reached, and what it would take to go on."""
     level = scope.partition(":")[0]
     amounts = [f"{_told(limit, bound)} allowed", f"{_told(limit, spent)} taken"]
     amounts += [f"{_told(limit, reserved)} reserved by calls in flight"] if reserved else []
@@ -264,7 +271,7 @@ def _limits(value: object, where: str, defaults: Limits) -> Limits:
 
 
 def _bound(key: str, value: object, where: str) -> float | None:
-    """A number; for seconds also a span such as 30m; `none` for no bound."""
+    """Return a bound: a number, for seconds also a span such as 30m, or None for `none`."""
     if value is None or value == "none":
         return None
     try:

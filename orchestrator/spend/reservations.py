@@ -1,8 +1,10 @@
-"""What all runs of a workspace have taken and are about to take: asked before each call and each spawn.
+"""What all runs of a workspace have taken and are about to take: asked before each call and each
+spawn.
 
-One SQLite file, `runs/spend.db`, for all supervisors; or memory. It is derived: the ledgers say what was spent, and
-where the file is missing it is made again from them. So nothing here waits for the disk, and a crash of the machine
-costs time, never truth. Every question is decided under one lock, in all scopes or in none.
+One SQLite file, `runs/spend.db`, for all supervisors; or memory. It is derived: the ledgers say
+what was spent, and where the file is missing it is made again from them. So nothing here waits for
+the disk, and a crash of the machine costs time, never truth. Every question is decided under one
+lock, in all scopes or in none.
 """
 
 from __future__ import annotations
@@ -62,8 +64,9 @@ class Standing(NamedTuple):
 
 
 class Past(NamedTuple):
-    """A run as its record tells it: what a missing file is made again from. `holder` while it is running; what was not
-    `spawned` is no run, and counts by its calls alone."""
+    """A run as its record tells it: what a missing file is made again from. `holder` while it is
+    running; what was not `spawned` is no run, and counts by its calls alone.
+    """
 
     run: str
     parent: str | None
@@ -114,15 +117,19 @@ class Budget:
         return self._decide(decide)
 
     def settle(self, reservation: Reservation, used: Amount) -> bool:
-        """Count what the call took. False where a takeover has already counted it at what was reserved."""
+        """Count what the call took. False where a takeover has already counted it at what was
+        reserved.
+        """
         return self._decide(lambda db: _settle(db, reservation.id, _whole(used)))
 
     def release(self, reservation: Reservation) -> bool:
-        """The call was never made."""
+        """Give back the reservation of a call that was never made."""
         return self._decide(lambda db: _settle(db, reservation.id, None))
 
     def admit(self, run: str, holder: str, scopes: Iterable[Scope]) -> None:
-        """Count a spawn and the run as alive, in every scope, or LimitReached. It stays counted, unless withdrawn."""
+        """Count a spawn and the run as alive, in every scope, or LimitReached. It stays counted,
+        unless withdrawn.
+        """
         scopes = tuple(scopes)
 
         def decide(db: sqlite3.Connection) -> None:
@@ -134,7 +141,7 @@ class Budget:
         self._decide(decide)
 
     def withdraw(self, run: str, scopes: Iterable[Scope]) -> None:
-        """What was admitted did not begin after all: it counts nowhere."""
+        """Uncount a run that was admitted and did not begin after all."""
         scopes = tuple(scopes)
 
         def decide(db: sqlite3.Connection) -> None:
@@ -144,9 +151,8 @@ class Budget:
         self._decide(decide)
 
     def recover(self, run: str, holder: str, scopes: Iterable[Scope]) -> None:
-        """Another process goes on with a run: what was in flight counts as reserved, the run as its own.
-
-        No limit is asked: the run had been admitted.
+        """Count a run as this supervisor's, and its calls in flight at what was reserved for them.
+        No limit is asked: the run was admitted before.
         """
         scopes = tuple(scopes)
 
@@ -158,7 +164,7 @@ class Budget:
         self._decide(decide)
 
     def leave(self, run: str) -> None:
-        """The run has ended. What it still had in flight counts as reserved."""
+        """Count a run as ended, and its calls in flight at what was reserved for them."""
 
         def decide(db: sqlite3.Connection) -> None:
             _settle_all(db, "run", run)
@@ -167,7 +173,9 @@ class Budget:
         self._decide(decide)
 
     def release_holder(self, holder: str) -> None:
-        """A supervisor is gone: its runs are alive no more, its calls in flight count as reserved."""
+        """Count the runs of a dead supervisor as alive no more, and its calls in flight at what was
+        reserved for them.
+        """
 
         def decide(db: sqlite3.Connection) -> None:
             _settle_all(db, "holder", holder)
@@ -184,7 +192,7 @@ class Budget:
         return self._decide(decide)
 
     def holders(self) -> set[str]:
-        """Every supervisor that something is counted for."""
+        """Return every supervisor that something is counted for."""
         names = "select holder from live union select holder from call"
         return self._decide(lambda db: {name for (name,) in db.execute(names)})
 
@@ -196,7 +204,7 @@ class Budget:
             self._lock.close()
 
     def _decide(self, decide: Callable[[sqlite3.Connection], T]) -> T:
-        """One transaction, alone among all threads and processes."""
+        """Run one transaction, alone among all threads and processes, and return its result."""
 
         def section() -> T:
             try:
@@ -220,7 +228,9 @@ class Budget:
             return section()
 
     def _current(self) -> sqlite3.Connection:
-        """The connection; anew after a fork, and where the file was deleted or made again by another process."""
+        """Return the connection. It is opened again after a fork, and where another process deleted
+        or replaced the file.
+        """
         identity = (os.getpid(), self._inode()) if self._lock else (0, 0)
         if self._connection is None or identity != self._opened:
             self._connection = sqlite3.connect(
@@ -250,13 +260,15 @@ class Budget:
 
 
 def of_line(line: Line, seconds: float = 0.0) -> Amount:
-    """What a call took, as its ledger line has it: the provider's count, or ours where it gave none."""
+    """Return the amount of a call by its ledger line: the provider's count, or ours where it gave
+    none.
+    """
     usage = used(line)
     return Amount(1, usage.input_tokens + usage.output_tokens, line.cost or 0.0, seconds)
 
 
 def ledgers(root: str, runs: Iterable[Past]) -> Iterator[tuple[Past, list[Line]]]:
-    """Each run with its ledger's lines: what a missing budget is filled from."""
+    """Yield each run with its ledger's lines: a missing budget is filled from these."""
     for past in runs:
         yield past, read(Folder(root, past.run).lines("ledger.jsonl"))
 
@@ -314,7 +326,9 @@ def _settle(db: sqlite3.Connection, call: int, used: _Whole | None) -> bool:
 
 
 def _settle_all(db: sqlite3.Connection, column: str, value: str) -> None:
-    """Calls whose end nobody will tell count at what was reserved for them: they may have been made."""
+    """Settle calls whose end nobody will report at what was reserved for them: they may have been
+    made.
+    """
     calls = db.execute(
         f"select id, turns, tokens, nanos, micros from call where {column} = ?", (value,)
     ).fetchall()
@@ -323,7 +337,7 @@ def _settle_all(db: sqlite3.Connection, column: str, value: str) -> None:
 
 
 def _remember(db: sqlite3.Connection, policy: Policy, past: Past, lines: Iterable[Line]) -> None:
-    """What a run's ledger says, counted where the run was; all of it on the day when the run began."""
+    """Count a run's ledger lines in the scopes of that run, all of them on the day when it began."""
     run_scopes = scopes(
         policy, run=past.run, root=past.root, department=past.department, at=past.at
     )
@@ -349,7 +363,7 @@ def _reserved(db: sqlite3.Connection, scope: str) -> _Whole:
 
 
 def _whole(amount: Amount) -> _Whole:
-    """In whole units, which add up exactly; a fraction counts as one more."""
+    """Return the amount in whole units, which add up exactly; a fraction counts as one more."""
     nanos = ceil(round(amount.usd * _BILLION, 3))
     return amount.turns, amount.tokens, nanos, ceil(round(amount.seconds * _MILLION, 3))
 

@@ -1,4 +1,6 @@
-"""What one call of a model is billed as: which of its tokens are for what. Pure, but for the counting."""
+"""What one call of a model is billed as: which of its tokens are for what. Pure, but for the
+counting.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +33,12 @@ COORDINATORS = ("cto", "project-lead")  # what these say is planning
 
 
 def said_label(role: str) -> str:
-    """What the words of an agent of this role are for."""
+    """Return the label of the words that an agent of this role writes."""
     return "plan" if role in COORDINATORS else "work_out"
 
 
 def tool_label(name: str) -> str:
-    """What the result of a tool is for."""
+    """Return the label of a tool's result."""
     return TOOL_LABELS.get(name, "work_obs")
 
 
@@ -50,10 +52,14 @@ class Piece(NamedTuple):
 
 
 class Sheet:
-    """What each prompt of a conversation is billed as. Messages only come to it, and each is counted once."""
+    """What each prompt of a conversation is billed as. Messages only come to it, and each is
+    counted once.
+    """
 
     def __init__(self, count: Count, guide: int = 0) -> None:
-        """`guide`: how many tokens of the system text speak of the memory and of the team."""
+        """Begin with the count function. `guide`: how many tokens of the system text explain the
+        memory and the team.
+        """
         self._count, self._guide = count, guide
         self._tools: tuple[tuple[Tool, ...], list[Segment]] = ((), [])
         self._messages: list[Message] = []
@@ -61,8 +67,9 @@ class Sheet:
         self._again: tuple[int, list[Segment]] = 0, []  # of so many first messages, sent once more
 
     def sent(self, request: Request, known_count: int) -> tuple[Segment, ...]:
-        """The segments of a prompt; the first `known` messages, and with them the system text and the tools, were sent
-        before. Without any known, everything is new."""
+        """Return the segments of a prompt; the first `known` messages, and with them the system
+        text and the tools, were sent before. Without any known, everything is new.
+        """
         self._take_in(request.messages)
         known_count = min(max(known_count, 0), len(request.messages))
         system = self._count(request.system)
@@ -105,12 +112,14 @@ class Sheet:
 
 
 def sent(request: Request, known: int, count: Count) -> tuple[Segment, ...]:
-    """The segments of one prompt alone."""
+    """Return the segments of one prompt alone."""
     return Sheet(count).sent(request, known)
 
 
 def begun_again(segments: Iterable[Segment]) -> tuple[Segment, ...]:
-    """The same, for a client that keeps no conversation: what it had been told already is told it again."""
+    """Return the segments for a client that keeps no conversation: what it was sent before is sent
+    again.
+    """
     return tuple(
         _merged(
             segment if segment.first else segment._replace(label="retry") for segment in segments
@@ -119,7 +128,7 @@ def begun_again(segments: Iterable[Segment]) -> tuple[Segment, ...]:
 
 
 def got(turn: Turn, label: str, count: Count) -> tuple[Segment, ...]:
-    """The segments of a reply."""
+    """Return the segments of a reply."""
     return tuple(_merged(Segment(piece.label, count(piece.text)) for piece in said(turn, label)))
 
 
@@ -156,7 +165,7 @@ def _call_text(call: Call) -> str:
 
 
 def _merged(segments: Iterable[Segment]) -> list[Segment]:
-    """One segment for each label and newness, in the order in which they came up."""
+    """Return one segment for each label and newness, in the order in which they came up."""
     sums: dict[tuple[str, bool], int] = {}
     for segment in segments:
         key = (segment.label, segment.first)

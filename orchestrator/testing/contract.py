@@ -1,10 +1,11 @@
-"""The contract of `engine.Engine`, sentence by sentence. Needs no test framework: plain asserts of a plain class.
+"""The contract of `engine.Engine`, sentence by sentence. Needs no test framework: plain asserts of
+a plain class.
 
-class TestMine(EngineContract):
-    def make_engine(self, script):
-        return MyEngine(...)  # whose model does what the script says
+class TestMine(EngineContract): def make_engine(self, script): return MyEngine(...) # whose model
+does what the script says
 
-An engine with a provider is run against a ModelServer, kept as `self.provider`; then its faults are tried too.
+An engine with a provider is run against a ModelServer, kept as `self.provider`; then its faults are
+tried too.
 """
 
 from __future__ import annotations
@@ -49,18 +50,20 @@ ASKED: tuple[tuple[str, dict[str, object]], ...] = (
 
 
 class EngineContract:
-    """Every sentence of `engine.Engine`, as a test. Subclass it, say how to make an engine, and let pytest run it."""
+    """Every sentence of `engine.Engine`, as a test. Subclass it, say how to make an engine, and let
+    pytest run it.
+    """
 
     provider: ModelServer | None = None
 
     def make_engine(self, script: Script) -> Engine:
-        """An engine of its own for each call, whose model follows the script."""
+        """Return an engine whose model follows the script, a new one for each call."""
         raise TypeError(
             f"{type(self).__name__} does not say how to make an engine: give it a make_engine"
         )
 
     def make_request(self, *messages: Message, tools: tuple[Tool, ...] = ()) -> Request:
-        """A step's request. An engine that runs a process adds a place for it."""
+        """Return a step's request. An engine that runs a process adds a place for it."""
         view = Message("user", "## Shared Memory Context\n\n- nothing yet\n", "view")
         task = Message("user", "## Your Task\n\nFix the page\n", "task")
         return Request(
@@ -177,7 +180,9 @@ class EngineContract:
             assert requests[0].tools == TOOLS
 
     def test_another_engine_goes_on_with_the_conversation(self) -> None:
-        """Whatever it needs is in the request: also when it was recorded, and wherever a wake came in between."""
+        """Check that a request has all that an engine needs, also when it was recorded and where a
+        wake came in between.
+        """
         if not self._takes_tools():
             return
         first = self._turn(lambda requests: Move("I look.", ASKED), self.make_request(tools=TOOLS))
@@ -264,7 +269,9 @@ class EngineContract:
     def _failing(
         self, faults: list[Fault], move: Move | str = TEXT
     ) -> tuple[Turn | EngineError, int]:
-        """What came of a step whose requests met these, and how often the provider was asked."""
+        """Return the outcome of a step whose requests meet these faults, and how often the provider
+        was asked.
+        """
         results: list[Turn | EngineError] = []
 
         async def act(engine: Engine) -> None:
@@ -354,12 +361,12 @@ class EngineContract:
 
 
 def moving(move: Move) -> Script:
-    """A script that always does this."""
+    """Return a script that always makes this move."""
     return lambda seen: move
 
 
 def noting(seen: list[Seen], text: str) -> Script:
-    """A script that says this, and keeps what it saw."""
+    """Return a script that says this, and keeps the requests that it saw."""
 
     def script(found: Seen) -> str:
         seen.append(found)

@@ -1,11 +1,13 @@
-"""A model server that follows a script: Anthropic's Messages, OpenAI's Responses and Chat Completions, Gemini's
-generateContent, with and without streaming, on 127.0.0.1 alone. For tests, scenarios, and clients that are programs.
+"""A model server that follows a script: Anthropic's Messages, OpenAI's Responses and Chat
+Completions, Gemini's generateContent, with and without streaming, on 127.0.0.1 alone. For tests,
+scenarios, and clients that are programs.
 
-A script is what the scripted engine takes: a function from what is seen to the next move, asked with each request
-and told nothing but the request. Usage is counted. Faults are queued and met by the requests that follow.
+A script is what the scripted engine takes: a function from what is seen to the next move, asked
+with each request and told nothing but the request. Usage is counted. Faults are queued and met by
+the requests that follow.
 
-with ModelServer(lambda seen: "Done.") as server:
-    Anthropic(base_url=server.url, api_key="any", model="any")  # OpenAI: base_url=f"{server.url}/v1"
+with ModelServer(lambda seen: "Done.") as server: Anthropic(base_url=server.url, api_key="any",
+model="any") # OpenAI: base_url=f"{server.url}/v1"
 
 python -m orchestrator.testing.model_server --port 0 --script package.module:function
 """
@@ -69,8 +71,9 @@ class Taken(NamedTuple):
 class ModelServer:
     """Serves between `start` and `stop`, or inside `with`, each connection in a thread of its own.
 
-    `window` is how many tokens a prompt may have. `cache_minimum`: shorter prefixes are not cached. `delay` is
-    waited before each piece of a stream. `journal` has every request, whole, in the order of their arrival.
+    `window` is how many tokens a prompt may have. `cache_minimum`: shorter prefixes are not cached.
+    `delay` is waited before each piece of a stream. `journal` has every request, whole, in the
+    order of their arrival.
     """
 
     def __init__(
@@ -100,11 +103,11 @@ class ModelServer:
 
     @property
     def connections(self) -> int:
-        """How many clients are connected now."""
+        """Return how many clients are connected now."""
         return len(self._http.open)
 
     def fail(self, *faults: Fault) -> None:
-        """The next requests for a reply meet these, one each."""
+        """Let the next requests for a reply meet these faults, one each."""
         if unknown := {fault.kind for fault in faults} - {*FAULTS}:
             raise ValueError(
                 f"there is no fault {min(unknown)!r}; it is one of {', '.join(FAULTS)}"
@@ -131,7 +134,7 @@ class ModelServer:
         self.stop()
 
     def left(self, seconds: float = 5.0) -> bool:
-        """Whether all clients have hung up, within so many seconds."""
+        """Return whether all clients hang up within so many seconds."""
         until = monotonic() + seconds
         while self.connections and monotonic() < until:
             sleep(0.01)
@@ -150,7 +153,7 @@ class ModelServer:
     def reply(
         self, asked: Asked, fault: Fault | None, number: int, *, marked: bool
     ) -> tuple[Said, float]:
-        """What is said, and how long the script thinks before."""
+        """Return the reply, and how long the script thinks before it."""
         moved = self.script(asked.seen)
         move = Move(moved) if isinstance(moved, str) else moved
         reply = said(asked, move, fault, number)
@@ -170,7 +173,7 @@ class _Server(ThreadingMixIn, HTTPServer):
         super().__init__(address, _Connection)
 
     def server_bind(self) -> None:
-        """Without the look-up of the machine's name that HTTPServer makes."""
+        """Bind without the look-up of the machine's name that HTTPServer makes."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
@@ -197,7 +200,7 @@ class _Connection(BaseHTTPRequestHandler):
     server: _Server
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing is written to the terminal: there is the journal."""
+        """Write nothing to the terminal: there is the journal."""
 
     def handle(self) -> None:
         try:
@@ -339,13 +342,15 @@ class _TooLong(Exception):
 
 
 def _addressed(body: Mapping[str, Any], path: str) -> Mapping[str, Any]:
-    """Gemini's requests have the model and the wish for a stream in their address."""
+    """Return the body of a Gemini request with the model and the wish for a stream, which its
+    address has.
+    """
     model, colon, verb = path.rpartition("/")[2].partition(":")
     return {**body, "model": model, "stream": verb.startswith("stream")} if colon else body
 
 
 def _broken(events: list[Event], of: str) -> list[Event]:
-    """The events up to the first piece of a call, or of the text."""
+    """Yield the events up to the first piece of a call, or of the text."""
     pieces = [at for at, event in enumerate(events) if event.of == of]
     return events[: pieces[1] if len(pieces) > 1 else -1]
 

@@ -1,8 +1,9 @@
 """What a prompt takes, counted exactly, with the prompt cache of a provider in between.
 
-Marked prompts (Anthropic): what is read is the longest prefix that ended at some earlier request's mark, looked for
-up to 20 blocks before each mark; what is written goes up to the last mark. Others are cached by themselves, at
-each block, and read in steps of 128 tokens. Prefixes below the minimum are not cached. Nothing expires.
+Marked prompts (Anthropic): what is read is the longest prefix that ended at some earlier request's
+mark, looked for up to 20 blocks before each mark; what is written goes up to the last mark. Others
+are cached by themselves, at each block, and read in steps of 128 tokens. Prefixes below the minimum
+are not cached. Nothing expires.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Virtual time: an event loop whose clock jumps to the next thing that is due, and never waits.
 
-With it, with a memory that reads the same clock and with a supervisor that is `inline` and has a seed, a team of
-scripted agents takes the same course every time, however fast the machine is.
+With it, with a memory that reads the same clock and with a supervisor that is `inline` and has a
+seed, a team of scripted agents takes the same course every time, however fast the machine is.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class VirtualTime:
         self.elapsed = 0.0
 
     def __call__(self) -> int:
-        """Now, for whatever takes a `clock=`."""
+        """Return the virtual time, for whatever takes a `clock=`."""
         return self._start + round(self.elapsed * SECOND)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -40,8 +40,10 @@ class VirtualTime:
 
 
 class _Selector(selectors.DefaultSelector):
-    """Where the loop would wait for its next timer, time passes instead. While it has work, files are looked at now and
-    then alone: always when it has none, so no time passes over one that is ready."""
+    """Where the loop would wait for its next timer, time passes instead. While it has work, files
+    are looked at now and then alone: always when it has none, so no time passes over one that is
+    ready.
+    """
 
     def __init__(self, time: VirtualTime) -> None:
         super().__init__()

@@ -1,5 +1,6 @@
-"""What the wire formats have in common: what was asked, what is said, what it took, how it may fail. Values and
-pure functions; each format has a module of its own, which reads a request and writes the reply.
+"""What the wire formats have in common: what was asked, what is said, what it took, how it may
+fail. Values and pure functions; each format has a module of its own, which reads a request and
+writes the reply.
 """
 
 from __future__ import annotations
@@ -40,8 +41,9 @@ class Block(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """A request, read. `names` gives the wire's name for a tool whose name was made longer to be unambiguous;
-    the tools of `free` take a text, not JSON."""
+    """A request, read. `names` gives the wire's name for a tool whose name was made longer to be
+    unambiguous; the tools of `free` take a text, not JSON.
+    """
 
     seen: Seen
     model: str
@@ -98,7 +100,7 @@ def compact(value: Any) -> str:
 
 
 def said(asked: Asked, move: Move, fault: Fault | None, number: int) -> Said:
-    """What the move is as a reply; what it used is not known yet."""
+    """Return the move as a reply; its usage is not known yet."""
     kind = fault.kind if fault else ""
     if kind in ("refusal", "empty", "length"):
         move = Move(
@@ -116,21 +118,21 @@ def said(asked: Asked, move: Move, fault: Fault | None, number: int) -> Said:
 
 
 def reply_text(reply: Said) -> str:
-    """All that the model wrote, to be counted."""
+    """Return all that the model wrote, to be counted."""
     return "".join(
         (reply.thought or "", reply.text, *(call.name + call.arguments for call in reply.calls))
     )
 
 
 def pieces(text: str) -> Iterator[str]:
-    """A text in pieces, as it would be streamed: two at least, forty at most."""
+    """Return a text in pieces, as it would be streamed: two at least, forty at most."""
     size = max(len(text) // 40 + 1, min(16, (len(text) + 1) // 2))
     for start in range(0, len(text), size):
         yield text[start : start + size]
 
 
 def signed(thought: str) -> str:
-    """A signature that only this server gives."""
+    """Return a signature that only this server gives."""
     return sha256(f"signed {thought}".encode()).hexdigest()
 
 
@@ -141,21 +143,23 @@ def tool_block(tool: Tool) -> Block:
 
 
 def user_message(text: str) -> Message:
-    """A user's message. Labels do not go over the wire: these are told from the headings of a spawn prompt."""
+    """Return a user's message. Labels are not sent: they are told from the headings of a spawn
+    prompt.
+    """
     if text.startswith("## Shared Memory Context"):
         return Message("user", text, "view")
     return Message("user", text, "task" if "## Your Task" in text else "history")
 
 
 def texts_of(content: Any, kinds: Iterable[str]) -> list[str]:
-    """The texts of a content that is either a text or a list of parts."""
+    """Return the texts of a content that is either a text or a list of parts."""
     if isinstance(content, str):
         return [content]
     return [item.get("text", "") for item in content or () if item.get("type") in kinds]
 
 
 def parsed(text: str) -> dict[str, Any]:
-    """The arguments of an earlier call; none where they cannot be read."""
+    """Return the arguments of an earlier call; none where they cannot be read."""
     try:
         value = json.loads(text or "{}")
     except ValueError:

@@ -58,7 +58,7 @@ def read(body: Mapping[str, Any]) -> Asked:
 
 
 def _check(message: Mapping[str, Any], open_calls: set[str]) -> set[str]:
-    """The calls that are still to be answered after this message."""
+    """Return the calls that are still to be answered after this message."""
     if message["role"] == "tool":
         if message["tool_call_id"] not in open_calls:
             raise Invalid(

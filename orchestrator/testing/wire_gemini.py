@@ -1,7 +1,7 @@
 """Gemini's generateContent on the wire, as far as its command line client needs it. Pure.
 
-Calls and their results name a function and no call, so they are numbered in their order. Arguments are objects:
-malformed ones end the reply with MALFORMED_FUNCTION_CALL, as the provider does it.
+Calls and their results name a function and no call, so they are numbered in their order. Arguments
+are objects: malformed ones end the reply with MALFORMED_FUNCTION_CALL, as the provider does it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ CONTEXT = "The input token count ({sent}) exceeds the maximum number of tokens a
 
 
 def read(body: Mapping[str, Any]) -> Asked:
-    """`model` and `stream` are in the address; whoever calls puts them into the body."""
+    """Return the request. `model` and `stream` are in the address; the caller puts them into the
+    body.
+    """
     request = body.get("generateContentRequest") or body
     if not request.get("contents"):
         raise Invalid("* GenerateContentRequest.contents: contents is not specified")
@@ -106,7 +108,7 @@ def _piece(reply: Said, parts: list[dict[str, Any]], finish: str | None = None) 
 
 
 def _end(reply: Said) -> tuple[list[dict[str, Any]], str]:
-    """The calls, and how the reply ends."""
+    """Return the calls, and how the reply ends."""
     try:
         calls = [
             {"functionCall": {"name": call.name, "args": json.loads(call.arguments)}}

@@ -1,5 +1,6 @@
-"""Anthropic's Messages on the wire. As strict as the provider where a client is easily wrong: every call is answered
-in the next message, thinking comes back as it was signed, no text is empty, at most four marks. Pure.
+"""Anthropic's Messages on the wire. As strict as the provider where a client is easily wrong: every
+call is answered in the next message, thinking comes back as it was signed, no text is empty, at
+most four marks. Pure.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def _tools(body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _check(role: str, parts: Sequence[Mapping[str, Any]], open_calls: set[str]) -> set[str]:
-    """What the provider refuses; the calls that the next message has to answer."""
+    """Refuse what the provider refuses, and return the calls that the next message has to answer."""
     answered = {part["tool_use_id"] for part in parts if part["type"] == "tool_result"}
     if answered != open_calls:
         raise Invalid(
@@ -168,7 +169,7 @@ def events(reply: Said, asked: Asked) -> Iterator[Event]:
 
 
 def _parts(reply: Said) -> Iterator[tuple[dict[str, Any], list[dict[str, str]], str]]:
-    """Each block: how it begins, what is added to it, and what that is."""
+    """Yield each block: how it begins, what is added to it, and what that is."""
     if reply.thought is not None:
         thinking = [
             {"type": "thinking_delta", "thinking": piece} for piece in pieces(reply.thought)

@@ -1,8 +1,8 @@
 """OpenAI's Responses on the wire, with the namespaces of tools that the Codex client uses. Pure.
 
-A tool `read` of the namespace `mcp__synapse` is seen by a script as `mcp__synapse__read`, and called on the wire by
-its name and namespace; those of the namespace `functions` keep their names. A tool that takes a text (`custom`) is
-called by a script with {"input": TEXT}.
+A tool `read` of the namespace `mcp__synapse` is seen by a script as `mcp__synapse__read`, and
+called on the wire by its name and namespace; those of the namespace `functions` keep their names. A
+tool that takes a text (`custom`) is called by a script with {"input": TEXT}.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _additional(body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _check(item: Mapping[str, Any], open_calls: set[str]) -> set[str]:
-    """What the provider refuses; the calls that are still to be answered."""
+    """Refuse what the provider refuses, and return the calls that are still to be answered."""
     kind = item.get("type", "message")
     if kind in ("function_call", "custom_tool_call"):
         return open_calls | {item["call_id"]}
@@ -121,7 +121,7 @@ def _check(item: Mapping[str, Any], open_calls: set[str]) -> set[str]:
 
 
 def _message(item: Mapping[str, Any], names: Names) -> Message | None:
-    """What a script sees of an item."""
+    """Return the message that a script sees of an item."""
     match item.get("type", "message"):
         case "message" if item["role"] == "assistant":
             return Message("assistant", "".join(texts_of(item["content"], TEXTS)), "work_out")

@@ -1,7 +1,7 @@
 """The intent of a call: which calls ask for the same thing, and when the result of one still holds.
 
-Pure. `Shares` is what a user declares of a tool, on it or in synapse.yaml; `act_of` names a call for
-the whole team; `condensed` is what of a long result is worth passing on.
+Pure. `Shares` is what a user declares of a tool, on it or in synapse.yaml; `act_of` names a call
+for the whole team; `condensed` is what of a long result is worth passing on.
 """
 
 from __future__ import annotations
@@ -108,8 +108,10 @@ def _declared(name: str, fields: object) -> Shares | None:
 def shared(
     settings: Mapping[str, Any], of_task: Mapping[str, Any], takes: Mapping[str, Collection[str]]
 ) -> dict[str, Shares | None]:
-    """Return what a task says of what tools share, and synapse.yaml of the others. InvalidEntry where
-    `files` names what is no argument of its tool; `takes` has the arguments of the tools that are here."""
+    """Return what a task says of what tools share, and synapse.yaml of the others. InvalidEntry
+    where `files` names what is no argument of its tool; `takes` has the arguments of the tools that
+    are here.
+    """
     shares = declared(settings) | declared({"tools": of_task})
     for name, value in shares.items():
         if problem := misnamed(value, takes.get(name)):
@@ -177,7 +179,9 @@ def _folded(value: Any, exact: bool = False) -> Any:
 
 
 def _word(word: str) -> str:
-    """Return a word in lower case, unless its case may mean something, as in an identifier or address."""
+    """Return a word in lower case, unless its case may mean something, as in an identifier or
+    address.
+    """
     letters = word.rstrip(_ENDS)
     return word.lower() if letters.isalpha() and (letters.istitle() or letters.isupper()) else word
 

@@ -1,7 +1,9 @@
-"""Tools that a user registers: plain functions with a name, a docstring and annotations. And carrying out a call.
+"""Tools that a user registers: plain functions with a name, a docstring and annotations. And
+carrying out a call.
 
-A call is checked before it is made, has a time limit, and always ends in text: its result, or a ToolFailed that
-says in a line what was wrong. What an agent is told of the orchestrator's own tools stands here too.
+A call is checked before it is made, has a time limit, and always ends in text: its result, or a
+ToolFailed that says in a line what was wrong. What an agent is told of the orchestrator's own tools
+stands here too.
 """
 
 from __future__ import annotations
@@ -66,7 +68,9 @@ class _Parameter(NamedTuple):
 
 
 class NoTool(SynapseError, TypeError):
-    """No tool can be made of this: it is no function, has no usable name, or a parameter that JSON cannot give."""
+    """No tool can be made of this: it is no function, has no usable name, or a parameter that JSON
+    cannot give.
+    """
 
     exit_code = USAGE
 
@@ -143,7 +147,7 @@ async def carry_out(
 
 
 def cut(text: str, longest: int, keep: Callable[[str], str] | None = None) -> str:
-    """The text, or its beginning and where the rest is."""
+    """Return the text, or its beginning and where the rest is."""
     if len(text) <= longest:
         return text
     location = f"the whole is in {keep(text)}" if keep else "the rest was dropped"
@@ -151,7 +155,7 @@ def cut(text: str, longest: int, keep: Callable[[str], str] | None = None) -> st
 
 
 def text_of(result: object) -> str:
-    """A result as a model reads it: text as it is, anything else as JSON."""
+    """Return a result as a model reads it: text as it is, anything else as JSON."""
     if isinstance(result, str):
         return result
     return (
@@ -162,12 +166,12 @@ def text_of(result: object) -> str:
 
 
 def schema_tokens(tools: Iterable[Tool], count: Callable[[str], int]) -> int:
-    """What being told of these tools takes, in each prompt."""
+    """Return the tokens that the descriptions of these tools take, in each prompt."""
     return sum(count(schema_text(tool)) for tool in tools)
 
 
 def is_name(name: str) -> bool:
-    """Whether providers take this as a tool's name."""
+    """Return whether providers take this as a tool's name."""
     return (
         0 < len(name) <= 64
         and name.isascii()
@@ -238,7 +242,9 @@ def _default(default: object) -> dict[str, Any]:
 
 
 async def _in_thread(function: Callable[..., Any], values: Mapping[str, Any]) -> object:
-    """In a daemon thread: a pool would run out of threads, and wait at exit, for functions that never end."""
+    """Run it in a daemon thread: a pool would run out of threads, and wait at exit, for functions
+    that never end.
+    """
     from threading import Thread
 
     loop = asyncio.get_running_loop()
@@ -266,7 +272,7 @@ async def _in_thread(function: Callable[..., Any], values: Mapping[str, Any]) ->
 
 
 def _plain(value: object) -> object:
-    """What JSON knows; fields by name, anything else as its text."""
+    """Return the value as JSON knows it; fields by name, anything else as its text."""
     import dataclasses
 
     if isinstance(value, tuple) and hasattr(value, "_asdict"):

@@ -1,7 +1,9 @@
-"""Tools of MCP servers, as their client: a command that speaks over its standard streams, or an address.
+"""Tools of MCP servers, as their client: a command that speaks over its standard streams, or an
+address.
 
-The SDK is imported when a server is asked for. A server started here lives as long as the block that started it. A
-keeper stands between it and us, as with coding clients: when this process dies, however it dies, nothing of it is left.
+The SDK is imported when a server is asked for. A server started here lives as long as the block
+that started it. A keeper stands between it and us, as with coding clients: when this process dies,
+however it dies, nothing of it is left.
 """
 
 from __future__ import annotations
@@ -37,10 +39,10 @@ async def mcp_tools(
     log: str = os.devnull,
     seconds: float = SECONDS,
 ) -> AsyncIterator[list[UserTool]]:
-    """The tools of a server: its command (what it says beside the protocol goes to `log`), or its address.
-
-    A tool whose name is `taken` gets the server's name before its own. Which ones are `idempotent` is for the user to
-    say, by the server's names: what a server says of itself proves nothing. Enter and leave it in the same task.
+    """Connect to a server by its command or its address, and yield its tools. What a command prints
+    beside the protocol goes to `log`. A tool whose name is `taken` gets the server's name before
+    its own. Which ones are `idempotent` is for the user to say, by the server's names: what a
+    server says of itself proves nothing. Enter and leave it in the same task.
     """
     failed = None
     async with AsyncExitStack() as stack:
@@ -115,7 +117,7 @@ def _client(
 
 
 def _lifeline(stack: AsyncExitStack) -> str:
-    """A named pipe that nobody but this process writes to: it closes when the process dies."""
+    """Make a named pipe that only this process writes to: it closes when the process dies."""
     folder = tempfile.mkdtemp(prefix="synapse-")  # the keeper removes it; we do where none began
     stack.callback(shutil.rmtree, folder, ignore_errors=True)
     path = os.path.join(folder, "life")
@@ -126,7 +128,7 @@ def _lifeline(stack: AsyncExitStack) -> str:
 
 
 async def _listed(client: Any) -> list[Any]:
-    """Every page of the server's tools, up to a limit that no honest server reaches."""
+    """Return every page of the server's tools, up to a limit that no honest server reaches."""
     page = await client.list_tools()
     listed = list(page.tools)
     for _ in range(_PAGES):
@@ -138,7 +140,7 @@ async def _listed(client: Any) -> list[Any]:
 
 
 def _names(names: Sequence[str], title: str, taken: Collection[str]) -> dict[str, str]:
-    """What each tool is called here: a name that providers take and nobody else has."""
+    """Return what each tool is called here: a name that providers take and no other tool has."""
     found: dict[str, str] = {}
     used = set(taken)
     for name in names:
@@ -162,7 +164,7 @@ def _caller(client: Any, name: str) -> Callable[[Mapping[str, Any], str | None],
 
 
 def _text(block: Any) -> str:
-    """A block of a result: its text, or what it is."""
+    """Return a block of a result: its text, or a note of its kind."""
     if block.type == "text":
         return str(block.text)
     inner = getattr(block, "resource", None)
@@ -178,7 +180,7 @@ def _text(block: Any) -> str:
 
 
 def _cause(error: BaseException) -> str:
-    """The first error inside a group of them."""
+    """Return the first error inside a group of them."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return f"{type(error).__name__}: {error}"

@@ -1,7 +1,8 @@
-"""Annotations as JSON schema, and values that come with it: checked against the schema, made into what was annotated.
+"""Annotations as JSON schema, and values that come with it: checked against the schema, made into
+what was annotated.
 
-A small part of JSON schema, the part that Python's own types need. A keyword that is not known here is left to
-whoever wrote it: a server of tools checks its own. Pure.
+A small part of JSON schema, the part that Python's own types need. A keyword that is not known here
+is left to whoever wrote it: a server of tools checks its own. Pure.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class Unfit(TypeError):
 
 
 def schema_of(annotation: Any) -> dict[str, Any]:
-    """The JSON schema of an annotation."""
+    """Return the JSON schema of an annotation."""
     if annotation is Any or annotation is object:
         return {}
     if annotation is None or annotation in _PLAIN:
@@ -68,14 +69,16 @@ def schema_of(annotation: Any) -> dict[str, Any]:
 
 
 def table(properties: Mapping[str, Any], required: Sequence[str]) -> dict[str, Any]:
-    """The schema of an object with these properties."""
+    """Return the schema of an object with these properties."""
     return {"type": "object", "properties": dict(properties)} | (
         {"required": list(required)} if required else {}
     )
 
 
 def fields_of(kind: Any) -> dict[str, tuple[Any, bool]] | None:
-    """The fields of a dataclass, NamedTuple or TypedDict: annotation, and whether it is required."""
+    """Return the fields of a dataclass, NamedTuple or TypedDict: annotation, and whether it is
+    required.
+    """
     import dataclasses
 
     if not isinstance(kind, type):
@@ -98,7 +101,7 @@ def fields_of(kind: Any) -> dict[str, tuple[Any, bool]] | None:
 
 
 def problems(schema: Mapping[str, Any], value: object, where: str = "") -> list[str]:
-    """What keeps a value from being what the schema says; none, and it is."""
+    """Return why a value does not fit the schema; an empty list where it fits."""
     if "anyOf" in schema:
         choices = [problems(choice, value, where) for choice in schema["anyOf"]]
         return [] if [] in choices else min(choices, key=len)
@@ -123,7 +126,7 @@ def problems(schema: Mapping[str, Any], value: object, where: str = "") -> list[
 
 
 def build(annotation: Any, value: Any) -> Any:
-    """A JSON value that fits an annotation, as the value that it stands for."""
+    """Return a JSON value that fits an annotation, as the value that it stands for."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin in (Annotated, Required, NotRequired):
         return build(arguments[0], value)
@@ -166,7 +169,7 @@ def _of_table(schema: Mapping[str, Any], value: Mapping[Any, object], where: str
 
 
 def _any_of(schemas: list[dict[str, Any]]) -> dict[str, Any]:
-    """One of these; plain types in the short form."""
+    """Return the schema that allows any of these; plain types in the short form."""
     if all(list(schema) == ["type"] and isinstance(schema["type"], str) for schema in schemas):
         return {"type": [schema["type"] for schema in schemas]}
     return {"anyOf": schemas}
@@ -178,7 +181,7 @@ def _inside(keyword: str, annotation: Any) -> dict[str, Any]:
 
 
 def _item(annotation: Any) -> Any:
-    """What a list or a tuple of one kind holds."""
+    """Return the annotation of the items of a list, or of a tuple of one kind."""
     arguments = get_args(annotation)
     if (get_origin(annotation) or annotation) is tuple and arguments and arguments[1:] != (...,):
         raise Unfit(f"{annotation!r}: write tuple[X, ...] or a NamedTuple")
@@ -186,7 +189,7 @@ def _item(annotation: Any) -> Any:
 
 
 def _same(value: object, other: object) -> bool:
-    """As JSON has it: 3 is 3.0, and neither is true."""
+    """Return whether two values are equal as JSON: 3 is 3.0, and neither is true."""
     return value == other and isinstance(value, bool) == isinstance(other, bool)
 
 
