@@ -23,7 +23,9 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'orchestrator' has no attribute {name!r}")
     from importlib import import_module
 
-    found: object = getattr(import_module(f"orchestrator.{_HOME.get(name, 'runs.task')}"), name)
+    found: object = getattr(
+        import_module(f"orchestrator.{_HOME.get(name, 'runs.task')}"), name
+    )
     globals()[name] = found
     return found
 

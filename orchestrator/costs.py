@@ -27,7 +27,9 @@ from synapse.model.clock import micros
 from synapse.model.entry import SECOND
 from synapse.store import Store
 
-CONSOLIDATION = "consolidation"  # how the folders of its ledgers begin, with the date behind it
+CONSOLIDATION = (
+    "consolidation"  # how the folders of its ledgers begin, with the date behind it
+)
 
 
 class Costs:
@@ -56,7 +58,9 @@ class Costs:
         self.budget.close()
 
     def check_settings(self) -> None:
-        """Refuse settings that are not understood; those that were checked once are not read again."""
+        """Refuse settings that are not understood; those that were checked once are not read
+        again.
+        """
         settings = self.runs.store.settings
         if settings is not self._understood:
             refuse_misread(self.runs.store)
@@ -73,7 +77,9 @@ class Costs:
     def admit(self, id: str, task: Task, agent: Agent, parent: Run | None) -> tuple[Scope, ...]:
         """Count a spawn and return its scopes; raise LimitReached where one is full."""
         limits.check_depth(
-            id, parent.depth + 1 if parent else 0, limits.tightened(self.policy.run, asked(task))
+            id,
+            parent.depth + 1 if parent else 0,
+            limits.tightened(self.policy.run, asked(task)),
         )
         root = parent.root if parent else id
         scopes = limits.scopes(
@@ -142,7 +148,11 @@ class Costs:
         return reservation
 
     def settle(
-        self, session: Session, reservation: Reservation, turn: Turn | None, counted: int
+        self,
+        session: Session,
+        reservation: Reservation,
+        turn: Turn | None,
+        counted: int,
     ) -> float | None:
         """Book what a call took. Without a turn it failed: nothing, or what had been sent when it
         was cut off.
@@ -159,7 +169,9 @@ class Costs:
             session.engine.takes_tools or not usage.input_tokens
         ):  # our own counts are nearer
             usage = Usage(
-                counter.theirs(counted), counter.theirs(counter.count(turn.text)), estimated=True
+                counter.theirs(counted),
+                counter.theirs(counter.count(turn.text)),
+                estimated=True,
             )
         price, cost = self.price(session, turn.model or session.terms.model), usage.cost
         if cost is None and price is not None:
@@ -253,7 +265,9 @@ def budget_of(runs: Runs, root: str, policy: Policy) -> Budget:
     """
     path = os.path.join(root, "runs", "spend.db")
     return Budget(
-        path, policy=policy, refill=lambda: ledgers(root, (*map(_past, runs.all()), *_others(root)))
+        path,
+        policy=policy,
+        refill=lambda: ledgers(root, (*map(_past, runs.all()), *_others(root))),
     )
 
 
@@ -263,16 +277,23 @@ def _others(root: str) -> Iterator[Past]:
     for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
         kind, _, day = name.partition("-")
         if kind == CONSOLIDATION and day:
-            yield Past(name, None, name, None, micros(f"{day}T12:00:00Z"), spawned=False)
+            yield Past(
+                name, None, name, None, micros(f"{day}T12:00:00Z"), spawned=False
+            )
 
 
 def asked(task: Task) -> Limits:
     """Return the limits that a task sets itself."""
     return Limits(
-        turns=task.max_turns, tokens=task.max_tokens, usd=task.max_usd, seconds=task.timeout
+        turns=task.max_turns,
+        tokens=task.max_tokens,
+        usd=task.max_usd,
+        seconds=task.timeout,
     )
 
 
 def _past(run: Run) -> Past:
     holder = run.holder if run.running else None
-    return Past(run.id, run.parent, run.root, run.fields.get("department"), run.at, holder)
+    return Past(
+        run.id, run.parent, run.root, run.fields.get("department"), run.at, holder
+    )

@@ -27,12 +27,13 @@ from orchestrator.recovery import Recovery
 from orchestrator.supervisor import Supervisor
 from synapse.errors import Conflict, NotFound, StoreBusy, StoreError, SynapseError
 
-LOOK_EVERY = (
-    0.5  # seconds: a dead supervisor's run is gone on with, and a dropped file adopted, within two
-)
+# seconds: a dead supervisor's run is gone on with, and a dropped file adopted, within two
+LOOK_EVERY = 0.5
 LONGEST_PATH = 100  # bytes that the path of a socket may have everywhere
 ANSWER_WITHIN = 5.0
-LARGEST = 16 << 20  # bytes of a line that is asked: an event of a client, written as JSON
+LARGEST = (
+    16 << 20
+)  # bytes of a line that is asked: an event of a client, written as JSON
 UP_ALREADY = "a daemon is up in this workspace already; `orchestrator status` shows it"
 
 
@@ -82,7 +83,9 @@ class Daemon:
             os.close(self._lock)
 
     def _looked(self, found: Recovery) -> None:
-        """Keep what a look came to. What is left alone is noted once, and again for a new reason."""
+        """Keep what a look came to. What is left alone is noted once, and again for a new
+        reason.
+        """
         self.taken += [run.id for run in found.taken]
         self.left = found.left
         for run, why in found.left.items():
@@ -90,7 +93,9 @@ class Daemon:
                 self.note(f"{run} {why}")
         self._noted |= found.left
 
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _answer(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         try:
             async with asyncio.timeout(ANSWER_WITHIN):
                 request = json.loads(await reader.readline() or b"{}")
@@ -102,7 +107,14 @@ class Daemon:
             async with asyncio.timeout(ANSWER_WITHIN):
                 writer.write(json.dumps(response).encode() + b"\n")
                 await writer.drain()
-        except (ValueError, AttributeError, KeyError, OSError, TimeoutError, SynapseError):
+        except (
+            ValueError,
+            AttributeError,
+            KeyError,
+            OSError,
+            TimeoutError,
+            SynapseError,
+        ):
             pass  # whoever asks in another way is not answered, nor a hook that answers by itself
         finally:
             writer.close()
@@ -129,7 +141,9 @@ class Daemon:
         self.wakes.made(wake, well)
         if self.note is not None:
             how = "was woken" if well else "could not be woken"
-            self.note(f"{wake.client} session {wake.session} {how} for {wake.entries[0].id}")
+            self.note(
+                f"{wake.client} session {wake.session} {how} for {wake.entries[0].id}"
+            )
 
     async def _event(
         self, asked: Mapping[str, Any], writer: asyncio.StreamWriter
@@ -173,7 +187,10 @@ class Daemon:
 def ask(root: str, do: str) -> dict[str, Any]:
     """Return the answer of a workspace's daemon; raise NotFound where none is up."""
     path = os.path.join(root, "runs", ".daemon.sock")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line, _short(path) as near:
+    with (
+        socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line,
+        _short(path) as near,
+    ):
         line.settimeout(ANSWER_WITHIN)
         try:
             line.connect(near)
@@ -182,7 +199,8 @@ def ask(root: str, do: str) -> dict[str, Any]:
                 reply: dict[str, Any] = json.loads(answer.readline())
         except (FileNotFoundError, ConnectionRefusedError) as error:
             raise NotFound(
-                "no daemon is up in this workspace; `orchestrator up` starts it", root=root
+                "no daemon is up in this workspace; `orchestrator up` starts it",
+                root=root,
             ) from error
         except (OSError, ValueError) as error:
             raise StoreError(f"the daemon of this workspace does not answer: {error}") from error

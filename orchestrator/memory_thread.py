@@ -25,7 +25,9 @@ class MemoryThread:
     async def __call__(self, act: Callable[..., Any], *args: Any) -> Any:
         if self._worker is None:
             return act(*args)
-        return await asyncio.get_running_loop().run_in_executor(self._worker, act, *args)
+        return await asyncio.get_running_loop().run_in_executor(
+            self._worker, act, *args
+        )
 
     def aside(self, act: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
         """Run it after all that was asked before, while the caller goes on."""

@@ -10,7 +10,13 @@ from typing import NamedTuple
 from orchestrator.costs import refuse_misread
 from orchestrator.prompts import selection
 from orchestrator.prompts.fence import SECRET_BYTES, secret
-from orchestrator.prompts.opening import Means, by_default, histories, opened, registered
+from orchestrator.prompts.opening import (
+    Means,
+    by_default,
+    histories,
+    opened,
+    registered,
+)
 from orchestrator.prompts.receipt import Receipt
 from orchestrator.prompts.render import Prompt
 from orchestrator.prompts.templates import Templates
@@ -50,7 +56,9 @@ def preview(
         Counter(model, ratio=Ratios(root).of(model)),
         histories(Runs(store)).get((role, engine), []),
     )
-    means = Means(by_default, "auto", _secret(root), Templates(store.root), counter, past)
+    means = Means(
+        by_default, "auto", _secret(root), Templates(store.root), counter, past
+    )
     run, seat = _run(task, role, store.clock()), memory.as_agent(agent.id)
     prompt, receipt, *_ = opened(run, agent, None, seat, means, not takes_tools)
     expected = selection.expected(role, past)
@@ -72,7 +80,20 @@ def _run(task: Task, role: str, now: int) -> Run:
     asked = {key: value for key, value in task._asdict().items() if key != "text"}
     fields = {"role": role, "task": task.text, "asked": asked}
     return Run(
-        id, task.agent, task.project, None, id, 0, 0, "running", None, None, 1, now, 0, fields
+        id,
+        task.agent,
+        task.project,
+        None,
+        id,
+        0,
+        0,
+        "running",
+        None,
+        None,
+        1,
+        now,
+        0,
+        fields,
     )
 
 

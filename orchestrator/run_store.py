@@ -39,7 +39,15 @@ from orchestrator.prompts.roster import unknown, workers
 from orchestrator.prompts.templates import Templates
 from orchestrator.runs import ledger, requirements, steps, writeback
 from orchestrator.runs.blockers import Blockers
-from orchestrator.runs.folder import ERROR, LEDGER, OUTPUT, RECEIPT, STEPS, TRANSCRIPT, Folder
+from orchestrator.runs.folder import (
+    ERROR,
+    LEDGER,
+    OUTPUT,
+    RECEIPT,
+    STEPS,
+    TRANSCRIPT,
+    Folder,
+)
 from orchestrator.runs.intent import ALIKE, intent_of, similar
 from orchestrator.runs.lease import LEASE, Lease
 from orchestrator.runs.records import ATTEMPTS, Run, Runs, still
@@ -127,15 +135,23 @@ class RunStore:
             context,
             memory_tools,
         )
-        self._temporary = None if memory.store.root else tempfile.mkdtemp(prefix="synapse-runs-")
+        self._temporary = (
+            None if memory.store.root else tempfile.mkdtemp(prefix="synapse-runs-")
+        )
         self.root = memory.store.root or self._temporary or ""
         self.runs = Runs(memory.store)
         self.holder = Lease(self.root, name, lease)
-        self.findings = Findings(memory.store, self.root, self.holder.lives, not self._temporary)
-        self.costs = Costs(self.runs, self.root, not self._temporary, self.holder, limits)
+        self.findings = Findings(
+            memory.store, self.root, self.holder.lives, not self._temporary
+        )
+        self.costs = Costs(
+            self.runs, self.root, not self._temporary, self.holder, limits
+        )
         self.templates = Templates(memory.store.root)
         self.secret = (
-            secret(self.root) if seed is None else sha256(f"seed {seed}".encode()).digest()
+            secret(self.root)
+            if seed is None
+            else sha256(f"seed {seed}".encode()).digest()
         )
         self._history: tuple[int, Histories] = (0, {})
         self.blockers = Blockers(memory.store, self.runs, self.seat, self.told)
@@ -176,7 +192,8 @@ class RunStore:
         run = self.runs.get(id)
         if run is None:
             raise NotFound(
-                f"there is no run {id}; `orchestrator ps --all` lists those there are", id=id
+                f"there is no run {id}; `orchestrator ps --all` lists those there are",
+                id=id,
             )
         return run
 
@@ -190,13 +207,19 @@ class RunStore:
     def result(self, run: Run) -> Result:
         """Return the result of a run that has ended."""
         folder = self.folder(run)
-        return result_of(run.id, run.fields, folder.read(OUTPUT) if folder.has(OUTPUT) else "")
+        return result_of(
+            run.id, run.fields, folder.read(OUTPUT) if folder.has(OUTPUT) else ""
+        )
 
     def reserve(self, session: Session, tokens: int) -> Reservation:
         return self.costs.reserve(session, tokens)
 
     def settle(
-        self, session: Session, reservation: Reservation, turn: Turn | None, counted: int
+        self,
+        session: Session,
+        reservation: Reservation,
+        turn: Turn | None,
+        counted: int,
     ) -> float | None:
         return self.costs.settle(session, reservation, turn, counted)
 
@@ -217,7 +240,9 @@ class RunStore:
         check(task)
         self.costs.check_settings()
         calls.shared(
-            dict(self.store.settings.other), task.tools, requirements.parameters(self.offer().tools)
+            dict(self.store.settings.other),
+            task.tools,
+            requirements.parameters(self.offer().tools),
         )
         existing = self.runs.get(id)
         if existing is not None:
@@ -257,7 +282,9 @@ class RunStore:
         """Count the run, then record it; one that cannot be recorded is uncounted."""
         scopes = self.costs.admit(id, task, agent, parent)
         try:
-            return self.runs.begin(id, task, agent, self.holder.name, parent, unless, **more)
+            return self.runs.begin(
+                id, task, agent, self.holder.name, parent, unless, **more
+            )
         except SynapseError:
             self.costs.withdraw(id, scopes)
             raise
@@ -297,10 +324,15 @@ class RunStore:
         folder.record(STEPS, steps.dump(step), sync=False)
         first = (recorded or [step])[0].fields
         tools = taught(
-            (tool for tool in memory_tools.TOOLS if tool.name in first["tools"]), self.templates
+            (tool for tool in memory_tools.TOOLS if tool.name in first["tools"]),
+            self.templates,
         )
         return Furniture(
-            self.seat(run), tools, self._terms(run, engine, folder), folder, [*recorded, step]
+            self.seat(run),
+            tools,
+            self._terms(run, engine, folder),
+            folder,
+            [*recorded, step],
         )
 
     def _terms(self, run: Run, engine: Engine, folder: Folder) -> SessionConfig:
@@ -330,7 +362,9 @@ class RunStore:
         """Make the prompt, and all that is to be known of it."""
         seat, counter = self.seat(run), self.costs.counter(run.fields["model"])
         past = self._past_of(run.fields["role"], run.fields["engine"])
-        means = Means(self.context, self.memory_tools, self.secret, self.templates, counter, past)
+        means = Means(
+            self.context, self.memory_tools, self.secret, self.templates, counter, past
+        )
         given_by = self.known(run.parent).agent if run.parent else None
         shell = not engine.takes_tools
         rendered, receipt, news, calls = opened(
@@ -374,10 +408,13 @@ class RunStore:
             return [], "its agent is registered no more"
         reader = session.reader(declared.joined(session.run.project))
         self._learn_ends(cursor)  # the index stands at the cursor at least
-        follower = Follower(self.store.log, lambda: reader.agent, self.store.current, cursor)
+        follower = Follower(
+            self.store.log, lambda: reader.agent, self.store.current, cursor
+        )
         now = self.now()
         came = (
-            (event.entry, wake.tier(event.entry, reader, event.cursor)) for event in follower.poll()
+            (event.entry, wake.tier(event.entry, reader, event.cursor))
+            for event in follower.poll()
         )
         news = [News(entry, now, tier) for entry, tier in came if tier]
         return news, self.runs.over(session.run, known=True)
@@ -436,7 +473,9 @@ class RunStore:
         running = [session.run for session in sessions]
         agents = self.store.index.query.declared
         readers = {
-            session.run.id: session.reader(agents[session.run.agent].joined(session.run.project))
+            session.run.id: session.reader(
+                agents[session.run.agent].joined(session.run.project)
+            )
             for session in sessions
             if session.run.agent in agents
         }
@@ -467,7 +506,9 @@ class RunStore:
                     "ids": [id],
                     "how": "its author woke too often",
                 }
-                self.store.log.append(Pending("delivery", OPERATOR, fields), once=f"held:{id}")
+                self.store.log.append(
+                    Pending("delivery", OPERATOR, fields), once=f"held:{id}"
+                )
                 self.ear.held.pop()
 
     def delivered(
@@ -501,14 +542,19 @@ class RunStore:
         """
         reports = [
             Report(
-                result.run, self.known(result.run).agent, result.status, writeback.told(result),
+                result.run,
+                self.known(result.run).agent,
+                result.status,
+                writeback.told(result),
                 result.entry if result.status == "blocked" else None,
             )
             for result in results
-        ]  # fmt: skip
-        render = {"results": prompt.results, "unread": prompt.unread, "blocked": prompt.blocked}[
-            how
         ]
+        render = {
+            "results": prompt.results,
+            "unread": prompt.unread,
+            "blocked": prompt.blocked,
+        }[how]
         return render(reports, self.agent(reader.agent), self.secret, self.templates)
 
     def seen(self, runs: Iterable[str], entries: Sequence[str]) -> list[str]:

@@ -42,7 +42,9 @@ from synapse.tools import blocker_of
 REMINDERS = 2  # times that a parent is given the results which it left unread
 ANSWERS = 3  # times that a blocked run goes on because it was answered
 ANSWER_WITHIN = 300.0  # seconds that a blocked run waits for those above it
-SECOND_TRIES = 2  # times that a model is asked again after an empty reply, or one that was cut
+SECOND_TRIES = (
+    2  # times that a model is asked again after an empty reply, or one that was cut
+)
 ANSWERED = "You said that you are blocked; this may be the answer. Try again."
 RESOLVED = "What blocked you is resolved. Go on with your task."
 Sent = tuple[Segment, ...]
@@ -78,9 +80,13 @@ class RunStore(Protocol):
         self, session: Session, ids: list[str], state: str, offered: Mapping[str, int]
     ) -> None: ...
 
-    def wake_text(self, session: Session, news: list[News]) -> tuple[str, list[str]]: ...
+    def wake_text(
+        self, session: Session, news: list[News]
+    ) -> tuple[str, list[str]]: ...
 
-    def results_text(self, reader: Run, results: list[Result], how: str = ...) -> str: ...
+    def results_text(
+        self, reader: Run, results: list[Result], how: str = ...
+    ) -> str: ...
 
 
 class Session:
@@ -97,11 +103,18 @@ class Session:
         terms: SessionConfig,
         recorded: list[steps.Step],
     ) -> None:
-        self.ground, self.run_store, self.run, self.engine = ground, run_store, run, engine
+        self.ground, self.run_store, self.run, self.engine = (
+            ground,
+            run_store,
+            run,
+            engine,
+        )
         self.handlers, self.folder, self.terms = handlers, folder, terms
         self.inbox: dict[str, News] = {}
         self.interrupt = asyncio.Event()
-        self.ended = asyncio.Event()  # a child has, or something was heard: who waits looks again
+        self.ended = (
+            asyncio.Event()
+        )  # a child has, or something was heard: who waits looks again
         self.waits = False  # for its children, until there is news
         self.at: dict[str, str] = {}  # the words of the shared calls that it is at
         self.closes = False  # has done all it will, and waits for its children's end
@@ -121,7 +134,11 @@ class Session:
             if ids := step.kind == "message" and step.fields.get("ids"):
                 self._rendered.append((len(self._adding.turns), list(ids)))
         self.conversation = self._adding.sum()
-        self.seen = {*self.first["ids"], *self.conversation.heard, *self.conversation.pointed}
+        self.seen = {
+            *self.first["ids"],
+            *self.conversation.heard,
+            *self.conversation.pointed,
+        }
 
     # -- from outside ------------------------------------------------------------------------------
 
@@ -152,9 +169,14 @@ class Session:
         return Reader(agent, self._about(), self.seen, self.first["cursor"])
 
     def _about(self) -> tuple[str, ...]:
-        """Return what it works at: its task, and the work that it or its supervisor claimed for it."""
+        """Return what it works at: its task, and the work that it or its supervisor claimed for
+        it.
+        """
         calls = (
-            call for turn in self.conversation.turns for call in turn.calls if call.name == "claim"
+            call
+            for turn in self.conversation.turns
+            for call in turn.calls
+            if call.name == "claim"
         )
         claims = (str(call.arguments.get("work", "")) for call in calls)
         return (self.run.task.text, *dict.fromkeys((*claims, *self.at.values())))
@@ -217,14 +239,17 @@ class Session:
         """Return the outcome after a reply that calls no tool; None where the run goes on."""
         if turn.stop == "refusal":
             return self._cut(
-                "refused", f"the model refused: {turn.text or 'it gave no reason'}"[:500]
+                "refused",
+                f"the model refused: {turn.text or 'it gave no reason'}"[:500],
             )
         await self.ground.hear()
         if self.due:
             await self._told_news()
             return None
         if turn.stop == "interrupted":
-            await self._say("You were interrupted. Go on with your task.", "retry", "interrupted")
+            await self._say(
+                "You were interrupted. Go on with your task.", "retry", "interrupted"
+            )
             return None
         if turn.stop in ("empty", "length"):
             return await self._second_try(turn)
@@ -245,7 +270,9 @@ class Session:
         if answered >= ANSWERS or not self._coordinators():
             return outcome
         if outcome.blocker is None:
-            id = await self.ground.desk(self.run_store.blockers.report, self.run, outcome, answered)
+            id = await self.ground.desk(
+                self.run_store.blockers.report, self.run, outcome, answered
+            )
             outcome = outcome._replace(blocker=id)
         if outcome.blocker is None:
             return outcome
@@ -283,7 +310,9 @@ class Session:
                                 tier=NOW
                             )  # it is told, whatever else there is
                             return True
-                    if not await self.ground.desk(self.run_store.blockers.stands, blocker):
+                    if not await self.ground.desk(
+                        self.run_store.blockers.stands, blocker
+                    ):
                         return True
                     if not self._has_help(blocker):
                         return False
@@ -302,7 +331,10 @@ class Session:
             return self._cut("failed", f"{why}, {SECOND_TRIES + 1} times")
         ask = {
             "empty": "Your reply was empty. Say what came of your task, or go on with it.",
-            "length": "Your reply was cut at the limit of one message. Go on where it stopped; be brief.",
+            "length": (
+                "Your reply was cut at the limit of one message. Go on where it stopped;"
+                " be brief."
+            ),
         }
         await self._say(ask[turn.stop], "retry", turn.stop)
         return None
@@ -321,7 +353,10 @@ class Session:
         if unread:
             debt = tuple(result.run for result in unread)
             return Outcome(
-                "blocked", turn.text, f"it left results unread: {', '.join(debt)}", debt=debt
+                "blocked",
+                turn.text,
+                f"it left results unread: {', '.join(debt)}",
+                debt=debt,
             )
         blocked_runs = await self.ground.desk(self.run_store.blockers.below, self.run)
         if blocked_runs:
@@ -365,8 +400,12 @@ class Session:
         try:
             turn = await self._stepped(request)
         except BaseException as error:
-            lost = weight if isinstance(error, asyncio.CancelledError) else taken_by(error)
-            await self.ground.desk.through(self.ground.desk(self._lose, sent, reservation, lost))
+            lost = (
+                weight if isinstance(error, asyncio.CancelledError) else taken_by(error)
+            )
+            await self.ground.desk.through(
+                self.ground.desk(self._lose, sent, reservation, lost)
+            )
             if isinstance(error, ContextTooLong):
                 raise ContextTooLong(
                     f"its conversation no longer fits the model: {error}"
@@ -392,7 +431,11 @@ class Session:
     async def _stepped(self, request: Request) -> Turn:
         run, provider = self.run, self.engine.name
         with step_span(
-            run.id, run.agent, self.conversation.next, provider=provider, model=request.model
+            run.id,
+            run.agent,
+            self.conversation.next,
+            provider=provider,
+            model=request.model,
         ) as span:
             turn = await self.engine.step(request, self.interrupt)
             span.used(turn.usage)
@@ -429,7 +472,9 @@ class Session:
         if lost:
             usage = Usage(lost, estimated=True)
             self.folder.record(
-                LEDGER, dump(self._line(sent, (), usage, None, "lost", None)), sync=False
+                LEDGER,
+                dump(self._line(sent, (), usage, None, "lost", None)),
+                sync=False,
             )
 
     def _line(
@@ -442,9 +487,21 @@ class Session:
         model: str | None,
     ) -> Line:
         terms, run = self.terms, self.run
-        who = (run.id, self.conversation.next, run.agent, model or terms.model or self.engine.name)
+        who = (
+            run.id,
+            self.conversation.next,
+            run.agent,
+            model or terms.model or self.engine.name,
+        )
         return Line(
-            *who, terms.counter.encoding, terms.counter.counting, sent, got, usage, cost, stop
+            *who,
+            terms.counter.encoding,
+            terms.counter.counting,
+            sent,
+            got,
+            usage,
+            cost,
+            stop,
         )
 
     # -- what it is told ---------------------------------------------------------------------------
@@ -463,7 +520,12 @@ class Session:
         text = f"{ANSWERED}\n{text}" if why == "answered" else text
         pointed = [item.entry.id for item in news if item.entry.id not in ids]
         await self._say(
-            text, "wake", why, ids=ids, **({"pointed": pointed} if pointed else {}), **about
+            text,
+            "wake",
+            why,
+            ids=ids,
+            **({"pointed": pointed} if pointed else {}),
+            **about,
         )
         offered = {item.entry.id: item.offered for item in news if item.entry.id in ids}
         await self.ground.desk(self.run_store.delivered, self, ids, "rendered", offered)
@@ -508,8 +570,12 @@ class Session:
             if result.run not in self.conversation.read and result.entry not in self.seen
         ]
         if new:
-            text = await self.ground.desk(self.run_store.results_text, self.run, new, "blocked")
-            await self._say(text, "plan", "blocked", read=[result.run for result in new])
+            text = await self.ground.desk(
+                self.run_store.results_text, self.run, new, "blocked"
+            )
+            await self._say(
+                text, "plan", "blocked", read=[result.run for result in new]
+            )
 
     async def _say(self, text: str, label: str, why: str, **about: Any) -> None:
         fields = steps.message(text, label, why, **about)

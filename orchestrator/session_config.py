@@ -40,6 +40,5 @@ class SessionConfig(NamedTuple):
     place: Place | None = None
     label: str = "work_out"
     bounded: bool = False  # whether tokens or money are limited
-    resumes: bool = (
-        True  # whether the engine goes on with a conversation; else each step tells all of it anew
-    )
+    # whether the engine goes on with a conversation; else each step tells all of it anew
+    resumes: bool = True

@@ -82,7 +82,8 @@ class Supervisor:
         check_mode(memory_tools)
         if not isinstance(engine, str | Engine):
             raise InvalidEntry(
-                f"engine is {engine!r:.60}: write the name of one, such as anthropic, or give an engine"
+                f"engine is {engine!r:.60}: write the name of one, such as anthropic,"
+                f" or give an engine"
             )
         for value in (engines or {}).values():
             if not isinstance(value, Engine):
@@ -116,7 +117,10 @@ class Supervisor:
         name = f"{os.getpid()}-{os.urandom(4).hex()}"
         try:
             if self.default_engine not in self._given:
-                check_name(dict(memory.store.settings.other).get("engines"), self.default_engine)
+                check_name(
+                    dict(memory.store.settings.other).get("engines"),
+                    self.default_engine,
+                )
             self.run_store = RunStore(
                 memory,
                 name,
@@ -150,7 +154,9 @@ class Supervisor:
             runs = (await self.recover()).taken
             return [await self.result(run) for run in runs]
 
-    def _waited(self, name: str, instead: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    def _waited(
+        self, name: str, instead: str, work: Callable[[], Coroutine[Any, Any, T]]
+    ) -> T:
         """Return what comes of the work, in an event loop that stays for the next time."""
         try:
             asyncio.get_running_loop()
@@ -186,7 +192,9 @@ class Supervisor:
         usual = self._usual(parent)
         if not self.desk.inline:
             await self._loaded(task, usual)
-        admitted = self.desk(self.run_store.admit, task, parent, id, self._engine_for, usual)
+        admitted = self.desk(
+            self.run_store.admit, task, parent, id, self._engine_for, usual
+        )
         run: Run
         run, repeated = await admitted
         if not repeated and run.id not in self._lives:
@@ -249,7 +257,9 @@ class Supervisor:
                 await self._connected(server)
             if not self.desk.inline:
                 loop = asyncio.get_running_loop()
-                self._listener = Listener(self.run_store.store, lambda: soon(loop, self._rung))
+                self._listener = Listener(
+                    self.run_store.store, lambda: soon(loop, self._rung)
+                )
                 self._upkeep = Upkeep(self.run_store.store, lambda: bool(self._lives))
         return self
 
@@ -272,7 +282,10 @@ class Supervisor:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
         self.server_tools = []
-        if self._runner is None or self._runner.get_loop() is not asyncio.get_running_loop():
+        if (
+            self._runner is None
+            or self._runner.get_loop() is not asyncio.get_running_loop()
+        ):
             await self._close_engines()
 
     async def _close_engines(self) -> None:
@@ -316,7 +329,9 @@ class Supervisor:
         """
         from orchestrator.tools.mcp import serve
 
-        tools: asyncio.Future[list[UserTool]] = asyncio.get_running_loop().create_future()
+        tools: asyncio.Future[list[UserTool]] = (
+            asyncio.get_running_loop().create_future()
+        )
         task = asyncio.create_task(
             serve(server, [tool.tool.name for tool in self.user_tools], tools)
         )
@@ -362,7 +377,9 @@ class Supervisor:
             outcome = await self._lived(session)
         except Exception as error:
             outcome = await self.desk(self.run_store.failed, run, error)
-        result: Result = await self.desk(self.run_store.close_run, run, outcome, session)
+        result: Result = await self.desk(
+            self.run_store.close_run, run, outcome, session
+        )
         parent = self.sessions.get(run.parent or "")
         if parent is not None and result.status == "blocked":
             parent.child_blocked(result)
@@ -411,8 +428,12 @@ class Supervisor:
     def _usual(self, parent: Run | None) -> Usual:
         """Return the engine and the model of those for whom nobody names one; below a run that
         lives here, the ones it was begun with."""
-        needed = parent.needs if parent is not None and parent.id in self._lives else None
-        return Usual(*(needed or {}).get("usual", (self.default_engine, self.default_model)))
+        needed = (
+            parent.needs if parent is not None and parent.id in self._lives else None
+        )
+        return Usual(
+            *(needed or {}).get("usual", (self.default_engine, self.default_model))
+        )
 
     def _engine_for(self, task: Task, agent: Agent, usual: Usual) -> tuple[str, Engine]:
         engine_name = task.engine or agent.engine or usual.engine
@@ -433,7 +454,11 @@ class Supervisor:
             self._signed = tools, requirements.signatures(tool.tool for tool in tools)
         version = self.run_store.templates.version
         return requirements.Offer(
-            self.run_store.engine_declared, os.environ, self._given, self._signed[1], version
+            self.run_store.engine_declared,
+            os.environ,
+            self._given,
+            self._signed[1],
+            version,
         )
 
     def _lacking(self, run: Run, asked_for: bool = False) -> tuple[str, ...]:
@@ -502,7 +527,9 @@ class Supervisor:
             if session.due:
                 return [], [child.id for child in running]
             session.waits = True
-            await self._any_end(session, all(child.id in self._lives for child in running))
+            await self._any_end(
+                session, all(child.id in self._lives for child in running)
+            )
             session.waits = False
 
     async def _any_end(self, session: Session, here: bool) -> None:

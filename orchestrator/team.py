@@ -30,7 +30,11 @@ from synapse.model.records import Pending
 from synapse.system import yaml
 from synapse.system.checks import checked, fields_fit
 
-MODELS = ("anthropic", "openai", "openai-chat")  # engines whose agents spawn and wait by themselves
+MODELS = (
+    "anthropic",
+    "openai",
+    "openai-chat",
+)  # engines whose agents spawn and wait by themselves
 TOPIC = "plan"
 OPEN = "team"  # the topic of the blocker that says why a project is not done
 _PART = re.compile(r"[ ]{0,3}(?:[-*]|\d+[.)])[ ]+\[([a-z0-9][a-z0-9_-]*)\][ ]+(\S.*)")
@@ -96,7 +100,9 @@ class Team(NamedTuple):
                 f"{path} is not there; `orchestrator init` writes an example", id=path
             ) from error
         except (OSError, ValueError) as error:  # no text, or no name of a file
-            raise InvalidEntry(f"{path!r} cannot be read: {error}", path=path) from error
+            raise InvalidEntry(
+                f"{path!r} cannot be read: {error}", path=path
+            ) from error
         try:
             fields = yaml.load(text, depth=3, typed=True)
         except InvalidEntry as error:
@@ -104,7 +110,11 @@ class Team(NamedTuple):
         return team_of(fields, path)
 
     async def run(
-        self, supervisor: Supervisor, brief: str, project: str = "general", force: bool = False
+        self,
+        supervisor: Supervisor,
+        brief: str,
+        project: str = "general",
+        force: bool = False,
     ) -> Report:
         """Do what the brief asks for."""
         fields_fit(self, "team")
@@ -114,10 +124,14 @@ class Team(NamedTuple):
                     await supervisor.desk(supervisor.run_store.agent, id)
             work = _Work(self, supervisor, brief, project, force)
             report = await (
-                work.by_tools() if await self._is_driven_by_tools(supervisor) else work.by_plan()
+                work.by_tools()
+                if await self._is_driven_by_tools(supervisor)
+                else work.by_plan()
             )
             await supervisor.desk(_taken_in, supervisor.run_store.memory, report.runs)
-            await supervisor.desk(_settled, supervisor.run_store.memory, self.lead, project, report)
+            await supervisor.desk(
+                _settled, supervisor.run_store.memory, self.lead, project, report
+            )
             return report
 
     async def _is_driven_by_tools(self, supervisor: Supervisor) -> bool:
@@ -131,7 +145,9 @@ def team_of(fields: Mapping[str, Any], path: str = "team.yaml") -> Team:
     fields = {name: value for name, value in fields.items() if name in Team._fields}
     if fields.get("memory_tools") not in (None, *MODES):
         problems.append(f"memory_tools: write one of {', '.join(MODES)}")
-    problems += [f"{name} is missing" for name in ("lead", "engineers") if not fields.get(name)]
+    problems += [
+        f"{name} is missing" for name in ("lead", "engineers") if not fields.get(name)
+    ]
     engineers = fields.get("engineers") or []
     if not isinstance(engineers, list):
         problems.append("engineers: write a list such as [eng-a, eng-b]")
@@ -167,7 +183,9 @@ def parts(plan: str) -> list[Part]:
 class _Work:
     """One brief on its way."""
 
-    def __init__(self, team: Team, boss: Supervisor, brief: str, project: str, force: bool) -> None:
+    def __init__(
+        self, team: Team, boss: Supervisor, brief: str, project: str, force: bool
+    ) -> None:
         self.team, self.boss, self.brief, self.project, self.force = (
             team,
             boss,
@@ -177,12 +195,15 @@ class _Work:
         )
         self.runs: list[Result] = []
 
-    # -- by the lead's own tool calls ------------------------------------------------------------------
+    # -- by the lead's own tool calls --------------------------------------------------
 
     async def by_tools(self) -> Report:
         team = self.team
         if team.cto:
-            text = f"{self.brief}\n\nGive this project to {team.lead}, with all of it. {self._roster()}"
+            text = (
+                f"{self.brief}\n\nGive this project to {team.lead}, with all of it."
+                f" {self._roster()}"
+            )
         else:
             text = f"{self.brief}\n\n{self._roster()}"
         result = await self._do(team.cto or team.lead, text, memory_tools=team.memory_tools)
@@ -229,16 +250,20 @@ class _Work:
         checks = f" When they are done, {team.qa} tests." if team.qa else ""
         plan = f"as an entry in projects/{self.project} with the topic `{TOPIC}`"
         return (
-            f"{team.lead} writes the plan {plan}, and gives the tasks to {', '.join(team.engineers)}, side by side."
-            f"{checks} In the end {team.lead} reports."
+            f"{team.lead} writes the plan {plan}, and gives the tasks to"
+            f" {', '.join(team.engineers)}, side by side.{checks} In the end"
+            f" {team.lead} reports."
         )
 
-    # -- by the plan -----------------------------------------------------------------------------------
+    # -- by the plan -------------------------------------------------------------------
 
     async def by_plan(self) -> Report:
         team, parent = self.team, None
         if team.cto:
-            aim = f"Set the goal and the limits of this project for {team.lead}, who plans it:\n\n{self.brief}"
+            aim = (
+                f"Set the goal and the limits of this project for {team.lead}, who plans"
+                f" it:\n\n{self.brief}"
+            )
             parent = (await self._do(team.cto, aim)).run
             if not self.runs[-1].done:
                 return self._so_far(self.runs[-1])
@@ -267,7 +292,9 @@ class _Work:
         unfinished = next((result for result in self.runs if not result.done), None)
         if unfinished is not None:
             return self._so_far(unfinished, report.text, plan)
-        return Report("blocked" if unseen else "done", report.text, tuple(self.runs), plan, unseen)
+        return Report(
+            "blocked" if unseen else "done", report.text, tuple(self.runs), plan, unseen
+        )
 
     async def _unseen(self, tests: Sequence[str], entries: Iterable[object]) -> str:
         """Return why these runs tested nothing: none of the results was in front of them. Empty
@@ -285,8 +312,9 @@ class _Work:
     def _planning(self) -> str:
         return (
             f"Plan this project, and nothing else yet:\n\n{self.brief}\n\nYour engineers: "
-            f"{', '.join(self.team.engineers)}. End with the plan, a line for each task, all of them to be done side "
-            "by side:\n- [AGENT] what to do, where, and how to check it"
+            f"{', '.join(self.team.engineers)}. End with the plan, a line for each"
+            f" task, all of them to be done side by"
+            " side:\n- [AGENT] what to do, where, and how to check it"
         )
 
     def _problem(self, tasks: Iterable[Part]) -> str:
@@ -298,12 +326,20 @@ class _Work:
         return "" if agents else "The plan has no line of the form `- [AGENT] TASK`."
 
     def _testing(self, made: Iterable[Result]) -> str:
-        return f"Test what the engineers of project {self.project} say they have done:\n{_listed(made)}"
+        return (
+            f"Test what the engineers of project {self.project} say they have"
+            f" done:\n{_listed(made)}"
+        )
 
     def _reporting(self, made: Iterable[Result]) -> str:
-        tested = f"\nTested by {self.team.qa}: {_line(self.runs[-1])}" if self.team.qa else ""
+        tested = (
+            f"\nTested by {self.team.qa}: {_line(self.runs[-1])}"
+            if self.team.qa
+            else ""
+        )
         return (
-            f"Report on project {self.project}. The memory has what came of each task:\n{_listed(made)}{tested}\n\n"
+            f"Report on project {self.project}. The memory has what came of each"
+            f" task:\n{_listed(made)}{tested}\n\n"
             f"It was asked for:\n\n{self.brief}"
         )
 
@@ -315,11 +351,15 @@ class _Work:
             if ended.why
             else f"{who} is {ended.status}"
         )
-        return Report(ended.status, text or ended.text or ended.why, tuple(self.runs), plan, why)
+        return Report(
+            ended.status, text or ended.text or ended.why, tuple(self.runs), plan, why
+        )
 
-    # -- one run ---------------------------------------------------------------------------------------
+    # -- one run -----------------------------------------------------------------------
 
-    async def _do(self, agent: str, text: str, parent: str | None = None, **about: Any) -> Result:
+    async def _do(
+        self, agent: str, text: str, parent: str | None = None, **about: Any
+    ) -> Result:
         result = await self._try(agent, text, parent, **about)
         self.runs.append(result)
         return result
@@ -390,7 +430,11 @@ def _settled(memory: Memory, lead: str, project: str, report: Report) -> None:
     elif last.done:
         body = f"Blocked: the project is not done: {report.why}"
         seat.append(
-            body, f"blockers/{project}", priority="critical", topic=OPEN, once=f"{last.run}/{OPEN}"
+            body,
+            f"blockers/{project}",
+            priority="critical",
+            topic=OPEN,
+            once=f"{last.run}/{OPEN}",
         )
 
 

@@ -43,7 +43,9 @@ class Span:
         status.
         """
         if self._recorded is not None:
-            self._recorded.set_status(sys.modules["opentelemetry.trace"].StatusCode.ERROR, kind)
+            self._recorded.set_status(
+                sys.modules["opentelemetry.trace"].StatusCode.ERROR, kind
+            )
             self.tell(error__type=kind)
 
 
@@ -108,7 +110,9 @@ def _span(name: str, kind: str) -> Iterator[Span]:
     tracer = trace.get_tracer("synapse-orchestrator")
     # An error's text may quote an entry: only its kind is told, below.
     silent = {"record_exception": False, "set_status_on_exception": False}
-    with tracer.start_as_current_span(name, kind=trace.SpanKind[kind], **silent) as recorded:
+    with tracer.start_as_current_span(
+        name, kind=trace.SpanKind[kind], **silent
+    ) as recorded:
         span = Span(recorded if recorded.is_recording() else None)
         try:
             yield span

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
 QUOTA = 10  # wakes that one author causes in a minute; what is over waits for the next session
-TALK = 10  # entries that one author addresses to one run and that are told it, where it has no more authority
+# entries that one author addresses to one run and that are told it, where it has no more authority
+TALK = 10
 LOOK_EVERY = 0.25
 LONG = 1_200  # characters of an entry that is told whole without waking anybody
 AT_ONCE = 8  # entries that wake nobody and are told before one turn; the others wait for the next
@@ -85,7 +86,9 @@ def tier(entry: Entry, reader: Reader, seq: int) -> str | None:
 class Ear:
     """A supervisor's ear at the log. `news` looks once, on the thread that owns the memory."""
 
-    def __init__(self, store: Store, quota: int = QUOTA, cursor: int | None = None) -> None:
+    def __init__(
+        self, store: Store, quota: int = QUOTA, cursor: int | None = None
+    ) -> None:
         """Listen from a cursor on, by default from now."""
         # The mark comes before it listens: what is written in between is looked at.
         self._mark: object = None if cursor is not None else store.log.mark()
@@ -165,9 +168,15 @@ def is_known(entry: Entry, about: Iterable[str], texts: Iterable[str]) -> bool:
 
 
 def _says(text: str, clause: str) -> bool:
-    """Return whether a line of a text has all the words of a clause, which has a name or a figure."""
+    """Return whether a line of a text has all the words of a clause, which has a name or a
+    figure.
+    """
     name = max(specifics(clause), key=len, default="")
-    lines = (line for line in text.split("\n") if name in line) if name and name in text else ()
+    lines = (
+        (line for line in text.split("\n") if name in line)
+        if name and name in text
+        else ()
+    )
     return any(forms(clause) <= forms(line) for line in lines)
 
 
@@ -192,7 +201,9 @@ def divided(
     return now, later
 
 
-def blocks(entries: Sequence[Entry], news: Iterable[News], commands: bool) -> list[Block]:
+def blocks(
+    entries: Sequence[Entry], news: Iterable[News], commands: bool
+) -> list[Block]:
     """Return how each of the entries is told: what wakes whole; of the rest, what is long as a line
     with its id."""
     tiers = {item.entry.id: item.tier for item in news}
@@ -212,7 +223,9 @@ def answers(news: News, question: str, blocker: str) -> bool:
     if blocker in entry.replaces:
         return True
     shared = forms(question) & forms(f"{entry.topic or ''}\n{entry.body}")
-    return not entry.namespace.startswith("blockers/") and (news.tier != BESIDE or len(shared) > 1)
+    return not entry.namespace.startswith("blockers/") and (
+        news.tier != BESIDE or len(shared) > 1
+    )
 
 
 def standing(store: Store, news: Iterable[News], reader: Agent) -> list[Entry]:
@@ -225,7 +238,9 @@ def standing(store: Store, news: Iterable[News], reader: Agent) -> list[Entry]:
     return [
         entry
         for entry in entries
-        if entry is not None and visible(entry, reader) and index.query.fate(entry, now) is None
+        if entry is not None
+        and visible(entry, reader)
+        and index.query.fate(entry, now) is None
     ]
 
 
@@ -236,7 +251,9 @@ class Listener:
         self._store = store
         self._called = called
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._listen, name="synapse-ear", daemon=True)
+        self._thread = threading.Thread(
+            target=self._listen, name="synapse-ear", daemon=True
+        )
         self._thread.start()
 
     def close(self) -> None:

@@ -1,4 +1,6 @@
-"""A command's worth of runs: played, written down as they end, looked through, and reported in a folder."""
+"""A command's worth of runs: played, written down as they end, looked through, and reported in a
+folder.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ class Wanted(NamedTuple):
 
     @property
     def whole_cell(self) -> Mapping[str, Any]:
-        """Return the parameters that are set: those that were measured, and over them those that were asked for."""
+        """Return the parameters that are set: those that were measured, and over them those that
+        were asked for.
+        """
         return {**(self.measured.values if self.measured else {}), **self.cell}
 
 
@@ -61,7 +65,7 @@ def play(wanted: Wanted, folder: str, jobs: int, out: TextIO) -> Report:
     """Play it, and leave a report in the folder."""
     files = {name: find(name) for name in wanted.names}
     cell = wanted.whole_cell
-    known = {name: load(text, cell) for name, text in files.items()}
+    scenarios = {name: load(text, cell) for name, text in files.items()}
     orders = [
         order._replace(prompts=wanted.prompts)
         for name, text in files.items()
@@ -77,56 +81,75 @@ def play(wanted: Wanted, folder: str, jobs: int, out: TextIO) -> Report:
         )
     ]
     recorded = _recorded(wanted, out)
-    found, digest = _written(orders, played(orders, jobs), folder, out)
+    samples_of, digest = _written(orders, played(orders, jobs), folder, out)
     run = about() | {"live": not_live(os.environ)} | _measured(wanted)
-    return _reported(list(known.values()), wanted, found, digest, run, folder, recorded)
+    return _reported(
+        list(scenarios.values()), wanted, samples_of, digest, run, folder, recorded
+    )
 
 
 def play_live(wanted: Wanted, live: Live, folder: str, out: TextIO) -> Report:
-    """The same with a real model: one run after another, the arms of a seed in an order that is drawn. Broken where
-    nothing could be played."""
-    known = {name: load(find(name), wanted.cell) for name in wanted.names}
-    for each in known.values():
-        if each.kind != "team":
+    """The same with a real model: one run after another, the arms of a seed in an order that is
+    drawn. Broken where nothing could be played.
+    """
+    scenarios = {name: load(find(name), wanted.cell) for name in wanted.names}
+    for item in scenarios.values():
+        if item.kind != "team":
             raise BrokenScenario(
-                f"{each.id}: no agent takes part in it (kind: {each.kind}), so no model can play it: leave out --live"
+                f"{item.id}: no agent takes part in it (kind: {item.kind}), so no"
+                f" model can play it: leave out --live"
             )
     if scripted := sorted(CAST & wanted.whole_cell.keys()):
         raise BrokenScenario(
             f"{', '.join(scripted)}: says how scripted agents behave, and a model does as it does: "
             "leave out --set and --params of it, or --live"
         )
-    orders = [order for name, each in known.items() for order in _in_blocks(each, name, wanted)]
+    orders = [
+        order
+        for name, item in scenarios.items()
+        for order in _in_blocks(item, name, wanted)
+    ]
     recorded = _recorded(wanted, out)
-    found, digest = _written(orders, _asked(orders, known, live), folder, out)
+    samples_of, digest = _written(orders, _asked(orders, scenarios, live), folder, out)
     stopped = (
-        f"stopped after {len(found)} of {len(orders)} runs: {live.broken}" if live.broken else ""
+        f"stopped after {len(samples_of)} of {len(orders)} runs: {live.broken}"
+        if live.broken
+        else ""
     )
-    if not found:
+    if not samples_of:
         raise Broken(stopped)
     cassette = {"played": live.cassette.hits, "asked": live.cassette.asked}
     run = about() | {"cassette": cassette} | ({"stopped": stopped} if stopped else {})
-    return _reported(list(known.values()), wanted, found, digest, run, folder, recorded)
+    return _reported(
+        list(scenarios.values()), wanted, samples_of, digest, run, folder, recorded
+    )
 
 
 def _recorded(wanted: Wanted, out: TextIO) -> Table:
-    """Return what recorded conversations come to, before anything is played: a broken file is reported at once."""
+    """Return what recorded conversations come to, before anything is played: a broken file is
+    reported at once.
+    """
     if wanted.conversations is not None:
         print(f"retrieval of {wanted.conversations}", file=out, flush=True)
     return measured(wanted.conversations)
 
 
 def _measured(wanted: Wanted) -> dict[str, Any]:
-    """Return what a report says of parameters that were measured: which were played with, and where they are from."""
+    """Return what a report says of parameters that were measured: which were played with, and where
+    they are from.
+    """
     if wanted.measured is None:
         return {}
-    values = {name: one._asdict() for name, one in wanted.measured.estimates.items()
-              if one.value is not None and name not in wanted.cell}  # fmt: skip
+    values = {
+        name: one._asdict()
+        for name, one in wanted.measured.estimates.items()
+        if one.value is not None and name not in wanted.cell
+    }
     return {"parameters": {"source": dict(wanted.measured.source), "values": values}}
 
 
 def not_live(env: Mapping[str, str]) -> str:
-    """Why no real model played where none was asked. Never counted as passed."""
+    """Return why no real model played where none was asked; such a check never counts as passed."""
     return (
         "not asked for"
         if any(missing(engine, env) is None for engine in MODELS)
@@ -140,22 +163,25 @@ def _in_blocks(scenario: Scenario, name: str, wanted: Wanted) -> Iterator[Order]
         arms = available(scenario, wanted.arms)
         Random(f"{scenario.id} {seed}").shuffle(arms)
         yield from (
-            Order(name, arm, seed, tuple(wanted.cell.items()), wanted.prompts) for arm in arms
+            Order(name, arm, seed, tuple(wanted.cell.items()), wanted.prompts)
+            for arm in arms
         )
 
 
-def _asked(orders: Sequence[Order], known: Mapping[str, Scenario], live: Live) -> Iterator[Played]:
+def _asked(
+    orders: Sequence[Order], known: Mapping[str, Scenario], live: Live
+) -> Iterator[Played]:
     """Run after run, until the money is spent."""
     count = Counts()
     for order in orders:
         course = harness.Play(known[order.scenario], order.arm, order.seed, count, live)
         course.recorder.texts = Texts() if order.prompts else None
-        made = course.run()
+        run = course.run()
         if isinstance(live.broken, TooDear):
             return
         if live.broken is not None:
             raise Broken(str(live.broken)) from live.broken
-        yield of_run(made, course.recorder.texts)
+        yield of_run(run, course.recorder.texts)
 
 
 def _reported(
@@ -167,27 +193,36 @@ def _reported(
     folder: str,
     recorded: Table,
 ) -> Report:
-    scenarios = {each.id: report.told_of(each, wanted.arms or each.arms) for each in known}
-    thresholds = list(chain.from_iterable(report.thresholds_of(each) for each in known))
-    made = report.made(found, scenarios, thresholds, digest, run, recorded)
-    leave(made, folder)
-    return made
+    scenarios = {
+        scenario.id: report.told_of(scenario, wanted.arms or scenario.arms)
+        for scenario in known
+    }
+    thresholds = list(
+        chain.from_iterable(report.thresholds_of(scenario) for scenario in known)
+    )
+    report_made = report.made(found, scenarios, thresholds, digest, run, recorded)
+    leave(report_made, folder)
+    return report_made
 
 
 def _written(
     orders: Sequence[Order], runs: Iterable[Played], folder: str, out: TextIO
 ) -> tuple[list[Sample], str]:
     """Play, with the ledger on the disk as it goes; it gets its name when it is whole."""
-    found: list[Sample] = []
+    result: list[Sample] = []
     digest, progress = sha256(), Progress(out, len(orders), monotonic)
 
     def lines(keep: Callable[[Mapping[str, str]], None]) -> Iterator[str]:
-        for order, made in zip(orders, runs, strict=False):  # money may end before the orders do
-            found.append(made.sample)
-            keep(made.texts)
-            digest.update(made.text.encode())
-            yield made.text
-            progress.step(f"{order.scenario} {order.arm} {ledger.cell_name(dict(order.cell))}")
+        for order, run in zip(
+            orders, runs, strict=False
+        ):  # money may end before the orders do
+            result.append(run.sample)
+            keep(run.texts)
+            digest.update(run.text.encode())
+            yield run.text
+            progress.step(
+                f"{order.scenario} {order.arm} {ledger.cell_name(dict(order.cell))}"
+            )
 
     os.makedirs(folder, exist_ok=True)
     unfinished = os.path.join(folder, UNFINISHED)
@@ -200,7 +235,7 @@ def _written(
     finally:
         progress.end()
     os.replace(unfinished, os.path.join(folder, report.LEDGER))
-    return found, digest.hexdigest()
+    return result, digest.hexdigest()
 
 
 def leave(made: Report, folder: str) -> None:
@@ -211,16 +246,23 @@ def leave(made: Report, folder: str) -> None:
 
 
 def about() -> dict[str, Any]:
-    """What does not follow from a ledger: which version of the product it was."""
-    return {"version": version("synapse-orchestrator"), "git": commit(os.path.dirname(__file__))}
+    """Return what does not follow from a ledger: the version of the product."""
+    return {
+        "version": version("synapse-orchestrator"),
+        "git": commit(os.path.dirname(__file__)),
+    }
 
 
 def commit(folder: str) -> str | None:
-    """The commit that is checked out there, with + behind it where files differ; None where there is none."""
+    """The commit that is checked out there, with + behind it where files differ; None where there
+    is none.
+    """
     try:
         head = _git(folder, "rev-parse", "HEAD")
         return head + (
-            "+" if _git(folder, "status", "--porcelain", "--untracked-files=no", ".") else ""
+            "+"
+            if _git(folder, "status", "--porcelain", "--untracked-files=no", ".")
+            else ""
         )
     except (OSError, subprocess.SubprocessError):
         return None
@@ -240,16 +282,20 @@ def _git(folder: str, *arguments: str) -> str:
 
 def code_of(made: Mapping[str, Any]) -> int:
     """The exit code: a gate that was missed, all that were judged met, or none judged."""
-    judged = [verdict["met"] for verdict in made["verdicts"] if verdict["met"] is not None]
+    judged = [
+        verdict["met"] for verdict in made["verdicts"] if verdict["met"] is not None
+    ]
     return MISSED if not all(judged) else GOOD if judged else SKIPPED
 
 
 def shown(made: Report, folder: str) -> Iterator[str]:
-    """What the terminal is told at the end."""
+    """Yield the lines that the terminal shows at the end."""
     yield from table.lines(made)
     yield ""
     yield f"{made.table['run']['runs']} runs, ledger {made.table['run']['ledger'][:16]}"
     files = (*report.FILES, texts.FILE)
     yield from (
-        f"  {os.path.join(folder, name)}" for name in sorted(os.listdir(folder)) if name in files
+        f"  {os.path.join(folder, name)}"
+        for name in sorted(os.listdir(folder))
+        if name in files
     )

@@ -4,7 +4,8 @@
     me = mem.as_agent("eng-backend")
     me.append("BREAKING: use /v2/users", "api/endpoints", priority="critical")
 
-Names are loaded when they are first used: a shell command that only counts unread entries pays for nothing else.
+Names are loaded when they are first used: a shell command that only counts unread entries pays for
+nothing else.
 """
 
 from __future__ import annotations
@@ -38,7 +39,16 @@ if TYPE_CHECKING:
     from synapse.model.agents import Agent, Settings, Skill
     from synapse.model.entry import Draft, Entry
     from synapse.model.message import Message, Thread
-    from synapse.model.results import Event, Fate, Hit, Hits, Page, Problem, Rebuilt, Report
+    from synapse.model.results import (
+        Event,
+        Fate,
+        Hit,
+        Hits,
+        Page,
+        Problem,
+        Rebuilt,
+        Report,
+    )
     from synapse.system.discovery import find
     from synapse.view.view import View
 
@@ -95,7 +105,16 @@ _HOMES = {
     "model.agents": ("Agent", "Settings", "Skill"),
     "model.entry": ("Draft", "Entry"),
     "model.message": ("Message", "Thread"),
-    "model.results": ("Event", "Fate", "Hit", "Hits", "Page", "Problem", "Rebuilt", "Report"),
+    "model.results": (
+        "Event",
+        "Fate",
+        "Hit",
+        "Hits",
+        "Page",
+        "Problem",
+        "Rebuilt",
+        "Report",
+    ),
     "system.discovery": ("find",),
     "view.view": ("View",),
 }

@@ -1,4 +1,6 @@
-"""Which engine a run gets where nobody names one: the one there is a key for, else the scripted one."""
+"""Which engine a run gets where nobody names one: the one there is a key for, else the scripted
+one.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ def chosen(name: str | None, env: Mapping[str, str] = os.environ) -> str:
     return next((engine for engine, key in KEYS if env.get(key)), "scripted")
 
 
-def model_of(engine: str, model: str | None, models: Mapping[str, str] = MODELS) -> str | None:
+def model_of(
+    engine: str, model: str | None, models: Mapping[str, str] = MODELS
+) -> str | None:
     return model or models.get(engine) or MODELS.get(engine)
 
 
@@ -36,7 +40,9 @@ def made(engine: str, script: str | None) -> str | Engine:
 
 
 def takes_tools(name: str) -> bool:
-    """Whether agents on engines of this kind call tools; asked of its class, for making one may take a key."""
+    """Whether agents on engines of this kind call tools; asked of its class, for making one may
+    take a key.
+    """
     from orchestrator.engines.protocol import kind_of
 
     return bool(getattr(kind_of(name), "takes_tools", True))

@@ -1,4 +1,6 @@
-"""`orchestrator run | resume`: a task for an agent, from its prompt to its result; what dead processes left."""
+"""`orchestrator run | resume`: a task for an agent, from its prompt to its result; what dead
+processes left.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +33,16 @@ LEFT = (
 
 def run_options(parser: Options) -> None:
     add = parser.add_argument
-    add("task", nargs="?", metavar="TASK", help="what to do; none, or -: standard input")
+    add(
+        "task", nargs="?", metavar="TASK", help="what to do; none, or -: standard input"
+    )
     add("--agent", required=True, metavar="A", help="who is to do it")
-    add("--project", default="general", metavar="P", help="for which project; else general")
+    add(
+        "--project",
+        default="general",
+        metavar="P",
+        help="for which project; else general",
+    )
     engine_options(parser)
     add(
         "--view-budget",
@@ -55,17 +64,44 @@ def run_options(parser: Options) -> None:
         help="end when it, with all below it, has cost so much",
     )
     add("--max-turns", type=whole, metavar="N", help="end after so many turns")
-    add("--timeout", type=seconds, metavar="S", help="end after so many seconds, or 5m, 2h")
-    add("--memory-tools", choices=TOOLS, metavar="WHEN", help=f"{', '.join(TOOLS)}; else auto")
-    add("--intent", metavar="I", help="the same intent is the same work, whatever the text")
-    add("--force", action="store_true", help="do it even if it is being done, or was just done")
+    add(
+        "--timeout",
+        type=seconds,
+        metavar="S",
+        help="end after so many seconds, or 5m, 2h",
+    )
+    add(
+        "--memory-tools",
+        choices=TOOLS,
+        metavar="WHEN",
+        help=f"{', '.join(TOOLS)}; else auto",
+    )
+    add(
+        "--intent",
+        metavar="I",
+        help="the same intent is the same work, whatever the text",
+    )
+    add(
+        "--force",
+        action="store_true",
+        help="do it even if it is being done, or was just done",
+    )
     tool_options(parser)
-    add("--dry-run", action="store_true", help="show the prompt and its price; call nothing")
+    add(
+        "--dry-run",
+        action="store_true",
+        help="show the prompt and its price; call nothing",
+    )
 
 
 def tool_options(parser: Options) -> None:
     add = parser.add_argument
-    add("--tool", action="append", metavar="MODULE:FUNCTION", help="a function as a tool")
+    add(
+        "--tool",
+        action="append",
+        metavar="MODULE:FUNCTION",
+        help="a function as a tool",
+    )
     add(
         "--mcp",
         action="append",
@@ -76,7 +112,11 @@ def tool_options(parser: Options) -> None:
 
 def engine_options(parser: Options) -> None:
     add = parser.add_argument
-    add("--engine", metavar="E", help="where the agent's file names none; else by the key there is")
+    add(
+        "--engine",
+        metavar="E",
+        help="where the agent's file names none; else by the key there is",
+    )
     add("--model", metavar="M", help="where the agent's file names none")
     add("--script", metavar="MODULE:FUNCTION", help="what `--engine scripted` says")
     add("--quiet", action="store_true", help="no progress")
@@ -95,7 +135,8 @@ def run(call: Call) -> int:
 
     if engine == "scripted" and args.engine is None and not args.script:
         call.note(
-            "no key is set (ANTHROPIC_API_KEY, OPENAI_API_KEY): a scripted agent only repeats its task"
+            "no key is set (ANTHROPIC_API_KEY, OPENAI_API_KEY): a scripted agent only"
+            " repeats its task"
         )
     with supervisor(call, engine) as boss:
         work = _served(boss, args.mcp, lambda: boss.spawn(task))
@@ -114,7 +155,9 @@ def supervisor(call: Call, engine: str) -> Supervisor:
     args = call.args
     model = model_of(engine, args.model)
     tools = [function(name) for name in getattr(args, "tool", None) or ()]
-    return Supervisor(call.memory, engine=made(engine, args.script), model=model, tools=tools)
+    return Supervisor(
+        call.memory, engine=made(engine, args.script), model=model, tools=tools
+    )
 
 
 async def _served(boss: Supervisor, servers: list[str] | None, work: Work[T]) -> T:
@@ -129,7 +172,9 @@ async def _served(boss: Supervisor, servers: list[str] | None, work: Work[T]) ->
         for server in servers:
             taken = [tool.tool.name for tool in boss.user_tools]
             named = server if "://" in server else shlex.split(server)
-            boss.user_tools += await stack.enter_async_context(mcp_tools(named, taken=taken))
+            boss.user_tools += await stack.enter_async_context(
+                mcp_tools(named, taken=taken)
+            )
         return await work()
 
 
@@ -147,7 +192,9 @@ def said(text: str | None) -> str:
     """The argument, or standard input."""
     found = sys.stdin.read() if text in (None, "-") else str(text)
     if not found.strip():
-        raise Usage("there is nothing to do: give a task, or write it to standard input")
+        raise Usage(
+            "there is nothing to do: give a task, or write it to standard input"
+        )
     return found.strip("\n")
 
 
@@ -159,8 +206,8 @@ def ended(result: Result) -> str:
     """How it ended and what it took, in a line or two."""
     again = ", as it did before (--force repeats it)" if result.repeated else ""
     lines = [
-        f"{result.run or 'not begun'}: {result.status}{again}; {tokens(result.usage)} tokens, {money(result.cost)}, "
-        f"overhead {share(result.overhead)}"
+        f"{result.run or 'not begun'}: {result.status}{again}; {tokens(result.usage)}"
+        f" tokens, {money(result.cost)}, overhead {share(result.overhead)}"
     ]
     lines += [result.why] if result.why else []
     return clean("\n".join(lines).replace("\n", "; "))
@@ -174,13 +221,20 @@ def _dry_run(call: Call, task: Task, engine: str) -> int:
     from orchestrator.preview import preview
 
     agent = call.memory.store.agents().get(task.agent)
-    engine = engine if call.args.engine or not agent or not agent.engine else agent.engine
-    task = task._replace(model=call.args.model if not agent or not agent.model else None)
-    kind, options = declared(dict(call.memory.store.settings.other).get("engines"), engine)
+    engine = (
+        engine if call.args.engine or not agent or not agent.engine else agent.engine
+    )
+    task = task._replace(
+        model=call.args.model if not agent or not agent.model else None
+    )
+    kind, options = declared(
+        dict(call.memory.store.settings.other).get("engines"), engine
+    )
     model = model_of(engine, call.args.model) or options.get("model")
     found = preview(call.memory, task, engine, takes_tools(kind), model)
     call.show(
-        lambda: _as_json(found), lambda: clean_text(f"{found.prompt.text}\n{_estimate(found)}")
+        lambda: _as_json(found),
+        lambda: clean_text(f"{found.prompt.text}\n{_estimate(found)}"),
     )
     return 0
 
@@ -191,7 +245,11 @@ def _as_json(found: Preview) -> dict[str, Any]:
         "receipt": found.receipt,
         "engine": found.engine,
         "model": found.model,
-        "cost": {"first_turn_at_most": found.turn, "run": found.run, "turns": found.turns},
+        "cost": {
+            "first_turn_at_most": found.turn,
+            "run": found.run,
+            "turns": found.turns,
+        },
     }
 
 
@@ -217,7 +275,7 @@ def _turns(turns: float) -> str:
     return "1 turn" if round(turns) == 1 else f"{turns:.0f} turns"
 
 
-# -- what dead processes left ------------------------------------------------------------------------
+# -- what dead processes left ----------------------------------------------------------
 
 
 def resume_options(parser: Options) -> None:
@@ -237,7 +295,9 @@ def resume(call: Call) -> int:
     lines += [clean(f"{run}: {why}") for run, why in left.items()]
     call.show(
         lambda: {"resumed": [result.fields() for result in results], "left": left},
-        lambda: "\n".join(lines) or "nothing to go on with: no run has lost its supervisor",
+        lambda: (
+            "\n".join(lines) or "nothing to go on with: no run has lost its supervisor"
+        ),
     )
     if left:
         call.note(LEFT)

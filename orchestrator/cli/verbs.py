@@ -44,7 +44,10 @@ _TABLE = (
         "do",
         "running",
         "give a task to an agent, and wait for what comes of it",
-        'orchestrator run --agent eng-frontend --project brain-suite \\\n    --max-usd 0.5 "Fix the landing page"',
+        (
+            "orchestrator run --agent eng-frontend --project brain-suite \\\n   "
+            ' --max-usd 0.5 "Fix the landing page"'
+        ),
     ),
     _verb(
         "team",
@@ -53,7 +56,13 @@ _TABLE = (
         "give a brief to a team: plan, work, test, report",
         'orchestrator team --project shop --brief "A page that sells one book"',
     ),
-    _verb("init", "do", "setup", "write an example workspace with a team", "orchestrator init"),
+    _verb(
+        "init",
+        "do",
+        "setup",
+        "write an example workspace with a team",
+        "orchestrator init",
+    ),
     _verb(
         "ps",
         "see",
@@ -126,9 +135,19 @@ _TABLE = (
         "stay: go on with what died, tidy the memory at night",
         "orchestrator up --detach",
     ),
-    _verb("down", "keep", "serving", "end what `up` began; its runs wait", "orchestrator down"),
     _verb(
-        "status", "keep", "serving", "whether it is up, and what it holds", "orchestrator status"
+        "down",
+        "keep",
+        "serving",
+        "end what `up` began; its runs wait",
+        "orchestrator down",
+    ),
+    _verb(
+        "status",
+        "keep",
+        "serving",
+        "whether it is up, and what it holds",
+        "orchestrator status",
     ),
     _verb(
         "propose",

@@ -13,7 +13,15 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from orchestrator.engines.protocol import Call, EngineError, Message, Rejected, Request, Turn, Usage
+from orchestrator.engines.protocol import (
+    Call,
+    EngineError,
+    Message,
+    Rejected,
+    Request,
+    Turn,
+    Usage,
+)
 from orchestrator.engines.stream import (
     Dropped,
     Reading,
@@ -26,7 +34,11 @@ from orchestrator.engines.stream import (
     take,
 )
 
-STOPS = {"max_tokens": "length", "model_context_window_exceeded": "length", "refusal": "refusal"}
+STOPS = {
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refusal",
+}
 Part = dict[str, Any]
 
 
@@ -100,7 +112,11 @@ def conversation(request: Request) -> dict[str, Any]:
     for block in (*system, *view, *ends):
         block["cache_control"] = {"type": "ephemeral"}
     tools = [
-        {"name": tool.name, "description": tool.description, "input_schema": dict(tool.schema)}
+        {
+            "name": tool.name,
+            "description": tool.description,
+            "input_schema": dict(tool.schema),
+        }
         for tool in request.tools
     ]
     return (
@@ -159,7 +175,9 @@ def _told(error: Exception) -> EngineError:
     """Return the engine's error for an SDK's. A TypeError is how the SDK says that there is no key."""
     if isinstance(error, TypeError):
         return Rejected(
-            "there is no key, set ANTHROPIC_API_KEY" if "api_key" in str(error) else str(error)
+            "there is no key, set ANTHROPIC_API_KEY"
+            if "api_key" in str(error)
+            else str(error)
         )
     problem_text = problem(error)
     return problem_text if isinstance(problem_text, EngineError) else Rejected(str(problem_text))
@@ -168,7 +186,9 @@ def _told(error: Exception) -> EngineError:
 class _Reading:
     """One reply: its parts, as far as they have come."""
 
-    def __init__(self, client: Any, asked: dict[str, Any], extra: dict[str, Any]) -> None:
+    def __init__(
+        self, client: Any, asked: dict[str, Any], extra: dict[str, Any]
+    ) -> None:
         self._client, self._asked, self._extra = client, asked, extra
         self._parts: list[Part] = []
         self._arguments: dict[int, str] = {}
@@ -183,7 +203,9 @@ class _Reading:
         import httpx2
 
         try:
-            stream = await self._client.messages.create(**self._asked, **self._extra, stream=True)
+            stream = await self._client.messages.create(
+                **self._asked, **self._extra, stream=True
+            )
         except (anthropic.APIError, TypeError) as error:
             raise _told(error) from error
         try:
@@ -212,7 +234,9 @@ class _Reading:
             case "message_delta":
                 self._stop = event.delta.stop_reason
                 self._usage |= {
-                    key: value for key, value in event.usage.to_dict().items() if value is not None
+                    key: value
+                    for key, value in event.usage.to_dict().items()
+                    if value is not None
                 }
             case "message_stop":
                 self._ended = True
@@ -223,7 +247,9 @@ class _Reading:
             case "text_delta":
                 block["text"] += delta.text
             case "input_json_delta":
-                self._arguments[index] = self._arguments.get(index, "") + delta.partial_json
+                self._arguments[index] = (
+                    self._arguments.get(index, "") + delta.partial_json
+                )
             case "thinking_delta":
                 block["thinking"] += delta.thinking
             case "signature_delta":

@@ -39,7 +39,15 @@ class Child:
         stdin, stdout, stderr = files
         try:
             self._keeper = subprocess.Popen(
-                [sys.executable, "-I", "-S", KEEPER, str(theirs.fileno()), str(grace), *command],
+                [
+                    sys.executable,
+                    "-I",
+                    "-S",
+                    KEEPER,
+                    str(theirs.fileno()),
+                    str(grace),
+                    *command,
+                ],
                 stdin=stdin,
                 stdout=stdout,
                 stderr=stderr,

@@ -12,7 +12,15 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from orchestrator.engines.protocol import Call, EngineError, Message, Rejected, Request, Turn, Usage
+from orchestrator.engines.protocol import (
+    Call,
+    EngineError,
+    Message,
+    Rejected,
+    Request,
+    Turn,
+    Usage,
+)
 from orchestrator.engines.stream import (
     Dropped,
     Reading,
@@ -71,7 +79,9 @@ class OpenAI:
         import openai
 
         try:
-            counted = await self._client.responses.input_tokens.count(**self._asked(request))
+            counted = await self._client.responses.input_tokens.count(
+                **self._asked(request)
+            )
         except openai.NotFoundError:
             return None
         except openai.APIError as error:
@@ -115,7 +125,11 @@ def connect(
 
 def _items(message: Message) -> Iterator[Item]:
     if message.role == "tool":
-        yield {"type": "function_call_output", "call_id": message.answers, "output": message.text}
+        yield {
+            "type": "function_call_output",
+            "call_id": message.answers,
+            "output": message.text,
+        }
     elif isinstance(message.native, Mapping) and "openai" in message.native:
         yield from message.native["openai"]
     else:
@@ -135,9 +149,18 @@ class _Reading:
     """One reply: its items, as far as they have come."""
 
     def __init__(
-        self, client: Any, asked: dict[str, Any], extra: dict[str, Any], unreasoned: set[str]
+        self,
+        client: Any,
+        asked: dict[str, Any],
+        extra: dict[str, Any],
+        unreasoned: set[str],
     ) -> None:
-        self._client, self._asked, self._extra, self._unreasoned = client, asked, extra, unreasoned
+        self._client, self._asked, self._extra, self._unreasoned = (
+            client,
+            asked,
+            extra,
+            unreasoned,
+        )
         self._items: list[Item] = []
         self._text = ""  # of the item that has not ended
         self._arguments = ""
@@ -170,7 +193,9 @@ class _Reading:
         model, create = self._asked["model"], self._client.responses.create
         if model not in self._unreasoned:
             try:
-                return await create(**self._asked, **self._extra, include=[ENCRYPTED], stream=True)
+                return await create(
+                    **self._asked, **self._extra, include=[ENCRYPTED], stream=True
+                )
             except openai.BadRequestError as error:
                 if "encrypted content is not supported" not in str(error).lower():
                     raise

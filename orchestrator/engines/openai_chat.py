@@ -136,7 +136,9 @@ def _assistant(message: Message) -> dict[str, Any]:
 class _Reading:
     """One reply, as far as it has come."""
 
-    def __init__(self, client: Any, asked: dict[str, Any], extra: dict[str, Any]) -> None:
+    def __init__(
+        self, client: Any, asked: dict[str, Any], extra: dict[str, Any]
+    ) -> None:
         self._client, self._asked, self._extra = client, asked, extra
         self._text = ""
         self._refusal = ""

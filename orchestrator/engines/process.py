@@ -47,7 +47,10 @@ _CODE = r"(error|status|code)\W{1,4}"
 TROUBLES: tuple[tuple[type[EngineError], str], ...] = (
     (
         ContextTooLong,
-        r"prompt is too long|context.{0,20}(length|window|too long)|maximum (context|number of tokens)",
+        (
+            r"prompt is too long|context.{0,20}(length|window|too long)|maximum"
+            r" (context|number of tokens)"
+        ),
     ),
     (
         Unavailable,
@@ -106,7 +109,8 @@ class Process:
             raise Rejected(f"an engine of the kind `process` needs a command; {hint}")
         if permissions not in client.permissions:
             raise Rejected(
-                f"{client.name} knows no permissions {permissions!r}: {', '.join(client.permissions)}"
+                f"{client.name} knows no permissions {permissions!r}:"
+                f" {', '.join(client.permissions)}"
             )
         if report and not client.report:
             raise Rejected(f"{client.name} cannot be asked for a structured result")
@@ -157,7 +161,12 @@ class Process:
         return self._turn(client_output, request, session or Session(""))
 
     def _start(
-        self, request: Request, session: Session | None, place: Place, aside: str, output: Output
+        self,
+        request: Request,
+        session: Session | None,
+        place: Place,
+        aside: str,
+        output: Output,
     ) -> Child:
         env = self._environment(place)
         if shutil.which(self.command[0], path=env["PATH"]) is None:
@@ -222,7 +231,9 @@ class Process:
         }
         env = variables | dict(self.client.sets) | self.env | dict(place.env)
         return env | {
-            "PATH": os.pathsep.join((sysconfig.get_path("scripts"), env.get("PATH", os.defpath)))
+            "PATH": os.pathsep.join(
+                (sysconfig.get_path("scripts"), env.get("PATH", os.defpath))
+            )
         }
 
     def _problem(self, code: int, trouble: str) -> EngineError:
@@ -244,7 +255,9 @@ class Process:
             stop=STOPS.get(said.stop) or ("done" if text else "empty"),
             usage=session.since(usage) if self.client.totals else usage,
             model=said.model or request.model or "",
-            session=Session(said.session, used).text if said.session and self.resumes else None,
+            session=Session(said.session, used).text
+            if said.session and self.resumes
+            else None,
             blocked=blocked,
         )
 

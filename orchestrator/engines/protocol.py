@@ -17,7 +17,8 @@ from synapse.system.spelling import hint
 if TYPE_CHECKING:
     import asyncio
 
-# What every token of a prompt is for. The ledger sums them; the overhead is what coordination costs.
+# What every token of a prompt is for. The ledger sums them; the overhead is what coordination
+# costs.
 LABELS = (
     "system",
     "guide",

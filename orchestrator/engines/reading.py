@@ -151,7 +151,9 @@ def _found(piece: Any, path: str) -> list[Any]:
 
 def _inside(outer: Any, key: str) -> list[Any]:
     if isinstance(outer, dict):
-        return list(outer.values()) if key == "*" else [outer[key]] if key in outer else []
+        return (
+            list(outer.values()) if key == "*" else [outer[key]] if key in outer else []
+        )
     return list(outer) if key == "*" and isinstance(outer, list) else []
 
 

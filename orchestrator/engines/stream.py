@@ -22,12 +22,14 @@ from orchestrator.engines.protocol import (
     Usage,
 )
 
-# A stream that breaks off is asked for again so often, by us: the SDKs only repeat what has not begun to answer.
+# A stream that breaks off is asked for again so often, by us: the SDKs only repeat what has not
+# begun to answer.
 REPEATS = 2
 PAUSE = 0.2
 
 _TOO_LONG = re.compile(
-    r"prompt is too long|context[ _](?:length|window|limit|size)|maximum context|too many (?:input )?tokens"
+    r"prompt is too long|context[ _](?:length|window|limit|size)|maximum context|too"
+    r" many (?:input )?tokens"
 )
 # What an error in the middle of a stream is called where asking again would not help.
 _FINAL = (
@@ -127,8 +129,13 @@ def problem(error: Exception, *, streaming: bool = False) -> EngineError | Dropp
     inner = body.get("error", body) if isinstance(body, dict) else {}
     inner = inner if isinstance(inner, dict) else {"message": inner}
     kinds = {str(inner.get("type")), str(inner.get("code"))}
-    text = f"{type(error).__name__}: {inner.get('message') or error}{'' if status or streaming else _where(error)}"
-    if (streaming or status in (400, 413, 422)) and _TOO_LONG.search(f"{text} {kinds}".lower()):
+    text = (
+        f"{type(error).__name__}:"
+        f" {inner.get('message') or error}{'' if status or streaming else _where(error)}"
+    )
+    if (streaming or status in (400, 413, 422)) and _TOO_LONG.search(
+        f"{text} {kinds}".lower()
+    ):
         return ContextTooLong(text)
     if streaming:
         return Rejected(text) if kinds & {*_FINAL} else Dropped(text)

@@ -84,10 +84,14 @@ def read(folder: str) -> Notebook:
     if not os.path.isdir(folder):
         raise NotFound(f"there is no folder {folder}", dir=folder)
     notes = {
-        date.fromisoformat(on): text for on, text in _texts(folder, NOTES, _NOTE) if _is_date(on)
+        date.fromisoformat(on): text
+        for on, text in _texts(folder, NOTES, _NOTE)
+        if _is_date(on)
     }
     memory = (
-        _text(os.path.join(folder, MEMORY)) if os.path.exists(os.path.join(folder, MEMORY)) else ""
+        _text(os.path.join(folder, MEMORY))
+        if os.path.exists(os.path.join(folder, MEMORY))
+        else ""
     )
     return Notebook(memory, notes, dict(_texts(folder, ARCHIVE, _MONTH)))
 
@@ -96,18 +100,30 @@ def defrag_agent(folder: str, now: datetime, lines: int = LINES, days: int = DAY
     """Run one cycle: collect, tidy, validate, apply, log."""
     with _alone(folder):
         before = read(folder)
-        return apply(folder, before, tidied(before, now.date(), lines, days), now, lines, days)
+        return apply(
+            folder, before, tidied(before, now.date(), lines, days), now, lines, days
+        )
 
 
 def apply(
-    folder: str, before: Notebook, plan: Tidied, now: datetime, lines: int = LINES, days: int = DAYS
+    folder: str,
+    before: Notebook,
+    plan: Tidied,
+    now: datetime,
+    lines: int = LINES,
+    days: int = DAYS,
 ) -> Report:
     """Write what the plan says; where then anything is missing, all is put back as it was."""
     backup = _backed_up(folder, now)
     try:
         if read(folder) != before:
-            raise Conflict("the agent wrote to its memory just now; nothing was changed, try again")
-        for month, page in plan.archive.items():  # first, so that nothing is ever in neither place
+            raise Conflict(
+                "the agent wrote to its memory just now; nothing was changed, try again"
+            )
+        for (
+            month,
+            page,
+        ) in plan.archive.items():  # first, so that nothing is ever in neither place
             _write(folder, f"{ARCHIVE}/{month}.md", page)
         if plan.memory != before.memory:
             _write(folder, MEMORY, plan.memory)
@@ -135,10 +151,14 @@ def _report(
         plan, after = Tidied(before.memory, {}, (), (), ()), before
     long = count(after.memory)
     warnings = (
-        (f"MEMORY.md has {long} lines, and what is left is no bullet",) if long >= lines else ()
+        (f"MEMORY.md has {long} lines, and what is left is no bullet",)
+        if long >= lines
+        else ()
     )
     verdict = "failed" if critical else "passed_with_warnings" if warnings else "passed"
-    share = overlap((before.notes[on] for on in recent(before, today, days)), after.memory)
+    share = overlap(
+        (before.notes[on] for on in recent(before, today, days)), after.memory
+    )
     return Report(
         verdict,
         warnings,
@@ -153,11 +173,13 @@ def _report(
     )
 
 
-# -- the block in DEFRAG.md ----------------------------------------------------------------------------
+# -- the block in DEFRAG.md ------------------------------------------------------------
 
 
 def install(folder: str, command: str) -> bool:
-    """Put the block at the end of DEFRAG.md, or bring it up to date; whether that changed anything."""
+    """Put the block at the end of DEFRAG.md, or bring it up to date; whether that changed
+    anything.
+    """
     was = _page(folder)
     block = BLOCK.format(begin=BEGIN, end=END, command=command)
     remainder = _BLOCK.sub("", was)
@@ -187,7 +209,7 @@ def _page(folder: str) -> str:
     return _text(path) if os.path.exists(path) else ""
 
 
-# -- files -------------------------------------------------------------------------------------------
+# -- files -----------------------------------------------------------------------------
 
 
 def _texts(folder: str, below: str, pattern: re.Pattern[str]) -> Iterator[tuple[str, str]]:
@@ -273,7 +295,11 @@ def _log(folder: str, report: Report, now: datetime, lines: int) -> None:
         "warnings": list(report.warnings),
         "critical": list(report.critical),
     }
-    row: dict[str, Any] = {"date": f"{now:%Y-%m-%d}", "verdict": verdict, "metrics": metrics}
+    row: dict[str, Any] = {
+        "date": f"{now:%Y-%m-%d}",
+        "verdict": verdict,
+        "metrics": metrics,
+    }
     row["overlap_pct"] = round(100 * report.overlap, 1)
     title = "Defrag Failed, Rolled Back" if report.critical else "Defrag Complete"
     told = [
@@ -298,7 +324,9 @@ def _alone(folder: str) -> Iterator[None]:
     if not os.path.isdir(folder):
         raise NotFound(f"there is no folder {folder}", dir=folder)
     os.makedirs(os.path.join(folder, NOTES), exist_ok=True)
-    with open(os.path.join(folder, NOTES, ".defrag.lock"), "a", encoding="utf-8") as lock:
+    with open(
+        os.path.join(folder, NOTES, ".defrag.lock"), "a", encoding="utf-8"
+    ) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:

@@ -67,8 +67,13 @@ def snapshots_of(settings: Settings) -> Snapshots | None:
     )
     if not isinstance(declared, Mapping) or set(declared) - {"dir", "keep"}:
         raise wrong
-    directory, keep = os.path.expanduser(str(declared.get("dir") or "")), declared.get("keep")
-    if not os.path.isabs(directory) or not (keep is None or (type(keep) is int and keep > 0)):
+    directory, keep = (
+        os.path.expanduser(str(declared.get("dir") or "")),
+        declared.get("keep"),
+    )
+    if not os.path.isabs(directory) or not (
+        keep is None or (type(keep) is int and keep > 0)
+    ):
         raise wrong
     return Snapshots(directory, keep)
 
@@ -111,7 +116,10 @@ def consolidated(mem: Memory, day: str) -> None:
 
 
 def past(
-    store: Store, plan: Plan, days: int, jobs: tuple[str, ...] = (NIGHT, SEMANTIC, BACKUP)
+    store: Store,
+    plan: Plan,
+    days: int,
+    jobs: tuple[str, ...] = (NIGHT, SEMANTIC, BACKUP),
 ) -> list[Past]:
     """Return the outcomes of the jobs on the newest dates that were due, newest first."""
     if plan.defrag is None:
@@ -131,7 +139,9 @@ def past(
 def _was_there(plan: Plan, each: Past, first: int) -> bool:
     """Return whether the workspace had begun when the date was due."""
     assert plan.defrag is not None
-    return instant(plan.defrag, date.fromisoformat(each.date), zone_of(plan.zone)) >= first
+    return (
+        instant(plan.defrag, date.fromisoformat(each.date), zone_of(plan.zone)) >= first
+    )
 
 
 def _past(store: Store, job: str, day: str) -> Past:
@@ -162,7 +172,7 @@ def _state(store: Store, job: str, day: str) -> str:
     return _past(store, job, day).state
 
 
-# -- a process of its own ----------------------------------------------------------------------------
+# -- a process of its own --------------------------------------------------------------
 
 
 async def _in_a_process(root: str, on: date) -> bool:

@@ -128,7 +128,12 @@ class Asker:
     def _where(self) -> tuple[Scope, ...]:
         at = self.store.clock()
         return limits.scopes(
-            self.policy, run=self.name, root=self.name, department=None, at=at, own=self.own
+            self.policy,
+            run=self.name,
+            root=self.name,
+            department=None,
+            at=at,
+            own=self.own,
         )
 
     def _settle(
@@ -148,25 +153,42 @@ class Asker:
         usage = turn.usage if turn else Usage(lost, estimated=True)
         got = self.counter.count(turn.text) if turn else 0
         if turn and usage.estimated:
-            usage = Usage(self.counter.theirs(sent), self.counter.theirs(got), estimated=True)
-        price, cost = self._price((turn.model if turn else None) or self.model), usage.cost
+            usage = Usage(
+                self.counter.theirs(sent), self.counter.theirs(got), estimated=True
+            )
+        price, cost = (
+            self._price((turn.model if turn else None) or self.model),
+            usage.cost,
+        )
         if cost is None and price is not None:
             cost = prices.cost(price, usage)
         tokens = usage.input_tokens + usage.output_tokens
         self.budget.settle(reservation, Amount(1, tokens, cost or 0.0, lasted))
-        if turn and not usage.estimated and self.engine.takes_tools and not self._is_free():
+        if (
+            turn
+            and not usage.estimated
+            and self.engine.takes_tools
+            and not self._is_free()
+        ):
             self.ratios.learn(self.model, usage.input_tokens, sent)
         model = (turn.model if turn else None) or self.model or self.engine.name
-        how, stop = (self.counter.encoding, self.counter.counting), turn.stop if turn else "lost"
+        how, stop = (
+            (self.counter.encoding, self.counter.counting),
+            turn.stop if turn else "lost",
+        )
         segments = ((Segment(LABEL, sent),), (Segment(LABEL, got),))
-        line = Line(self.name, step, CONSOLIDATOR, model, *how, *segments, usage, cost, stop)
+        line = Line(
+            self.name, step, CONSOLIDATOR, model, *how, *segments, usage, cost, stop
+        )
         self.folder.record(LEDGER, dump(line))
         self.spent = Spent(self.spent.tokens + tokens, _sum(self.spent.cost, cost))
 
     def _price(self, model: str | None) -> prices.Price | None:
         if not model or self._is_free():
             return None
-        return prices.price(model, at=self.store.clock(), given=prices.declared(self.settings))
+        return prices.price(
+            model, at=self.store.clock(), given=prices.declared(self.settings)
+        )
 
     def _is_free(self) -> bool:
         return self.engine.name == "scripted"

@@ -25,7 +25,11 @@ SECTIONS = {
     "Projects": "project, projects, decision, decisions",
     "Lessons Learned": "lesson, lessons, lessons learned, learned",
 }
-_LABELS = {label: section for section, labels in SECTIONS.items() for label in labels.split(", ")}
+_LABELS = {
+    label: section
+    for section, labels in SECTIONS.items()
+    for label in labels.split(", ")
+}
 _LABEL = re.compile(r"[-*]\s+(?:\*\*)?([A-Za-z ]+?)(?:\*\*)?:")
 _HEADING = re.compile(r"#{1,6}\s+(.+?)\s*#*$")
 _UNTIL = re.compile(r"\(until (\d{4}-\d\d-\d\d)\)")
@@ -145,7 +149,9 @@ def items_of(text: str) -> list[Item]:
         if items and items[-1].bullet and line[:1] in (" ", "\t") and line.strip():
             items[-1] = items[-1]._replace(text=f"{items[-1].text}\n{line}")
         else:
-            items.append(Item(section, line, not fenced and line.startswith(("- ", "* "))))
+            items.append(
+                Item(section, line, not fenced and line.startswith(("- ", "* ")))
+            )
     return items
 
 
@@ -154,7 +160,7 @@ def same(text: str) -> str:
     return " ".join(text.casefold().split()).replace("* ", "- ", 1).rstrip(".")
 
 
-# -- consolidate -------------------------------------------------------------------------------------
+# -- consolidate -----------------------------------------------------------------------
 
 
 def _consolidated(
@@ -219,7 +225,7 @@ def _with(items: list[Item], item: Item) -> list[Item]:
     ]
 
 
-# -- clean, structure --------------------------------------------------------------------------------
+# -- clean, structure ------------------------------------------------------------------
 
 
 def _without_doubles(items: list[Item]) -> tuple[list[Item], list[Moved]]:
@@ -254,7 +260,9 @@ def _within(items: list[Item], lines: int) -> tuple[list[Item], list[Moved]]:
     them; return both lists.
     """
     moved = []
-    while _lines(items) >= lines and (bullets := [item for item in items if item.bullet]):
+    while _lines(items) >= lines and (
+        bullets := [item for item in items if item.bullet]
+    ):
         sizes = {
             item.section: sum(bullet.section == item.section for bullet in bullets)
             for item in bullets
@@ -275,7 +283,7 @@ def count(memory: str) -> int:
     return len(memory.rstrip("\n").split("\n")) if memory.strip() else 0
 
 
-# -- archive -----------------------------------------------------------------------------------------
+# -- archive ---------------------------------------------------------------------------
 
 
 def _file_notes(pages: dict[str, str], notes: Mapping[date, str], before: date) -> Iterator[date]:

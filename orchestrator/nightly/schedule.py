@@ -31,7 +31,9 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Plan(NamedTuple):
-    """What synapse.yaml says: `schedule: {zone: Europe/Berlin, defrag: "02:30"}`. No time: never."""
+    """What synapse.yaml says: `schedule: {zone: Europe/Berlin, defrag: "02:30"}`. No time:
+    never.
+    """
 
     zone: str
     defrag: time | None
@@ -51,7 +53,9 @@ def plan_of(settings: Settings) -> Plan:
     """Return the schedule of a workspace; InvalidEntry says which part of it is not valid."""
     declared = dict(settings.other).get("schedule") or {}
     if not isinstance(declared, Mapping):
-        raise InvalidEntry('schedule: write a block such as {zone: Europe/Berlin, defrag: "02:30"}')
+        raise InvalidEntry(
+            'schedule: write a block such as {zone: Europe/Berlin, defrag: "02:30"}'
+        )
     if unknown := sorted(set(declared) - {"zone", "defrag"}):
         raise InvalidEntry(f"schedule: {unknown[0]!r} is not one of zone, defrag")
     zone = str(declared.get("zone") or ZONE)
@@ -173,7 +177,9 @@ class Alarm:
                 or self.failed[job.name, on] >= ATTEMPTS
             ):
                 continue
-            self.running[job.name] = asyncio.create_task(self._do(job, on), name=f"{job.name} {on}")
+            self.running[job.name] = asyncio.create_task(
+                self._do(job, on), name=f"{job.name} {on}"
+            )
 
     async def _do(self, job: Job, on: date) -> None:
         try:
@@ -182,7 +188,8 @@ class Alarm:
         except Exception as error:  # whatever a job's code raises: the alarm rings on
             self.failed[job.name, on] += 1
             self.note(
-                f"{job.name} of {on} failed, attempt {self.failed[job.name, on]} of {ATTEMPTS}: {error}"
+                f"{job.name} of {on} failed, attempt {self.failed[job.name, on]} of"
+                f" {ATTEMPTS}: {error}"
             )
         finally:
             del self.running[job.name]
@@ -192,16 +199,22 @@ class Alarm:
         from apscheduler.triggers.cron import CronTrigger
         from apscheduler.triggers.interval import IntervalTrigger
 
-        # A job store that processes share would let each of them run: this one is in memory, and the claim decides.
+        # A job store that processes share would let each of them run: this one is in memory, and
+        # the claim decides.
         self._rings = AsyncIOScheduler(timezone=self.zone)
         rules = {"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
         for job in self.jobs:
             daily = CronTrigger(
-                hour=job.at.hour, minute=job.at.minute, second=job.at.second, timezone=self.zone
+                hour=job.at.hour,
+                minute=job.at.minute,
+                second=job.at.second,
+                timezone=self.zone,
             )
             self._rings.add_job(self.look, daily, id=job.name, **rules)
         often = IntervalTrigger(seconds=LOOK_EVERY, timezone=UTC)
-        self._rings.add_job(self.look, often, id="look", next_run_time=datetime.now(UTC), **rules)
+        self._rings.add_job(
+            self.look, often, id="look", next_run_time=datetime.now(UTC), **rules
+        )
         self._rings.start()
         return self
 

@@ -17,11 +17,26 @@ from orchestrator.costs import CONSOLIDATION
 from orchestrator.engines import protocol as engines
 from orchestrator.engines.protocol import ContextTooLong, Engine
 from orchestrator.nightly.model import Asker, Spent
-from orchestrator.nightly.proposals import Malformed, Question, answer, batches, question
+from orchestrator.nightly.proposals import (
+    Malformed,
+    Question,
+    answer,
+    batches,
+    question,
+)
 from orchestrator.prompts.fence import secret
 from orchestrator.prompts.templates import Templates
 from orchestrator.runs.folder import Folder
-from synapse.consolidate import candidates, claim, finish, judge, reach, stage, waiting, withdraw
+from synapse.consolidate import (
+    candidates,
+    claim,
+    finish,
+    judge,
+    reach,
+    stage,
+    waiting,
+    withdraw,
+)
 from synapse.consolidate.nightly import Claim
 from synapse.consolidate.proposal import Proposal, Verdict
 from synapse.core import Memory
@@ -36,7 +51,10 @@ SEMANTIC = "semantic"
 NEWEST = 5_000  # entries that are looked at
 PROPOSALS = "proposals.jsonl"
 _KEYS = ("engine", "model", "max_tokens", "max_usd")
-_FORM = "consolidation: write a block such as {semantic: {engine: anthropic, model: NAME, max_tokens: 50000}}"
+_FORM = (
+    "consolidation: write a block such as {semantic: {engine: anthropic, model: NAME,"
+    " max_tokens: 50000}}"
+)
 
 
 class Wanted(NamedTuple):
@@ -144,7 +162,9 @@ def consolidate(
         asyncio.run(job.work(ask_for, engine))
     except SynapseError as error:
         job.stopped = f"{type(error).__name__}: {error}"
-    except Exception as error:  # whatever an SDK raises: the night before it is whole, and stays so
+    except (
+        Exception
+    ) as error:  # whatever an SDK raises: the night before it is whole, and stays so
         job.stopped = f"{type(error).__name__}"
     finish(mem, job.right, **job.told())
     return job.report()
@@ -210,7 +230,10 @@ class _Job:
                 for portion in todo:
                     self.after = portion[0].seq
                     await self._portion(
-                        asker, portion, question(portion, secret(root), Templates(root)), folder
+                        asker,
+                        portion,
+                        question(portion, secret(root), Templates(root)),
+                        folder,
                     )
                     self.spent = asker.spent
             finally:
@@ -238,7 +261,9 @@ class _Job:
                 judge(proposal, self._current(by_id), self.mem.store.clock(), spared)
             )
             self.outcomes.append(outcome)
-            folder.record(PROPOSALS, _line(outcome.state, outcome.reason, outcome), sync=False)
+            folder.record(
+                PROPOSALS, _line(outcome.state, outcome.reason, outcome), sync=False
+            )
 
     def _current(self, known: Mapping[str, Entry]) -> dict[str, Entry]:
         """Return the entries as they are now: the answer took its time."""
@@ -277,7 +302,13 @@ class _Job:
     def report(self) -> Report:
         outcomes = tuple(self.outcomes)
         return Report(
-            self.right.date, True, outcomes, self.asked, self.malformed, self.spent, self.stopped
+            self.right.date,
+            True,
+            outcomes,
+            self.asked,
+            self.malformed,
+            self.spent,
+            self.stopped,
         )
 
 

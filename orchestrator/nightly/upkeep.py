@@ -16,13 +16,17 @@ FOLDED = 30  # batches that the index took in
 
 
 class Upkeep:
-    """The thread, at work as long as this is open; on a disk alone, and while somebody is `busy`."""
+    """The thread, at work as long as this is open; on a disk alone, and while somebody is
+    `busy`.
+    """
 
     def __init__(self, store: Store, busy: Callable[[], bool]) -> None:
         self._store = store
         self._busy = busy
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._keep_up, name="synapse-upkeep", daemon=True)
+        self._thread = threading.Thread(
+            target=self._keep_up, name="synapse-upkeep", daemon=True
+        )
         if store.root is not None:
             self._thread.start()
 

@@ -45,7 +45,8 @@ def quoted(text: str) -> str:
     newline.
     """
     return "".join(
-        f"> {escaped(line)}\n" if line else ">\n" for line in text.strip("\n").split("\n")
+        f"> {escaped(line)}\n" if line else ">\n"
+        for line in text.strip("\n").split("\n")
     )
 
 
@@ -84,7 +85,9 @@ def _make(path: str) -> bytes:
     """
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     aside = f"{path}.{os.getpid()}.{os.urandom(4).hex()}"
-    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(
+        aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600
+    )
     try:
         with open(descriptor, "wb") as file:
             file.write(os.urandom(SECRET_BYTES))

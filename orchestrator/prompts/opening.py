@@ -120,15 +120,29 @@ def opened(
     of = selection.expected(role, means.past)
     worth = selection.worth(of, 1 / means.counter.ratio)
     most = selection.CRITICALS + selection.MOST if size is None else size
-    workers = roster.lines(roster.workers(seat.store.agents().values(), agent)) if spawns else ()
+    workers = (
+        roster.lines(roster.workers(seat.store.agents().values(), agent))
+        if spawns
+        else ()
+    )
     reach = Reach(names if selection.offers(mode, spawns, 0) else (), shell, workers)
     order = Order(
-        run.id, run.epoch, agent, assignment(task, given_by), most, reach,
-        about=True, worth=worth if size is None else None,
-    )  # fmt: skip
+        run.id,
+        run.epoch,
+        agent,
+        assignment(task, given_by),
+        most,
+        reach,
+        about=True,
+        worth=worth if size is None else None,
+    )
     view, error = _drafted(seat, order, means)
     tokens = _cost(view, order, means)
-    why = f"no view: {error}" if error else selection.reason(view, tokens, size, of, worth)
+    why = (
+        f"no view: {error}"
+        if error
+        else selection.reason(view, tokens, size, of, worth)
+    )
     planned = Plan(tokens, selection.offers(mode, spawns, view.unfit), why)
     context = means.policy(agent, task, seat, planned)
     tools = () if shell else taught(context.tools, means.templates)
@@ -147,8 +161,12 @@ def opened(
     return Opening(*fitted, context.news, context.acts)
 
 
-def _drafted(seat: AgentMemory, order: Order, means: Means) -> tuple[View, OverBudget | None]:
-    """Return the view that the order allows; an empty one, and why, where not even one line fits."""
+def _drafted(
+    seat: AgentMemory, order: Order, means: Means
+) -> tuple[View, OverBudget | None]:
+    """Return the view that the order allows; an empty one, and why, where not even one line
+    fits.
+    """
     try:
         return draft(seat, order, means.secret, means.templates, means.counter), None
     except OverBudget as error:
@@ -158,7 +176,9 @@ def _drafted(seat: AgentMemory, order: Order, means: Means) -> tuple[View, OverB
 
 def _cost(view: View, order: Order, means: Means) -> int:
     """Return the tokens of a view with its frame."""
-    framed = sum(means.counter.measure(frame(order.agent, means.secret, means.templates))[0])
+    framed = sum(
+        means.counter.measure(frame(order.agent, means.secret, means.templates))[0]
+    )
     return view.tokens + framed if view.text else 0
 
 

@@ -126,13 +126,23 @@ def _by_reason(
 
 def load(text: str) -> Receipt:
     """Return the receipt of its dump; one of an earlier version has no kinds of entries."""
-    fields = {name: value for name, value in json.loads(text).items() if name in Receipt._fields}
-    fields["tools"], fields["roster"] = tuple(fields["tools"]), tuple(fields.get("roster", ()))
+    fields = {
+        name: value
+        for name, value in json.loads(text).items()
+        if name in Receipt._fields
+    }
+    fields["tools"], fields["roster"] = (
+        tuple(fields["tools"]),
+        tuple(fields.get("roster", ())),
+    )
     fields["included"] = tuple(
-        (id, tokens, form, *(why or ("",))) for id, tokens, form, *why in fields["included"]
+        (id, tokens, form, *(why or ("",)))
+        for id, tokens, form, *why in fields["included"]
     )
     fields["worth"] = Worth(**fields["worth"]) if fields.get("worth") else None
-    fields["left_out"] = tuple((id, reason) for reason, ids in fields["left_out"] for id in ids)
+    fields["left_out"] = tuple(
+        (id, reason) for reason, ids in fields["left_out"] for id in ids
+    )
     return Receipt(**fields)
 
 
@@ -172,9 +182,13 @@ def fit(
     framed = sum(counter.measure((before, suffix))[0])
     if view is None:
         view = draft(seat, order, secret, templates, counter)
-    prompt, fence = render(order.agent, order.task, view.text, secret, templates, order.reach)
+    prompt, fence = render(
+        order.agent, order.task, view.text, secret, templates, order.reach
+    )
     system = counter.count(prompt.system)
-    own = min(counter.count(bare(order.agent, order.task, templates, order.reach)), system)
+    own = min(
+        counter.count(bare(order.agent, order.task, templates, order.reach)), system
+    )
     tokens = {
         "system": own,
         "guide": system - own,
@@ -197,13 +211,19 @@ def fit(
 
 
 def draft(
-    seat: AgentMemory, order: Order, secret: bytes, templates: Templates, counter: Counter
+    seat: AgentMemory,
+    order: Order,
+    secret: bytes,
+    templates: Templates,
+    counter: Counter,
 ) -> View:
     """Return the view that fits; an empty one, as of the same moment, where none is wanted or
     nothing pays.
     """
     if order.budget <= 0:
-        nothing = seat.briefing(encoding=counter.encoding, only=CRITICAL, moments=order.reach.shell)
+        nothing = seat.briefing(
+            encoding=counter.encoding, only=CRITICAL, moments=order.reach.shell
+        )
         return _without(nothing, "there was no budget for a view")
     framed = sum(counter.measure(frame(order.agent, secret, templates))[0])
     requested = _asked(
@@ -213,10 +233,15 @@ def draft(
         view = seat.briefing(**requested)
     except OverBudget as error:
         needed = counter.theirs(error.details["needed"] + framed)  # type: ignore[operator]
-        message = f"the shortest memory takes {needed} tokens with its frame, and its budget is {order.budget}"
+        message = (
+            f"the shortest memory takes {needed} tokens with its frame, and its budget is"
+            f" {order.budget}"
+        )
         raise OverBudget(message, needed=needed, budget=order.budget) from error
     return (
-        _without(view) if order.worth and not view.included and not _criticals_left(view) else view
+        _without(view)
+        if order.worth and not view.included and not _criticals_left(view)
+        else view
     )
 
 
@@ -262,7 +287,7 @@ def tokenizer() -> str:
         return "none"
 
 
-# -- Made again ------------------------------------------------------------------------------------------------
+# -- Made again ------------------------------------------------------------------------
 
 
 def replay(journalled: str, stored: Prompt | None, again: Callable[[], Prompt]) -> Prompt:
@@ -305,7 +330,7 @@ def derive(
     return render(agent, task, view, secret, templates, reach)[0]
 
 
-# -- Told ------------------------------------------------------------------------------------------------------
+# -- Told ------------------------------------------------------------------------------
 
 
 def explain(receipt: Receipt) -> str:
@@ -318,7 +343,10 @@ def explain(receipt: Receipt) -> str:
         f"  as of     {seconds(receipt.at)}, cursor {receipt.cursor}",
         f"  template  {receipt.template} of {receipt.templates[:12]}",
         f"  prompt    {receipt.prompt[:12]}, fence {receipt.fence}",
-        f"  counted   {receipt.encoding}, {counted} ({receipt.tokenizer}); the provider's are {receipt.ratio:.2f}×",
+        (
+            f"  counted   {receipt.encoding}, {counted} ({receipt.tokenizer}); the"
+            f" provider's are {receipt.ratio:.2f}×"
+        ),
         f"  budget    {_budget(receipt)}",
         *wrap(receipt.why, WIDTH, initial_indent=" " * 12, subsequent_indent=" " * 12),
         "",
@@ -345,7 +373,11 @@ def _budget(receipt: Receipt) -> str:
 def _pointers(receipt: Receipt) -> str:
     """Return how many of the entries are pointers, which count as not shown."""
     count = sum(form == POINTER for _, _, form, _ in receipt.included)
-    return f", {count:,} of them as {'a pointer' if count == 1 else 'pointers'}" if count else ""
+    return (
+        f", {count:,} of them as {'a pointer' if count == 1 else 'pointers'}"
+        if count
+        else ""
+    )
 
 
 def _entries(count: int) -> str:
@@ -358,7 +390,10 @@ def _grouped(left_out: tuple[tuple[str, str], ...]) -> Iterator[str]:
     for reason in reasons:
         ids = [id for id, why in left_out if why == reason]
         yield from wrap(
-            f"{len(ids):,}: {reason}", WIDTH, initial_indent="  ", subsequent_indent="    "
+            f"{len(ids):,}: {reason}",
+            WIDTH,
+            initial_indent="  ",
+            subsequent_indent="    ",
         )
         suffix = f" and {len(ids) - NAMED:,} older" if len(ids) > NAMED else ""
         yield from wrap(

@@ -24,7 +24,9 @@ GUIDES = ("_memory", "_done", "_given", "_rules", "_tools", "_finish", "_roster"
 
 
 class Assignment(NamedTuple):
-    """What is to be done. `kind` names a template other than that of the agent's role: `qa`, say."""
+    """What is to be done. `kind` names a template other than that of the agent's role: `qa`,
+    say.
+    """
 
     text: str
     project: str | None = None
@@ -92,12 +94,16 @@ def render(
     no text of the task passes for memory.
     """
     drawn = fence(secret, agent.id, f"{view}\n{task.text}")
-    system = templates.render(template_of(agent, task, templates), _values(agent, reach))
+    system = templates.render(
+        template_of(agent, task, templates), _values(agent, reach)
+    )
     memory = fenced("memory", drawn, view, templates, "view") if view else ""
     return Prompt(system, memory, assigned(task, templates)), drawn
 
 
-def bare(agent: Agent, task: Assignment, templates: Templates, reach: Reach = NOTHING) -> str:
+def bare(
+    agent: Agent, task: Assignment, templates: Templates, reach: Reach = NOTHING
+) -> str:
     """Return the system text of a spawn without what it says of the memory and of the team."""
     return templates.render(
         template_of(agent, task, templates), _values(agent, reach), without=GUIDES
@@ -105,7 +111,12 @@ def bare(agent: Agent, task: Assignment, templates: Templates, reach: Reach = NO
 
 
 def _values(agent: Agent, reach: Reach) -> dict[str, object]:
-    return {"agent": agent, "tools": reach.tools, "shell": reach.shell, "roster": reach.roster}
+    return {
+        "agent": agent,
+        "tools": reach.tools,
+        "shell": reach.shell,
+        "roster": reach.roster,
+    }
 
 
 def template_of(agent: Agent, task: Assignment, templates: Templates) -> str:
@@ -136,16 +147,22 @@ def frame(agent: Agent, secret: bytes, templates: Templates) -> tuple[str, str]:
     return before + opening(drawn), suffix
 
 
-def wake(blocks: Iterable[Block], agent: Agent, secret: bytes, templates: Templates) -> str:
+def wake(
+    blocks: Iterable[Block], agent: Agent, secret: bytes, templates: Templates
+) -> str:
     """Return what is said to a running session when something arrives that concerns it."""
     news = "".join(block.text for block in blocks)
     return fenced("wake", fence(secret, agent.id, news), news, templates, "news")
 
 
-def held(blocks: Iterable[Block], agent: Agent, secret: bytes, templates: Templates) -> str:
+def held(
+    blocks: Iterable[Block], agent: Agent, secret: bytes, templates: Templates
+) -> str:
     """Return what is said to an agent before a call that entries are for."""
     entries = "".join(block.text for block in blocks)
-    return fenced("held", fence(secret, agent.id, entries), entries, templates, "entries")
+    return fenced(
+        "held", fence(secret, agent.id, entries), entries, templates, "entries"
+    )
 
 
 def unread(reports: Sequence[Report], agent: Agent, secret: bytes, templates: Templates) -> str:
@@ -158,13 +175,19 @@ def results(reports: Sequence[Report], agent: Agent, secret: bytes, templates: T
     return _results("results", reports, agent, secret, templates)
 
 
-def blocked(reports: Sequence[Report], agent: Agent, secret: bytes, templates: Templates) -> str:
+def blocked(
+    reports: Sequence[Report], agent: Agent, secret: bytes, templates: Templates
+) -> str:
     """Return what an agent at work is told when work that it gave out is blocked."""
     return _results("blocked", reports, agent, secret, templates)
 
 
 def _results(
-    name: str, reports: Sequence[Report], agent: Agent, secret: bytes, templates: Templates
+    name: str,
+    reports: Sequence[Report],
+    agent: Agent,
+    secret: bytes,
+    templates: Templates,
 ) -> str:
     text = "".join(_told(report) for report in reports)
     return fenced(name, fence(secret, agent.id, text), text, templates, "told")
@@ -186,7 +209,12 @@ def resumed(
     names = [inline(name) for name in in_flight]
     if body:
         return fenced(
-            "resumed", fence(secret, agent.id, body), body, templates, "earlier", in_flight=names
+            "resumed",
+            fence(secret, agent.id, body),
+            body,
+            templates,
+            "earlier",
+            in_flight=names,
         )
     return templates.render(
         "resumed", {"earlier": "", "in_flight": names, "opening": "", "closing": ""}
@@ -215,14 +243,18 @@ def fenced(
 def _told(report: Report) -> str:
     entry = f", {report.entry}" if report.entry else ""
     head = f"- run {report.run} ({inline(report.agent)}): {report.status}{entry}"
-    return f"{head}\n" + "".join(f"  {line}\n" for line in quoted(report.summary).splitlines())
+    return f"{head}\n" + "".join(
+        f"  {line}\n" for line in quoted(report.summary).splitlines()
+    )
 
 
-# -- What a provider's cache can keep --------------------------------------------------------------------------
+# -- What a provider's cache can keep --------------------------------------------------
 
 
 class Prefix(NamedTuple):
-    """How much of a prompt stands at the beginning of the next one, in bytes and as a share of it."""
+    """How much of a prompt stands at the beginning of the next one, in bytes and as a share of
+    it.
+    """
 
     bytes: int
     of: int
@@ -243,5 +275,7 @@ def prefix(before: Prompt, after: Prompt) -> Prefix:
     low, high = 0, min(len(old), len(new))
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if old[:middle] == new[:middle] else (low, middle - 1)
+        low, high = (
+            (middle, high) if old[:middle] == new[:middle] else (low, middle - 1)
+        )
     return Prefix(low, len(old))

@@ -66,4 +66,9 @@ def _rank(role: str) -> int:
 
 
 def _fits(name: str, agent: Agent) -> bool:
-    return name in agent.id or name in (agent.role, agent.department, *agent.teams, *agent.projects)
+    return name in agent.id or name in (
+        agent.role,
+        agent.department,
+        *agent.teams,
+        *agent.projects,
+    )

@@ -33,15 +33,16 @@ from synapse.view.view import View
 
 CRITICALS = 2_000  # tokens that what is critical may take, whatever the task
 MOST = 2_000  # tokens of the rest of a view, with its frame
-LEAST = 600  # tokens of what a clause of the task names, that are there whatever they save
+LEAST = (
+    600  # tokens of what a clause of the task names, that are there whatever they save
+)
 FIND_TURNS, FIND_TOKENS = (
     3,
     4_500,
 )  # what finding one thing out alone takes: turns, and tokens that they give back
 NEWEST = 20  # runs of the role that are looked at
-STAND_IN = (
-    3  # with fewer runs than this, the stated expectation stands in for those that are missing
-)
+# with fewer runs than this, the stated expectation stands in for those that are missing
+STAND_IN = 3
 PLANNED = (
     "guide",
     "view",
@@ -50,9 +51,18 @@ PLANNED = (
 )  # what of coordination is not counted as other
 DOUBT = 10  # entries that a stated chance counts for, beside those that runs were shown
 
-# The chance that an entry is used, before there is a history: the best that a clause of the task finds, the next ones,
-# what is addressed to the agent and new to it, the newest of what is important and new, of new statuses, of the rest.
-CHANCES = {NAMED: 0.3, NEAR: 0.1, ADDRESSED: 0.3, IMPORTANT: 0.03, STATUS: 0.02, OTHER: 0.005}
+# The chance that an entry is used, before there is a history: the best that a clause of the task
+# finds, the next ones,
+# what is addressed to the agent and new to it, the newest of what is important and new, of new
+# statuses, of the rest.
+CHANCES = {
+    NAMED: 0.3,
+    NEAR: 0.1,
+    ADDRESSED: 0.3,
+    IMPORTANT: 0.03,
+    STATUS: 0.02,
+    OTHER: 0.005,
+}
 
 
 class Past(NamedTuple):
@@ -90,7 +100,8 @@ class Plan(NamedTuple):
     why: str
 
 
-# What is expected of a role before it has a history: turns, and tokens that each adds to the conversation.
+# What is expected of a role before it has a history: turns, and tokens that each adds to the
+# conversation.
 _STATED = {
     "cto": (40, 1_000),
     "project-lead": (40, 1_000),
@@ -124,7 +135,9 @@ def expected(role: str, past: Sequence[Past]) -> Expected:
     """
     newest = [run for run in past if run.turns > 0][-NEWEST:]
     before = stated(role)
-    missing = [Past(int(before.work), int(before.turns))] * max(STAND_IN - len(newest), 0)
+    missing = [Past(int(before.work), int(before.turns))] * max(
+        STAND_IN - len(newest), 0
+    )
     runs = [*newest, *missing]
     return Expected(
         sum(run.work for run in runs) / len(runs),
@@ -164,7 +177,8 @@ def number(view: int | str) -> int | None:
         size = -1
     if size < 0:
         raise InvalidQuery(
-            f"view_budget {view!r} is neither auto nor a number of tokens", view_budget=view
+            f"view_budget {view!r} is neither auto nor a number of tokens",
+            view_budget=view,
         )
     return size
 
@@ -187,7 +201,9 @@ def reason(view: View, tokens: int, size: int | None, of: Expected, by: Worth) -
     asked for.
     """
     source = (
-        _counted(of.runs, "earlier run") if of.runs else "no history yet: the stated expectation"
+        _counted(of.runs, "earlier run")
+        if of.runs
+        else "no history yet: the stated expectation"
     )
     task = f"a run takes {of.work:,.0f} tokens in {_counted(round(of.turns), 'turn')} ({source})"
     reasons = _parts(view, by) if size is None else []
@@ -218,12 +234,14 @@ def _parts(view: View, by: Worth) -> list[str]:
 
 def _left(view: View, by: Worth) -> str:
     count = len(view.left_out)
-    less = f"would cost more than {'it is' if count == 1 else 'they are'} expected to save"
+    less = (
+        f"would cost more than {'it is' if count == 1 else 'they are'} expected to save"
+    )
     if view.unfit:
         return f"{count:,} left out, of which {view.unfit:,} concern the task and have no room"
     return (
-        f"{count:,} {'other' if count == 1 else 'others'} left out: {less} (p {by.chances[OTHER]:.2g} to"
-        f" {by.chances[IMPORTANT]:.2g}, {by.price:g} turns)"
+        f"{count:,} {'other' if count == 1 else 'others'} left out: {less} (p"
+        f" {by.chances[OTHER]:.2g} to {by.chances[IMPORTANT]:.2g}, {by.price:g} turns)"
     )
 
 

@@ -63,7 +63,9 @@ class Templates:
         """Return the path of the template of this name."""
         return self._sources[name + SUFFIX][0]
 
-    def render(self, name: str, values: Mapping[str, object], without: Collection[str] = ()) -> str:
+    def render(
+        self, name: str, values: Mapping[str, object], without: Collection[str] = ()
+    ) -> str:
         """Return the text of the template of this name; the templates of `without` count as empty
         where it includes them. What it asks for and is not given is an error."""
         self._look()
@@ -71,7 +73,9 @@ class Templates:
         used = self._emptied(without) if without else self._environment
         try:
             return used.get_template(name + SUFFIX).render(values)
-        except Exception as error:  # whatever a template does wrong, its author wants to know where
+        except (
+            Exception
+        ) as error:  # whatever a template does wrong, its author wants to know where
             raise self._broken(name + SUFFIX, error) from error
 
     def _emptied(self, names: Collection[str]) -> Environment:
@@ -176,14 +180,18 @@ def _sources(folder: str) -> Iterator[tuple[str, tuple[str, str]]]:
 def _text(path: str) -> str:
     """Read a template: a regular file that only people whom the workspace trusts may have written."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(
+            path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        )
         with open(descriptor, "rb") as file:
             status = os.fstat(descriptor)
             if problem := _unfit(status, os.stat(os.path.dirname(path)).st_uid):
                 raise BrokenTemplate(f"{path}: {problem}", file=path, line=0)
             return file.read().decode()
     except (OSError, UnicodeDecodeError) as error:
-        raise BrokenTemplate(f"{path} cannot be read: {error}", file=path, line=0) from error
+        raise BrokenTemplate(
+            f"{path} cannot be read: {error}", file=path, line=0
+        ) from error
 
 
 def _unfit(about: os.stat_result, owner: int) -> str | None:
@@ -193,7 +201,11 @@ def _unfit(about: os.stat_result, owner: int) -> str | None:
         return "it belongs to neither the owner of its folder nor you; use chown, or delete it"
     if about.st_mode & stat.S_IWOTH:
         return "everybody may write it; use chmod o-w"
-    return f"a template has at most {MAX_BYTES} bytes" if about.st_size > MAX_BYTES else None
+    return (
+        f"a template has at most {MAX_BYTES} bytes"
+        if about.st_size > MAX_BYTES
+        else None
+    )
 
 
 def _place(error: Exception) -> tuple[str, int] | None:

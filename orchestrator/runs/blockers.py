@@ -37,7 +37,9 @@ class Blockers:
             if similar(writeback.question(entry.body), outcome.why) >= SAME:
                 return entry.id
         notes = writeback.settle(run.id, run.project, outcome)
-        return self.write(run, [note._replace(key=f"{note.key}{number}") for note in notes])[0]
+        return self.write(
+            run, [note._replace(key=f"{note.key}{number}") for note in notes]
+        )[0]
 
     def settle(self, run: Run, ids: Iterable[str]) -> None:
         """Resolve what a run reported that went on and is done."""
@@ -64,11 +66,17 @@ class Blockers:
         """Return the children of a run that ended blocked, each with the entry that says so, where
         that stands: nobody resolved or replaced it, nor has another child done the same work."""
         children = self.runs.children(run.id)
-        done = {child.fields.get("intent") for child in children if child.status == "done"}
+        done = {
+            child.fields.get("intent") for child in children if child.status == "done"
+        }
         blocked = [child for child in children if child.status == "blocked"]
-        unsettled = [run for run in blocked if (run.fields.get("intent") or run.id) not in done]
+        unsettled = [
+            run for run in blocked if (run.fields.get("intent") or run.id) not in done
+        ]
         entries = [(run.id, run.fields.get("entry")) for run in unsettled]
-        return [(id, entry) for id, entry in entries if entry is None or self.stands(entry)]
+        return [
+            (id, entry) for id, entry in entries if entry is None or self.stands(entry)
+        ]
 
     def stands(self, id: str) -> bool:
         """Return whether an entry is neither resolved nor replaced."""

@@ -12,9 +12,16 @@ from typing import Any
 
 from synapse.errors import NotFound, StoreError
 
-STEPS, LEDGER, OUTPUT, RECEIPT = "steps.jsonl", "ledger.jsonl", "output.md", "receipt.json"
+STEPS, LEDGER, OUTPUT, RECEIPT = (
+    "steps.jsonl",
+    "ledger.jsonl",
+    "output.md",
+    "receipt.json",
+)
 TRANSCRIPT, ERROR = "transcript.log", "error.txt"
-ELSEWHERE = "the workspace that it began in"  # what a run waits for that is another one's
+ELSEWHERE = (
+    "the workspace that it began in"  # what a run waits for that is another one's
+)
 
 
 def is_elsewhere(root: str, run: str, fields: Mapping[str, Any]) -> bool:
@@ -44,7 +51,9 @@ class Folder:
         """Add a line to a file of lines. A torn end, left by a dead writer, is closed first."""
         try:
             descriptor = os.open(
-                self._at(name), os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
+                self._at(name),
+                os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC,
+                0o600,
             )
             try:
                 size = os.fstat(descriptor).st_size
@@ -67,7 +76,9 @@ class Folder:
         path = self._at(name)
         aside = f"{path}.{os.getpid()}.new"
         try:
-            descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(
+                aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600
+            )
             with open(
                 descriptor, "w", encoding="utf-8", errors="surrogatepass", newline=""
             ) as file:
@@ -82,7 +93,9 @@ class Folder:
 
     def read(self, name: str) -> str:
         try:
-            with open(self._at(name), encoding="utf-8", errors="surrogatepass", newline="") as file:
+            with open(
+                self._at(name), encoding="utf-8", errors="surrogatepass", newline=""
+            ) as file:
                 return file.read()
         except FileNotFoundError as error:
             raise NotFound(f"{self._at(name)} is not there", id=name) from error

@@ -12,9 +12,8 @@ import time
 
 from synapse.errors import StoreError
 
-CLIENT = (
-    "client-"  # begins the name of a coding client's process, which holds the runs of its sessions
-)
+# begins the name of a coding client's process, which holds the runs of its sessions
+CLIENT = "client-"
 LEASE = 15.0  # seconds without a touch after which a holder counts as hung
 BEAT = 1.0
 

@@ -23,7 +23,15 @@ from typing import NamedTuple
 from orchestrator.engines.protocol import LABELS, Usage
 
 # What memory and coordination put into a run, and what is left without them.
-COORDINATION = ("guide", "view", "tool_schema", "capsule", "wake", "writeback", "consolidation")
+COORDINATION = (
+    "guide",
+    "view",
+    "tool_schema",
+    "capsule",
+    "wake",
+    "writeback",
+    "consolidation",
+)
 PLANNING = ("plan",)
 WORK = tuple(label for label in LABELS if label not in (*COORDINATION, *PLANNING))
 
@@ -85,7 +93,9 @@ class Overhead(NamedTuple):
         return (self.coordination + self.planning) / self.work if self.work else 0.0
 
 
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode  # made once
+_encode = json.JSONEncoder(
+    ensure_ascii=False, separators=(",", ":")
+).encode  # made once
 
 
 def dump(line: Line) -> str:
@@ -97,7 +107,9 @@ def dump(line: Line) -> str:
         "model": line.model,
         "encoding": line.encoding,
         "counting": line.counting,
-        "in": [[segment.label, segment.tokens, int(segment.first)] for segment in line.sent],
+        "in": [
+            [segment.label, segment.tokens, int(segment.first)] for segment in line.sent
+        ],
         "out": [[segment.label, segment.tokens] for segment in line.got],
         "usage": None if line.usage is None else line.usage._asdict(),
         "cost": line.cost,
@@ -115,7 +127,9 @@ def load(text: str) -> Line:
         model=fields["model"],
         encoding=fields["encoding"],
         counting=fields["counting"],
-        sent=tuple(Segment(label, tokens, bool(first)) for label, tokens, first in fields["in"]),
+        sent=tuple(
+            Segment(label, tokens, bool(first)) for label, tokens, first in fields["in"]
+        ),
         got=tuple(Segment(label, tokens) for label, tokens in fields["out"]),
         usage=None if fields["usage"] is None else Usage(**fields["usage"]),
         cost=fields["cost"],
@@ -176,4 +190,8 @@ def spent(lines: Iterable[Line]) -> tuple[Usage, float | None]:
 def used(line: Line) -> Usage:
     """Return the usage of one call, as its provider reported it, else as we counted it."""
     counted = line.counted, sum(segment.tokens for segment in line.got)
-    return line.usage if line.usage is not None else Usage(*counted, estimated=any(counted))
+    return (
+        line.usage
+        if line.usage is not None
+        else Usage(*counted, estimated=any(counted))
+    )

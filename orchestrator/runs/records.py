@@ -106,7 +106,9 @@ class Runs:
             "department": agent.department,
             "project": task.project,
             "task": task.text,
-            "asked": {key: value for key, value in task._asdict().items() if key != "text"},
+            "asked": {
+                key: value for key, value in task._asdict().items() if key != "text"
+            },
             "parent": parent.id if parent else None,
             "root": parent.root if parent else id,
             "depth": parent.depth + 1 if parent else 0,
@@ -120,7 +122,9 @@ class Runs:
                 self.store, agent.id, parent.id, parent.epoch, ended=True
             )  # a team goes on below its first run
         record = pen.write(
-            Pending("run", agent.id, fields, key=_key(id)), once=f"run:{id}", unless=unless
+            Pending("run", agent.id, fields, key=_key(id)),
+            once=f"run:{id}",
+            unless=unless,
         )
         return run_of({**record.fields, "at": record.at, "seq": record.seq})
 
@@ -139,7 +143,8 @@ class Runs:
         }
         fields["attempts"] = 2 if moved else run.attempts + 1
         self.store.log.append(
-            Pending("run", run.agent, fields, key=_key(run.id)), unless=fence(run.id, run.epoch)
+            Pending("run", run.agent, fields, key=_key(run.id)),
+            unless=fence(run.id, run.epoch),
         )
         return run_of({**run.fields, **fields})
 
@@ -152,14 +157,22 @@ class Runs:
 
     def end(self, run: Run, status: str, **more: Any) -> Run:
         """Settle it. A stale incarnation's word is refused, and recorded."""
-        fields = {"run": run.id, "epoch": run.epoch, "state": "ended", "status": status, **more}
+        fields = {
+            "run": run.id,
+            "epoch": run.epoch,
+            "state": "ended",
+            "status": status,
+            **more,
+        }
         pen = Writer(self.store, run.agent, run.id, run.epoch)
         record = pen.write(Pending("run", run.agent, fields, key=_key(run.id)))
         return run_of({**run.fields, **fields, "ended_at": record.at})
 
     def stop(self, id: str, by: str, reason: str) -> None:
         """Ask for its end, whoever holds it."""
-        self.store.log.append(Pending("stop", by, {"run": id, "reason": reason}, key=f"stop:{id}"))
+        self.store.log.append(
+            Pending("stop", by, {"run": id, "reason": reason}, key=f"stop:{id}")
+        )
 
     def over(self, run: Run, *, known: bool = False) -> str | None:
         """Return why this incarnation has to end: another one goes on with the run, or somebody

@@ -25,10 +25,19 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
     "openai": ("OPENAI_API_KEY",),
     "openai-chat": ("OPENAI_API_KEY",),
-    "claude-code": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
+    "claude-code": (
+        "ANTHROPIC_API_KEY",
+        "ANTHROPIC_AUTH_TOKEN",
+        "CLAUDE_CODE_OAUTH_TOKEN",
+    ),
     "codex": ("CODEX_API_KEY", "OPENAI_API_KEY"),
     "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-    "openclaw": ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
+    "openclaw": (
+        "ANTHROPIC_API_KEY",
+        "OPENAI_API_KEY",
+        "GEMINI_API_KEY",
+        "OPENROUTER_API_KEY",
+    ),
 }
 HOSTS = {
     "anthropic": "ANTHROPIC_BASE_URL",
@@ -37,7 +46,12 @@ HOSTS = {
     "openai-chat": "OPENAI_BASE_URL",
     "codex": "OPENAI_BASE_URL",
 }
-PROGRAMS = {"claude-code": "claude", "codex": "codex", "gemini": "gemini", "openclaw": "openclaw"}
+PROGRAMS = {
+    "claude-code": "claude",
+    "codex": "codex",
+    "gemini": "gemini",
+    "openclaw": "openclaw",
+}
 VERSION = 12  # digits of a version of the templates
 UNRECORDED = "what it was begun with, which an older version did not record"
 
@@ -74,13 +88,17 @@ class _Engine(NamedTuple):
         return self.options.get("env") or {}
 
     def key(self, env: Mapping[str, str]) -> str | None:
-        """Return the variable that its key comes from; None where it has its own, or none is set."""
+        """Return the variable that its key comes from; None where it has its own, or none is
+        set.
+        """
         names = () if self.own_key else KEYS.get(self.kind, ())
         return next((name for name in names if env.get(name)), None)
 
     def host(self, env: Mapping[str, str]) -> str | None:
         """Return the host that is named instead of the provider's; without port, path and user."""
-        url = self.options.get("base_url") or {**env, **self.env}.get(HOSTS.get(self.kind, ""))
+        url = self.options.get("base_url") or {**env, **self.env}.get(
+            HOSTS.get(self.kind, "")
+        )
         if not url or self.type is not None:
             return None
         from urllib.parse import urlsplit
@@ -109,7 +127,10 @@ class _Engine(NamedTuple):
 
 def record(names: Iterable[str], offer: Offer, *, tools: bool) -> dict[str, Any]:
     """Return what a run on these engines needs, as its record has it."""
-    engines = {name: _described(_engine(name, offer), offer.env) for name in dict.fromkeys(names)}
+    engines = {
+        name: _described(_engine(name, offer), offer.env)
+        for name in dict.fromkeys(names)
+    }
     needed: dict[str, Any] = {
         "engines": engines,
         "tools": dict(sorted(offer.tools.items())) if tools else {},
@@ -234,5 +255,7 @@ def _signature(tool: Tool) -> str:
 
 
 def _digest(tool: Tool) -> str:
-    text = json.dumps([tool.name, tool.schema], sort_keys=True, separators=(",", ":"), default=str)
+    text = json.dumps(
+        [tool.name, tool.schema], sort_keys=True, separators=(",", ":"), default=str
+    )
     return sha256(text.encode("utf-8", "surrogatepass"))[:16]

@@ -46,8 +46,12 @@ class Conversation(NamedTuple):
     next: int = 0
     last: str = ""  # the kind of the last line: what is due follows from it
     said: Mapping[str, int] = {}  # how often something was said to the model, by reason
-    heard: frozenset[str] = frozenset()  # entries that were rendered for it after its prompt
-    pointed: frozenset[str] = frozenset()  # entries of which it was told no more than a line
+    heard: frozenset[str] = (
+        frozenset()
+    )  # entries that were rendered for it after its prompt
+    pointed: frozenset[str] = (
+        frozenset()
+    )  # entries of which it was told no more than a line
     reported: tuple[
         str, ...
     ] = ()  # entries in which the supervisor said what blocked it, and it went on
@@ -56,13 +60,17 @@ class Conversation(NamedTuple):
     acts: Mapping[
         str, str
     ] = {}  # what it was last told of each act: an entry, or that others are at it
-    held: frozenset[str] = frozenset()  # entries for a moment that it was given at a call
+    held: frozenset[str] = (
+        frozenset()
+    )  # entries for a moment that it was given at a call
     shares: Mapping[
         str, int
     ] = {}  # how often a shared tool's result was given, waited for, stale, got
 
 
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode  # made once
+_encode = json.JSONEncoder(
+    ensure_ascii=False, separators=(",", ":")
+).encode  # made once
 
 
 def dump(step: Step) -> str:
@@ -95,7 +103,9 @@ def _step(text: str) -> Step:
         fields = json.loads(text)
         return Step(fields.pop("n"), fields.pop("epoch"), fields.pop("kind"), fields)
     except (ValueError, KeyError, AttributeError) as error:
-        raise StoreCorrupt(f"a line of steps.jsonl is damaged: {text[:60].strip()!r}") from error
+        raise StoreCorrupt(
+            f"a line of steps.jsonl is damaged: {text[:60].strip()!r}"
+        ) from error
 
 
 def prompt(system: str, memory: str, task: str) -> dict[str, Any]:

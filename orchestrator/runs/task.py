@@ -54,15 +54,18 @@ def check(task: Task) -> Task:
     fields_fit(task, "task")
     if not is_namespace(f"status/{task.project}"):
         raise InvalidEntry(
-            f"project {task.project!r} is not valid: a-z, 0-9, '_' and '-', such as brain-suite, and '/' between its "
-            "parts",
+            f"project {task.project!r} is not valid: a-z, 0-9, '_' and '-', such as"
+            f" brain-suite, and '/' between its parts",
             project=task.project,
         )
     for name in ("max_tokens", "max_usd", "max_turns", "timeout"):
         bound = getattr(task, name)
-        if bound is not None and not (isinstance(bound, int | float) and 0 <= bound < inf):
+        if bound is not None and not (
+            isinstance(bound, int | float) and 0 <= bound < inf
+        ):
             raise InvalidEntry(
-                f"{name} is {bound!r}; it is a number that is not negative, or none", limit=name
+                f"{name} is {bound!r}; it is a number that is not negative, or none",
+                limit=name,
             )
     check_mode(task.memory_tools)
     if task.view_budget != "auto" and not str(task.view_budget).isdecimal():
@@ -76,7 +79,9 @@ def check(task: Task) -> Task:
 def check_mode(tools: str | None) -> None:
     """Refuse what says nothing of when the memory's tools are offered."""
     if tools not in (None, *MODES):
-        raise InvalidQuery(f"memory_tools {tools!r} is not one of {', '.join(MODES)}", tools=tools)
+        raise InvalidQuery(
+            f"memory_tools {tools!r} is not one of {', '.join(MODES)}", tools=tools
+        )
 
 
 class Outcome(NamedTuple):
@@ -131,7 +136,11 @@ class Result(NamedTuple):
 def result_of(run: str, fields: Mapping[str, object], text: str) -> Result:
     """Return the result of a run that has ended, from its record."""
     usage, overhead = fields.get("usage"), fields.get("overhead")
-    debt, cost, warnings = fields.get("debt"), fields.get("cost"), fields.get("warnings")
+    debt, cost, warnings = (
+        fields.get("debt"),
+        fields.get("cost"),
+        fields.get("warnings"),
+    )
     return Result(
         status=str(fields.get("status", "failed")),
         text=text,

@@ -85,7 +85,11 @@ def flattened(text: str) -> str:
 def _decoration(line: str) -> bool:
     """Return whether a line is a heading, a rule or a fence, which is no summary."""
     stripped = line.strip()
-    return not stripped or stripped.startswith(("#", "```", "~~~")) or set(stripped) <= set("-=*_ ")
+    return (
+        not stripped
+        or stripped.startswith(("#", "```", "~~~"))
+        or set(stripped) <= set("-=*_ ")
+    )
 
 
 def _body(first: str, said: str) -> str:

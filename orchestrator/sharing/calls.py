@@ -61,7 +61,9 @@ class Sharing:
         )
         self._waits: dict[str, str] = {}  # which run waits for which
         self._at: dict[str, set[str]] = defaultdict(set)  # the acts that a run is at
-        self._failed: dict[str, int] = {}  # how often the call of an act came to nothing
+        self._failed: dict[
+            str, int
+        ] = {}  # how often the call of an act came to nothing
         self._given: dict[
             str, tuple[int, set[str]]
         ] = {}  # what a run was given since its last turn
@@ -119,7 +121,9 @@ class Sharing:
             return ToolResult(text)
         entry = await self.desk(self.findings.keep, seat, act, once, text, look)
         self._over(run, act.key)
-        return ToolResult(text, _about(act, entry.id if entry else "", "made", waited, *stale))
+        return ToolResult(
+            text, _about(act, entry.id if entry else "", "made", waited, *stale)
+        )
 
     async def _looked(
         self, session: Session, seat: AgentMemory, act: Act, once: str, longest: float
@@ -135,9 +139,10 @@ class Sharing:
         while True:
             bell = self._bells.setdefault(act.key, asyncio.Event())
             if self._failed.get(act.key, 0) > failed:
-                return Look(
-                    files=None if act.paths else {}
-                ), waited  # it failed for who was at it: nobody waits for the next to fail
+                return (
+                    Look(files=None if act.paths else {}),
+                    waited,
+                )  # it failed for who was at it: nobody waits for the next to fail
             try:
                 look: Look = await self.desk(
                     self.findings.begin, seat, act, once, previous, longest
@@ -162,7 +167,9 @@ class Sharing:
             finally:
                 del self._waits[run]
 
-    async def held(self, session: Session, seat: AgentMemory, call: Call) -> tuple[str, list[str]]:
+    async def held(
+        self, session: Session, seat: AgentMemory, call: Call
+    ) -> tuple[str, list[str]]:
         """Return what an agent is told before a call that entries are for, and their ids; nothing
         where there are none that it was not given."""
         if not looks(session):
@@ -200,7 +207,12 @@ class Sharing:
         run_store, run = self.run_store, session.run
         reader = run_store.agent(run.agent).joined(run.project)
         forms = [
-            whole if e.priority == "critical" or len(e.body) <= LONG else pointer for e in entries
+            whole if e.priority == "critical" or len(e.body) <= LONG else pointer
+            for e in entries
+        ]
+        blocks = [
+            form(entry, commands=False)
+            for form, entry in zip(forms, entries, strict=True)
         ]
         blocks = [form(entry, commands=False) for form, entry in zip(forms, entries, strict=True)]
         rendered = [

@@ -70,7 +70,11 @@ class Findings:
     """The results of one workspace, as one supervisor uses them. `lives` tells of another one."""
 
     def __init__(
-        self, store: Store, root: str, lives: Callable[[str], bool], lasting: bool = True
+        self,
+        store: Store,
+        root: str,
+        lives: Callable[[str], bool],
+        lasting: bool = True,
     ) -> None:
         self.store, self.root, self.lives, self.lasting = store, root, lives, lasting
         self._places: list[int] = []  # of the entries that are for a moment
@@ -102,7 +106,13 @@ class Findings:
         return self._claimed(seat, act, now, look, told, longest)
 
     def _claimed(
-        self, seat: AgentMemory, act: Act, now: int, look: Look, told: str | None, longest: float
+        self,
+        seat: AgentMemory,
+        act: Act,
+        now: int,
+        look: Look,
+        told: str | None,
+        longest: float,
     ) -> Look:
         """Return the look with the claim that was taken, or with who else holds the work."""
         pen, minutes = seat.pen, min(max(MINUTES, ceil(longest / 30)), claims.LONGEST)
@@ -123,10 +133,14 @@ class Findings:
             if "work" not in error.details:
                 return look  # this incarnation is stale: its session hears of that
             fields: dict[str, Any] = error.details
-            return self._held(seat, Claim(*(fields[name] for name in Claim._fields)), look, told)
+            return self._held(
+                seat, Claim(*(fields[name] for name in Claim._fields)), look, told
+            )
         return look._replace(claimed=True)
 
-    def _held(self, seat: AgentMemory, holder: Claim, look: Look, told: str | None) -> Look:
+    def _held(
+        self, seat: AgentMemory, holder: Claim, look: Look, told: str | None
+    ) -> Look:
         """Return the look with the holder, where its result would be for this agent to read."""
         run = self.store.index.query.run(holder.run) if holder.run else None
         if told == BUSY or holder.note != NOTE or run is None:
@@ -181,9 +195,13 @@ class Findings:
             and not entry.disputed
             and entry.authority >= agent.rank
             and (
-                lasts is None or now - entry.at < lasts or not entry.namespace.startswith("status/")
+                lasts is None
+                or now - entry.at < lasts
+                or not entry.namespace.startswith("status/")
             )
-            and (result is None or (entry.seq > result.seq and entry.priority != "info"))
+            and (
+                result is None or (entry.seq > result.seq and entry.priority != "info")
+            )
         ]
         return max(
             entries,
@@ -197,7 +215,9 @@ class Findings:
         """Return a result as it is given to another agent than the one who got it."""
         entry, hint = result.entry, ""
         if result.about["whole"] and act.shares.whole:
-            entry = entry._replace(body=entry.body[: result.about["head"]] + self._whole(result))
+            entry = entry._replace(
+                body=entry.body[: result.about["head"]] + self._whole(result)
+            )
         elif result.about["whole"]:
             hint = " and get all of it"
         return _given(entry, hint)
@@ -221,7 +241,9 @@ class Findings:
 
     # -- after a call ------------------------------------------------------------------------------
 
-    def keep(self, seat: AgentMemory, act: Act, once: str, text: str, look: Look) -> Entry | None:
+    def keep(
+        self, seat: AgentMemory, act: Act, once: str, text: str, look: Look
+    ) -> Entry | None:
         """Write a result, and give the work back. None where nothing is shared: the files changed
         meanwhile, or the memory does not take it, which is no reason to lose the result."""
         try:
@@ -239,7 +261,9 @@ class Findings:
         except SynapseError:
             pass
 
-    def _kept(self, seat: AgentMemory, act: Act, once: str, text: str, look: Look) -> Entry | None:
+    def _kept(
+        self, seat: AgentMemory, act: Act, once: str, text: str, look: Look
+    ) -> Entry | None:
         agent, files = self._agent(seat), look.files
         if agent.review_required or files is None or files != digests(act.paths):
             return None
@@ -294,7 +318,11 @@ class Findings:
     # -- moments -----------------------------------------------------------------------------------
 
     def moments(
-        self, seat: AgentMemory, call: str, arguments: Mapping[str, Any], held: frozenset[str]
+        self,
+        seat: AgentMemory,
+        call: str,
+        arguments: Mapping[str, Any],
+        held: frozenset[str],
     ) -> list[Entry]:
         """Return the entries that are for the moment of this call and were not given to the run."""
         self.store.index.catch_up()
@@ -358,7 +386,8 @@ def _given(entry: Entry, more: str = "") -> str:
     """Return an entry as it is given instead of a call that asks for what it says: quoted, with who
     says so, as everywhere."""
     return (
-        f"Not called: the memory has it.\n{block.whole(entry, commands=False).text}{AGAIN}{more}."
+        f"Not called: the memory has"
+        f" it.\n{block.whole(entry, commands=False).text}{AGAIN}{more}."
     )
 
 

@@ -26,7 +26,8 @@ OnDesk = Callable[..., Awaitable[Any]]
 Carrying = Callable[[Call, str], Awaitable[ToolResult]]
 
 
-# Carried out for whoever calls it: an agent that reports a blocker is blocked, whether the tool was offered or not.
+# Carried out for whoever calls it: an agent that reports a blocker is blocked, whether the tool was
+# offered or not.
 BLOCKER = next(tool for tool in memory_tools.TOOLS if tool.name == "report_blocker")
 
 
@@ -56,7 +57,10 @@ class Ground(NamedTuple):
 
 
 def of_session(
-    ground: Ground, run: Run, tools: Iterable[UserTool], memory: Iterable[memory_tools.Tool]
+    ground: Ground,
+    run: Run,
+    tools: Iterable[UserTool],
+    memory: Iterable[memory_tools.Tool],
 ) -> dict[str, Handler]:
     """Return all that a session's calls are carried out by."""
     desk, seat = ground.sharing.desk, ground.seat
@@ -69,13 +73,19 @@ def of_session(
     return handlers
 
 
-def _begun_with(run: Run, tools: Iterable[UserTool], seat: AgentMemory) -> list[UserTool]:
+def _begun_with(
+    run: Run, tools: Iterable[UserTool], seat: AgentMemory
+) -> list[UserTool]:
     """Return the user's tools that a run was begun with; all, where that was not recorded. What its
     task says of what they share comes first, then synapse.yaml, then what they say themselves."""
     tools = list(tools)
-    takes = {tool.tool.name: tuple(tool.tool.schema.get("properties", ())) for tool in tools}
+    takes = {
+        tool.tool.name: tuple(tool.tool.schema.get("properties", ())) for tool in tools
+    }
     shares = shared(dict(seat.store.settings.other), run.task.tools, takes)
-    tools = [tool._replace(shares=shares.get(tool.tool.name, tool.shares)) for tool in tools]
+    tools = [
+        tool._replace(shares=shares.get(tool.tool.name, tool.shares)) for tool in tools
+    ]
     if run.needs is None:
         return tools
     names = {requirements.tool_name(name) for name in run.needs.get("tools", ())}

@@ -15,7 +15,15 @@ from typing import NamedTuple
 
 from orchestrator.engines.protocol import Engine, Request, Tool
 from synapse.errors import StoreError
-from synapse.system.tokens import DEFAULT, Keep, Stored, Tokens, digest, known, upper_bound
+from synapse.system.tokens import (
+    DEFAULT,
+    Keep,
+    Stored,
+    Tokens,
+    digest,
+    known,
+    upper_bound,
+)
 
 # By the beginning of a model's name, the longest first. What is not here is counted in o200k.
 ENCODINGS = (
@@ -27,7 +35,8 @@ ENCODINGS = (
 )
 # The families whose tokenizer one of the encodings is. Of others we know only how far off we were.
 OWN = ("gpt-", "chatgpt-", "o1", "o3", "o4", "text-embedding")
-UNLEARNT = 1.2  # the ratio assumed of any other model until its provider has reported: stated, not measured
+# the ratio assumed of any other model until its provider has reported: stated, not measured
+UNLEARNT = 1.2
 BOUNDS = (0.5, 3.0)  # a ratio outside is somebody's mistake
 ENOUGH = 2_000  # tokens counted before what was reported is believed
 REMEMBERED = 2_000_000  # tokens; what lies further back counts half
@@ -40,7 +49,9 @@ def encoding_of(model: str | None) -> str:
     does not matter.
     """
     name = _bare(model)
-    return next((encoding for start, encoding in ENCODINGS if name.startswith(start)), DEFAULT)
+    return next(
+        (encoding for start, encoding in ENCODINGS if name.startswith(start)), DEFAULT
+    )
 
 
 def is_own(model: str | None) -> bool:
@@ -115,10 +126,16 @@ class Counter:
         if request.system:
             yield "system", self.count(request.system)
         if request.tools:
-            yield "tool_schema", sum(self.count(schema_text(tool)) for tool in request.tools)
+            yield (
+                "tool_schema",
+                sum(self.count(schema_text(tool)) for tool in request.tools),
+            )
         for message in request.messages:
             calls = (f"{call.name}{_json(call.arguments)}" for call in message.calls)
-            yield message.label, sum(map(self.count, filter(None, (message.text, *calls))))
+            yield (
+                message.label,
+                sum(map(self.count, filter(None, (message.text, *calls)))),
+            )
 
     def _stored(self, digests: Sequence[bytes]) -> Mapping[bytes, int]:
         counts, unknown = {}, []
@@ -193,7 +210,9 @@ class Ratios:
             return
         try:
             os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
-            lock = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            lock = os.open(
+                f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
+            )
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 self._write(_added(self._read(), _bare(model), reported, counted))

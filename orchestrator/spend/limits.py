@@ -91,7 +91,9 @@ def policy(settings: Mapping[str, object]) -> Policy:
     declared = _table(settings.get("limits"), "limits")
     for key in declared:
         if key not in (*LEVELS, "zone"):
-            raise InvalidEntry(f"limits: {key!r} is not one of {', '.join(LEVELS)}, zone")
+            raise InvalidEntry(
+                f"limits: {key!r} is not one of {', '.join(LEVELS)}, zone"
+            )
     departments = _table(declared.get("department"), "limits: department")
     zone = str(declared.get("zone") or "UTC")
     day_of(0, zone)
@@ -118,7 +120,8 @@ def tightened(limits: Limits, own: Limits) -> Limits:
     """Return the lower of both limits: a task cannot raise what holds for all."""
     pairs = zip(limits, own, strict=True)
     return Limits._make(
-        min((bound for bound in pair if bound is not None), default=None) for pair in pairs
+        min((bound for bound in pair if bound is not None), default=None)
+        for pair in pairs
     )
 
 
@@ -189,8 +192,9 @@ def check_price(scopes: tuple[Scope, ...], model: str, usd: float | None) -> flo
     for scope in scopes:
         if scope.limits.usd is not None:
             raise Unpriced(
-                f"{scope.name} has a limit on money and the price of {model} is not known; give it one under prices: "
-                f"in synapse.yaml, such as {model}: {{input: 3.0, output: 15.0}} (dollars per million tokens)",
+                f"{scope.name} has a limit on money and the price of {model} is not"
+                f" known; give it one under prices: in synapse.yaml, such as {model}:"
+                f" {{input: 3.0, output: 15.0}} (dollars per million tokens)",
                 model=model,
                 scope=scope.name,
             )
@@ -198,12 +202,20 @@ def check_price(scopes: tuple[Scope, ...], model: str, usd: float | None) -> flo
 
 
 def reached(
-    scope: str, limit: str, bound: float, *, spent: float, reserved: float = 0, asked: float = 0
+    scope: str,
+    limit: str,
+    bound: float,
+    *,
+    spent: float,
+    reserved: float = 0,
+    asked: float = 0,
 ) -> LimitReached:
     """Return the error that says which limit was reached, and what it would take to go on."""
     level = scope.partition(":")[0]
     amounts = [f"{_told(limit, bound)} allowed", f"{_told(limit, spent)} taken"]
-    amounts += [f"{_told(limit, reserved)} reserved by calls in flight"] if reserved else []
+    amounts += (
+        [f"{_told(limit, reserved)} reserved by calls in flight"] if reserved else []
+    )
     amounts += [f"{_told(limit, asked)} asked for"] if asked else []
     facts = f"{scope} is at its limit of {limit}: {', '.join(amounts)}"
     return LimitReached(
@@ -222,13 +234,17 @@ def for_a_model(error: LimitReached) -> str:
     """Return the error as an agent is told that cannot raise a limit."""
     if error.details["limit"] == "live":
         return f"{error.details['facts']}; wait until a run has ended"
-    return f"{error.details['facts']}; give out no more: do the rest yourself, or end with what there is"
+    return (
+        f"{error.details['facts']}; give out no more: do the rest yourself, or end with"
+        f" what there is"
+    )
 
 
 def _advice(level: str, scope: str, limit: str) -> str:
-    key = {"workspace": "day", "department": f"department.{scope.partition(':')[2]}"}.get(
-        level, level
-    )
+    key = {
+        "workspace": "day",
+        "department": f"department.{scope.partition(':')[2]}",
+    }.get(level, level)
     raise_it = f"raise limits.{key}.{limit} in synapse.yaml"
     if limit == "live":
         return f"wait until a run has ended, or {raise_it}"
@@ -236,7 +252,8 @@ def _advice(level: str, scope: str, limit: str) -> str:
         return f"go on tomorrow, or {raise_it}"
     if level in ("run", "tree") and limit in ("turns", "tokens", "usd"):
         return (
-            f"give the {'root ' if level == 'tree' else ''}task more (max_{limit}), or {raise_it}"
+            f"give the {'root ' if level == 'tree' else ''}task more (max_{limit}), or"
+            f" {raise_it}"
         )
     return raise_it
 
@@ -278,7 +295,9 @@ def _bound(key: str, value: object, where: str) -> float | None:
         number = float(str(value))
     except ValueError:
         number = _span(str(value)) if key == "seconds" else -1.0
-    if not 0 <= number < float("inf") or (key not in ("usd", "seconds") and number != int(number)):
+    if not 0 <= number < float("inf") or (
+        key not in ("usd", "seconds") and number != int(number)
+    ):
         raise InvalidEntry(
             f"{where}: {key} is {value!r}; write a number that is not negative, or none"
         )

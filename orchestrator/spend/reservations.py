@@ -18,7 +18,15 @@ from typing import NamedTuple, TypeVar
 
 from orchestrator.runs.folder import Folder
 from orchestrator.runs.ledger import Line, read, used
-from orchestrator.spend.limits import DEFAULTS, Amount, Limits, Policy, Scope, reached, scopes
+from orchestrator.spend.limits import (
+    DEFAULTS,
+    Amount,
+    Limits,
+    Policy,
+    Scope,
+    reached,
+    scopes,
+)
 from synapse.errors import StoreError
 from synapse.system.lock import Lock
 
@@ -43,7 +51,9 @@ _ADD = """insert into spent values (?, ?, ?, ?, ?, ?) on conflict (scope) do upd
     turns = turns + excluded.turns, tokens = tokens + excluded.tokens, nanos = nanos + excluded.nanos,
     micros = micros + excluded.micros, runs = runs + excluded.runs"""
 _MEASURES = ("turns", "tokens", "usd", "seconds")
-_Whole = tuple[int, int, int, int]  # turns, tokens, billionths of a dollar, millionths of a second
+_Whole = tuple[
+    int, int, int, int
+]  # turns, tokens, billionths of a dollar, millionths of a second
 
 
 class Reservation(NamedTuple):
@@ -106,7 +116,10 @@ class Budget:
                 _check_amount(db, scope, amounts)
             row = (run, holder, *amounts)
             call = db.execute(
-                "insert into call (run, holder, turns, tokens, nanos, micros) values (?, ?, ?, ?, ?, ?)",
+                (
+                    "insert into call (run, holder, turns, tokens, nanos, micros) values"
+                    " (?, ?, ?, ?, ?, ?)"
+                ),
                 row,
             ).lastrowid
             db.executemany(
@@ -264,7 +277,9 @@ def of_line(line: Line, seconds: float = 0.0) -> Amount:
     none.
     """
     usage = used(line)
-    return Amount(1, usage.input_tokens + usage.output_tokens, line.cost or 0.0, seconds)
+    return Amount(
+        1, usage.input_tokens + usage.output_tokens, line.cost or 0.0, seconds
+    )
 
 
 def ledgers(root: str, runs: Iterable[Past]) -> Iterator[tuple[Past, list[Line]]]:
@@ -308,7 +323,9 @@ def _check_spawn(db: sqlite3.Connection, scope: Scope, run: str) -> None:
         raise reached(scope.name, "live", live, spent=alive, asked=1)
 
 
-def _enter(db: sqlite3.Connection, run: str, holder: str, where: Iterable[Scope]) -> None:
+def _enter(
+    db: sqlite3.Connection, run: str, holder: str, where: Iterable[Scope]
+) -> None:
     db.executemany(
         "insert or replace into live values (?, ?, ?)",
         [(scope.name, run, holder) for scope in where],
@@ -317,7 +334,9 @@ def _enter(db: sqlite3.Connection, run: str, holder: str, where: Iterable[Scope]
 
 def _settle(db: sqlite3.Connection, call: int, used: _Whole | None) -> bool:
     """Count what a call took, or nothing, in the place of its reservation."""
-    names = [name for (name,) in db.execute("select scope from held where call = ?", (call,))]
+    names = [
+        name for (name,) in db.execute("select scope from held where call = ?", (call,))
+    ]
     if used is not None:
         db.executemany(_ADD, [(name, *used, 0) for name in names])
     db.execute("delete from held where call = ?", (call,))
@@ -330,7 +349,8 @@ def _settle_all(db: sqlite3.Connection, column: str, value: str) -> None:
     made.
     """
     calls = db.execute(
-        f"select id, turns, tokens, nanos, micros from call where {column} = ?", (value,)
+        f"select id, turns, tokens, nanos, micros from call where {column} = ?",
+        (value,),
     ).fetchall()
     for call, *amounts in calls:
         _settle(db, call, (amounts[0], amounts[1], amounts[2], amounts[3]))

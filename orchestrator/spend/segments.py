@@ -64,7 +64,10 @@ class Sheet:
         self._tools: tuple[tuple[Tool, ...], list[Segment]] = ((), [])
         self._messages: list[Message] = []
         self._segments: list[list[Segment]] = []  # of each message, as new
-        self._again: tuple[int, list[Segment]] = 0, []  # of so many first messages, sent once more
+        self._again: tuple[int, list[Segment]] = (
+            0,
+            [],
+        )  # of so many first messages, sent once more
 
     def sent(self, request: Request, known_count: int) -> tuple[Segment, ...]:
         """Return the segments of a prompt; the first `known` messages, and with them the system
@@ -136,15 +139,21 @@ def schemas(tools: Iterable[Tool]) -> Iterator[Piece]:
     """Return what a prompt says of its tools. The memory's are coordination, the user's own part of
     the task."""
     for tool in tools:
-        yield Piece("tool_schema" if tool.name in TOOL_LABELS else "task", schema_text(tool))
+        yield Piece(
+            "tool_schema" if tool.name in TOOL_LABELS else "task", schema_text(tool)
+        )
 
 
 def pieces(message: Message) -> Iterator[Piece]:
-    """Return the texts of a message of a prompt. An earlier reply is history, but for what planned."""
+    """Return the texts of a message of a prompt. An earlier reply is history, but for what
+    planned.
+    """
     if message.role != "assistant":
         yield Piece(message.label, message.text)
         return
-    yield Piece(message.label if message.label == "plan" else "history", message.text, False)
+    yield Piece(
+        message.label if message.label == "plan" else "history", message.text, False
+    )
     for call in message.calls:
         yield Piece(TOOL_LABELS.get(call.name, "history"), _call_text(call), False)
 
@@ -170,4 +179,8 @@ def _merged(segments: Iterable[Segment]) -> list[Segment]:
     for segment in segments:
         key = (segment.label, segment.first)
         sums[key] = sums.get(key, 0) + segment.tokens
-    return [Segment(label, tokens, first) for (label, first), tokens in sums.items() if tokens]
+    return [
+        Segment(label, tokens, first)
+        for (label, first), tokens in sums.items()
+        if tokens
+    ]

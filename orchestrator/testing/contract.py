@@ -36,11 +36,19 @@ PATIENCE = 20.0
 SOON = 5.0
 TEXT = "I looked at it — 🧠 — and it is done.\n\nSecond paragraph."
 TOOLS = (
-    Tool("read", "Reads.", {"type": "object", "properties": {"limit": {"type": "integer"}}}),
+    Tool(
+        "read",
+        "Reads.",
+        {"type": "object", "properties": {"limit": {"type": "integer"}}},
+    ),
     Tool(
         "append",
         "Appends.",
-        {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
+        {
+            "type": "object",
+            "properties": {"text": {"type": "string"}},
+            "required": ["text"],
+        },
     ),
 )
 ASKED: tuple[tuple[str, dict[str, object]], ...] = (
@@ -67,7 +75,11 @@ class EngineContract:
         view = Message("user", "## Shared Memory Context\n\n- nothing yet\n", "view")
         task = Message("user", "## Your Task\n\nFix the page\n", "task")
         return Request(
-            "You are an engineer.", (view, task, *messages), tools, "scripted", key="run-1/0"
+            "You are an engineer.",
+            (view, task, *messages),
+            tools,
+            "scripted",
+            key="run-1/0",
         )
 
     def _with(self, script: Script, act: Callable[[Engine], Awaitable[None]]) -> None:
@@ -79,7 +91,9 @@ class EngineContract:
                 await engine.close()
 
         asyncio.run(asyncio.wait_for(whole(), PATIENCE))
-        assert self.provider is None or self.provider.left(), "a closed engine holds connections"
+        assert self.provider is None or self.provider.left(), (
+            "a closed engine holds connections"
+        )
 
     def _turn(self, script: Script, request: Request | None = None) -> Turn:
         turns: list[Turn] = []
@@ -111,7 +125,8 @@ class EngineContract:
     def test_the_model_sees_all_of_the_prompt(self) -> None:
         requests: list[Seen] = []
         request = self.make_request(
-            Message("assistant", "I began.", "work_out"), Message("user", "Go on.", "wake")
+            Message("assistant", "I began.", "work_out"),
+            Message("user", "Go on.", "wake"),
         )
         self._turn(noting(requests, "ok"), request)
         for text in (request.system, *(message.text for message in request.messages)):
@@ -146,9 +161,12 @@ class EngineContract:
 
         async def act(engine: Engine) -> None:
             requests = [
-                self.make_request(Message("user", f"You are {n}", "history")) for n in range(8)
+                self.make_request(Message("user", f"You are {n}", "history"))
+                for n in range(8)
             ]
-            turns = await asyncio.gather(*(step(engine, request) for request in requests))
+            turns = await asyncio.gather(
+                *(step(engine, request) for request in requests)
+            )
             assert [turn.text for turn in turns] == [f"This is {n}" for n in range(8)]
 
         self._with(script, act)
@@ -158,7 +176,10 @@ class EngineContract:
             request = self.make_request(tools=TOOLS if engine.takes_tools else ())
             counted = await engine.count(request)
             usage = (await step(engine, request)).usage
-            assert counted is None or abs(counted - usage.input_tokens) <= usage.input_tokens * 0.1
+            assert (
+                counted is None
+                or abs(counted - usage.input_tokens) <= usage.input_tokens * 0.1
+            )
 
         self._with(lambda seen: "ok", act)
 
@@ -167,7 +188,9 @@ class EngineContract:
     def test_tools_are_called_and_their_results_seen(self) -> None:
         if not self._takes_tools():
             return
-        turn = self._turn(lambda seen: Move("I look.", ASKED), self.make_request(tools=TOOLS))
+        turn = self._turn(
+            lambda seen: Move("I look.", ASKED), self.make_request(tools=TOOLS)
+        )
         assert (turn.text, turn.stop) == ("I look.", "tools")
         assert [(call.name, call.arguments) for call in turn.calls] == list(ASKED)
         assert len({call.id for call in turn.calls}) == 2
@@ -223,7 +246,9 @@ class EngineContract:
                 else:
                     assert turn.stop == "done"
 
-        thinks = PATIENCE if self.make_engine(lambda seen: "").interrupt == "now" else 0.5
+        thinks = (
+            PATIENCE if self.make_engine(lambda seen: "").interrupt == "now" else 0.5
+        )
         self._with(lambda seen: Move(TEXT, takes=thinks), act)
 
     def test_what_was_said_before_the_interruption_is_kept(self) -> None:
@@ -259,7 +284,9 @@ class EngineContract:
             assert pending.cancelled()
             assert monotonic() - start < SOON
             if self.provider is not None:
-                assert await asyncio.to_thread(self.provider.left), "its connection is still open"
+                assert await asyncio.to_thread(self.provider.left), (
+                    "its connection is still open"
+                )
             assert asyncio.all_tasks() == before
 
         self._with(lambda seen: Move(TEXT, takes=PATIENCE), act)
@@ -342,7 +369,8 @@ class EngineContract:
         assert all(call.problem and call.arguments == {} for call in turn.calls)
         message = Message("assistant", turn.text, "work_out", turn.calls, native=turn.native)
         results = [
-            answer(call, f"Error: {call.problem}")._replace(failed=True) for call in turn.calls
+            answer(call, f"Error: {call.problem}")._replace(failed=True)
+            for call in turn.calls
         ]
         assert (
             self._turn(lambda seen: TEXT, self.make_request(message, *results, tools=TOOLS)).text

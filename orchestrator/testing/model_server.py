@@ -34,7 +34,16 @@ from typing import Any, NamedTuple
 from orchestrator.engines.scripted import Move, Script, echo
 from orchestrator.testing import wire_chat, wire_gemini, wire_messages, wire_responses
 from orchestrator.testing.prompt_cache import PromptCache
-from orchestrator.testing.wire import FAULTS, Asked, Event, Fault, Said, compact, reply_text, said
+from orchestrator.testing.wire import (
+    FAULTS,
+    Asked,
+    Event,
+    Fault,
+    Said,
+    compact,
+    reply_text,
+    said,
+)
 from synapse.system.tokens import Tokens
 
 # How an address ends, the format that is spoken there, and whether it only counts.
@@ -116,7 +125,10 @@ class ModelServer:
 
     def start(self) -> ModelServer:
         self._thread = Thread(
-            target=self._http.serve_forever, args=(0.02,), name="model-server", daemon=True
+            target=self._http.serve_forever,
+            args=(0.02,),
+            name="model-server",
+            daemon=True,
         )
         self._thread.start()
         return self
@@ -157,7 +169,9 @@ class ModelServer:
         moved = self.script(asked.seen)
         move = Move(moved) if isinstance(moved, str) else moved
         reply = said(asked, move, fault, number)
-        used = self.cache.use(asked.model, asked.blocks, reply_text(reply), marked=marked)
+        used = self.cache.use(
+            asked.model, asked.blocks, reply_text(reply), marked=marked
+        )
         return reply._replace(used=used), move.takes
 
 
@@ -215,7 +229,13 @@ class _Connection(BaseHTTPRequestHandler):
         path = self.path.partition("?")[0]
         if not path.rstrip("/").endswith("/models"):
             return self._send(
-                404, {"error": {"type": "not_found_error", "message": f"there is no {path}"}}
+                404,
+                {
+                    "error": {
+                        "type": "not_found_error",
+                        "message": f"there is no {path}",
+                    }
+                },
             )
         models = [
             {"id": name, "object": "model", "type": "model", "display_name": name}
@@ -230,11 +250,18 @@ class _Connection(BaseHTTPRequestHandler):
         path, _, query = self.path.partition("?")
         text = self.rfile.read(int(self.headers.get("content-length") or 0))
         wire, counts = next(
-            ((wire, counts) for end, wire, counts in ROUTES if path.endswith(end)), (None, False)
+            ((wire, counts) for end, wire, counts in ROUTES if path.endswith(end)),
+            (None, False),
         )
         if wire is None:
             return self._send(
-                404, {"error": {"type": "not_found_error", "message": f"there is no {path}"}}
+                404,
+                {
+                    "error": {
+                        "type": "not_found_error",
+                        "message": f"there is no {path}",
+                    }
+                },
             )
         try:
             body = json.loads(text)
@@ -255,8 +282,11 @@ class _Connection(BaseHTTPRequestHandler):
             raise
         except _TooLong as error:
             return self._send(400, wire.failure(400, str(error), context=True))
-        except Exception as error:  # a request or a script that is wrong: the client is told, and does not ask again
-            return self._send(400, wire.failure(400, f"{type(error).__name__}: {error}"))
+        # a request or a script that is wrong: the client is told, and does not ask again
+        except Exception as error:
+            return self._send(
+                400, wire.failure(400, f"{type(error).__name__}: {error}")
+            )
 
     def _refuse(self, wire: ModuleType, fault: Fault) -> None:
         headers = {}
@@ -265,17 +295,32 @@ class _Connection(BaseHTTPRequestHandler):
                 "retry-after": f"{fault.retry_after:g}",
                 "retry-after-ms": f"{fault.retry_after * 1000:g}",
             }
-        self._send(fault.status, wire.failure(fault.status, f"injected {fault.status}"), headers)
+        self._send(
+            fault.status,
+            wire.failure(fault.status, f"injected {fault.status}"),
+            headers,
+        )
 
-    def _check_window(self, wire: ModuleType, asked: Asked, fault: Fault | None) -> None:
-        sent, window = self.server.owner.cache.count(asked.blocks), self.server.owner.window
+    def _check_window(
+        self, wire: ModuleType, asked: Asked, fault: Fault | None
+    ) -> None:
+        sent, window = (
+            self.server.owner.cache.count(asked.blocks),
+            self.server.owner.window,
+        )
         if fault and fault.kind == "context":
             window = sent - 1
         if window is not None and sent > window:
             raise _TooLong(wire.CONTEXT.format(sent=sent, window=window))
 
     def _answer(
-        self, wire: ModuleType, asked: Asked, fault: Fault | None, number: int, *, lines: bool
+        self,
+        wire: ModuleType,
+        asked: Asked,
+        fault: Fault | None,
+        number: int,
+        *,
+        lines: bool,
     ) -> None:
         reply, takes = self.server.owner.reply(asked, fault, number, marked=wire.MARKED)
         self._pause(takes)
@@ -287,7 +332,9 @@ class _Connection(BaseHTTPRequestHandler):
             return self._send(200, [event.data for event in wire.events(reply, asked)])
         return self._stream(wire, reply, asked, fault)
 
-    def _stream(self, wire: ModuleType, reply: Said, asked: Asked, fault: Fault | None) -> None:
+    def _stream(
+        self, wire: ModuleType, reply: Said, asked: Asked, fault: Fault | None
+    ) -> None:
         kind = fault.kind if fault else ""
         delay = fault.delay if fault and kind == "slow" else self.server.owner.delay
         events = list(wire.events(reply, asked))
@@ -326,10 +373,15 @@ class _Connection(BaseHTTPRequestHandler):
         self.send_header("transfer-encoding", "chunked")
         self.end_headers()
 
-    def _send(self, status: int, body: Any, headers: Mapping[str, str] | None = None) -> None:
+    def _send(
+        self, status: int, body: Any, headers: Mapping[str, str] | None = None
+    ) -> None:
         raw = compact(body).encode("utf-8", "surrogatepass")
         self.send_response(status)
-        for name, value in {"content-type": "application/json", **(headers or {})}.items():
+        for name, value in {
+            "content-type": "application/json",
+            **(headers or {}),
+        }.items():
             self.send_header(name, value)
         self.send_header("content-length", str(len(raw)))
         self.end_headers()
@@ -346,7 +398,9 @@ def _addressed(body: Mapping[str, Any], path: str) -> Mapping[str, Any]:
     address has.
     """
     model, colon, verb = path.rpartition("/")[2].partition(":")
-    return {**body, "model": model, "stream": verb.startswith("stream")} if colon else body
+    return (
+        {**body, "model": model, "stream": verb.startswith("stream")} if colon else body
+    )
 
 
 def _broken(events: list[Event], of: str) -> list[Event]:
@@ -372,13 +426,16 @@ def main(arguments: Iterable[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m orchestrator.testing.model_server")
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument(
-        "--script", default="orchestrator.engines.scripted:echo", help="package.module:function"
+        "--script",
+        default="orchestrator.engines.scripted:echo",
+        help="package.module:function",
     )
     parser.add_argument(
         "--delay", type=float, default=0.0, help="seconds before each piece of a stream"
     )
     parser.add_argument(
-        "--journal", help="the file for the requests, a line of JSON each, written at the end"
+        "--journal",
+        help="the file for the requests, a line of JSON each, written at the end",
     )
     options = parser.parse_args(None if arguments is None else list(arguments))
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)  # before there are threads: they block them too

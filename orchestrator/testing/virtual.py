@@ -59,7 +59,8 @@ class _Selector(selectors.DefaultSelector):
             return ready
         if timeout is None:
             raise RuntimeError(
-                "everything waits for something that nobody will do: the course of this run is broken"
+                "everything waits for something that nobody will do: the course of"
+                " this run is broken"
             )
         self._time.elapsed += timeout
         return ready

@@ -72,7 +72,9 @@ def read(body: Mapping[str, Any]) -> Asked:
         for part in parts:
             if "functionResponse" in part:
                 text = compact(part["functionResponse"].get("response") or {})
-                messages.append(Message("tool", text, "work_obs", answers=str(answered)))
+                messages.append(
+                    Message("tool", text, "work_obs", answers=str(answered))
+                )
                 answered += 1
             elif part.get("text"):
                 messages.append(user_message(part["text"]))
@@ -95,8 +97,13 @@ def _usage(reply: Said) -> dict[str, int]:
     return {**counts, "totalTokenCount": used.sent + used.out}
 
 
-def _piece(reply: Said, parts: list[dict[str, Any]], finish: str | None = None) -> dict[str, Any]:
-    candidate: dict[str, Any] = {"index": 0, "content": {"role": "model", "parts": parts}}
+def _piece(
+    reply: Said, parts: list[dict[str, Any]], finish: str | None = None
+) -> dict[str, Any]:
+    candidate: dict[str, Any] = {
+        "index": 0,
+        "content": {"role": "model", "parts": parts},
+    }
     if finish:
         candidate["finishReason"] = finish
     return {
@@ -144,7 +151,13 @@ def failure(status: int, message: str, *, context: bool = False) -> dict[str, An
         404: "NOT_FOUND",
         429: "RESOURCE_EXHAUSTED",
     }
-    return {"error": {"code": status, "message": message, "status": names.get(status, "INTERNAL")}}
+    return {
+        "error": {
+            "code": status,
+            "message": message,
+            "status": names.get(status, "INTERNAL"),
+        }
+    }
 
 
 def failure_event(message: str) -> Event:

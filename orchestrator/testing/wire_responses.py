@@ -81,12 +81,16 @@ def _tools(body: Mapping[str, Any]) -> tuple[list[Tool], Names, frozenset[str]]:
         for raw in outer.get("tools", ()) if space else (outer,):
             if raw.get("type") not in ("function", "custom"):
                 continue
-            name = raw["name"] if space in ("", "functions") else f"{space}__{raw['name']}"
+            name = (
+                raw["name"] if space in ("", "functions") else f"{space}__{raw['name']}"
+            )
             if space:
                 names[name] = (space, raw["name"])
             if raw["type"] == "custom":
                 free.add(name)
-            tools.append(Tool(name, raw.get("description") or "", raw.get("parameters") or {}))
+            tools.append(
+                Tool(name, raw.get("description") or "", raw.get("parameters") or {})
+            )
     return tools, names, frozenset(free)
 
 
@@ -124,22 +128,32 @@ def _message(item: Mapping[str, Any], names: Names) -> Message | None:
     """Return the message that a script sees of an item."""
     match item.get("type", "message"):
         case "message" if item["role"] == "assistant":
-            return Message("assistant", "".join(texts_of(item["content"], TEXTS)), "work_out")
+            return Message(
+                "assistant", "".join(texts_of(item["content"], TEXTS)), "work_out"
+            )
         case "message":
             return user_message("\n".join(texts_of(item["content"], TEXTS)))
         case (
             "agent_message"
         ):  # of another agent; its provider seals the text, which is not done here
             sealed = [
-                part["encrypted_content"] for part in item["content"] if "encrypted_content" in part
+                part["encrypted_content"]
+                for part in item["content"]
+                if "encrypted_content" in part
             ]
             return user_message("\n".join([*texts_of(item["content"], TEXTS), *sealed]))
         case "function_call" | "custom_tool_call":
             name_pair = (item.get("namespace", ""), item["name"])
             name = next((name for name, wire in names.items() if wire == name_pair), item["name"])
             free = item["type"] == "custom_tool_call"
-            arguments = {"input": item["input"]} if free else parsed(item.get("arguments") or "{}")
-            return Message("assistant", "", "work_out", (Call(item["call_id"], name, arguments),))
+            arguments = (
+                {"input": item["input"]}
+                if free
+                else parsed(item.get("arguments") or "{}")
+            )
+            return Message(
+                "assistant", "", "work_out", (Call(item["call_id"], name, arguments),)
+            )
         case "function_call_output" | "custom_tool_call_output":
             text = "\n".join(texts_of(item["output"], TEXTS))
             return Message("tool", text, "work_obs", answers=item["call_id"])
@@ -147,13 +161,24 @@ def _message(item: Mapping[str, Any], names: Names) -> Message | None:
 
 
 def _call(call: Spoken, asked: Asked, **more: Any) -> dict[str, Any]:
-    item = {"type": "function_call", "id": f"fc_{call.id}", "call_id": call.id, "name": call.name}
+    item = {
+        "type": "function_call",
+        "id": f"fc_{call.id}",
+        "call_id": call.id,
+        "name": call.name,
+    }
     if call.name in asked.names:
         space, name = asked.names[call.name]
         item |= {"name": name, "namespace": space}
     if call.name in asked.free:
         text = parsed(call.arguments).get("input", "")
-        return {**item, "type": "custom_tool_call", "input": text, "status": "completed", **more}
+        return {
+            **item,
+            "type": "custom_tool_call",
+            "input": text,
+            "status": "completed",
+            **more,
+        }
     return {**item, "arguments": call.arguments, "status": "completed", **more}
 
 
@@ -240,12 +265,16 @@ def _events(reply: Said, asked: Asked) -> Iterator[Event]:
         match item["type"]:
             case "message":
                 yield _event(
-                    "response.output_item.added", output_index=index, item={**item, "content": []}
+                    "response.output_item.added",
+                    output_index=index,
+                    item={**item, "content": []},
                 )
                 yield from _text_events(item["content"][0], location)
             case "function_call":
                 yield _event(
-                    "response.output_item.added", output_index=index, item={**item, "arguments": ""}
+                    "response.output_item.added",
+                    output_index=index,
+                    item={**item, "arguments": ""},
                 )
                 for piece in pieces(item["arguments"]):
                     yield _event(
@@ -258,7 +287,9 @@ def _events(reply: Said, asked: Asked) -> Iterator[Event]:
                 yield _event("response.function_call_arguments.done", **location, **done)
             case "custom_tool_call":
                 yield _event(
-                    "response.output_item.added", output_index=index, item={**item, "input": ""}
+                    "response.output_item.added",
+                    output_index=index,
+                    item={**item, "input": ""},
                 )
                 for piece in pieces(item["input"]):
                     yield _event(
@@ -271,7 +302,9 @@ def _events(reply: Said, asked: Asked) -> Iterator[Event]:
                     "response.custom_tool_call_input.done", **location, input=item["input"]
                 )
             case _:
-                yield _event("response.output_item.added", output_index=index, item=item)
+                yield _event(
+                    "response.output_item.added", output_index=index, item=item
+                )
         yield _event("response.output_item.done", output_index=index, item=item)
     ended = whole(reply, asked)
     yield _event(f"response.{ended['status']}", response=ended)
@@ -304,7 +337,11 @@ def failure(status: int, message: str, *, context: bool = False) -> dict[str, An
         else "invalid_request_error"
     )
     code = (
-        "context_length_exceeded" if context else "rate_limit_exceeded" if status == 429 else None
+        "context_length_exceeded"
+        if context
+        else "rate_limit_exceeded"
+        if status == 429
+        else None
     )
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 

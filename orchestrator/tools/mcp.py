@@ -15,7 +15,14 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Mapping,
+    Sequence,
+)
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -47,7 +54,9 @@ async def mcp_tools(
     failed = None
     async with AsyncExitStack() as stack:
         try:
-            client = await stack.enter_async_context(_client(server, env, folder, stack, log))
+            client = await stack.enter_async_context(
+                _client(server, env, folder, stack, log)
+            )
             listed = await _listed(client)
             title = client.server_info.name if client.server_info else "mcp"
         except ImportError as error:
@@ -61,7 +70,9 @@ async def mcp_tools(
         names = _names([tool.name for tool in listed], title, taken)
         offered = [
             UserTool(
-                Tool(names[tool.name], tool.description or tool.name, tool.input_schema),
+                Tool(
+                    names[tool.name], tool.description or tool.name, tool.input_schema
+                ),
                 _caller(client, tool.name),
                 tool.name in idempotent,
                 seconds,
@@ -70,7 +81,9 @@ async def mcp_tools(
         ]
         try:
             yield offered
-        except Exception as error:  # the SDK would wrap it in groups of groups on its way out
+        except (
+            Exception
+        ) as error:  # the SDK would wrap it in groups of groups on its way out
             failed = error
     if failed is not None:
         raise failed
@@ -81,7 +94,9 @@ def _line(server: str | Sequence[str]) -> str:
 
 
 async def serve(
-    server: str | Sequence[str], taken: Collection[str], ready: asyncio.Future[list[UserTool]]
+    server: str | Sequence[str],
+    taken: Collection[str],
+    ready: asyncio.Future[list[UserTool]],
 ) -> None:
     """Keep a server until cancelled; `ready` is given its tools."""
     async with mcp_tools(server, taken=taken) as tools:
@@ -146,15 +161,23 @@ def _names(names: Sequence[str], title: str, taken: Collection[str]) -> dict[str
     for name in names:
         plain = re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64]
         prefixed = re.sub(r"[^a-zA-Z0-9_-]", "_", f"{title}_{name}")
-        choices = [plain, prefixed[:64], *(f"{prefixed[:60]}_{n}" for n in range(2, 100))]
+        choices = [
+            plain,
+            prefixed[:64],
+            *(f"{prefixed[:60]}_{n}" for n in range(2, 100)),
+        ]
         found[name] = next(choice for choice in choices if choice not in used)
         used.add(found[name])
     return found
 
 
-def _caller(client: Any, name: str) -> Callable[[Mapping[str, Any], str | None], Awaitable[object]]:
+def _caller(
+    client: Any, name: str
+) -> Callable[[Mapping[str, Any], str | None], Awaitable[object]]:
     async def run(arguments: Mapping[str, Any], key: str | None) -> object:
-        result = await client.call_tool(name, dict(arguments), meta={KEY: key} if key else None)
+        result = await client.call_tool(
+            name, dict(arguments), meta={KEY: key} if key else None
+        )
         text = "\n".join(_text(block) for block in result.content)
         if result.is_error:
             raise ToolFailed(text or f"{name} failed and did not say why")

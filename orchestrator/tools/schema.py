@@ -30,7 +30,12 @@ _KINDS: dict[str, Callable[[object], bool]] = {
     "array": lambda value: isinstance(value, list),
     "object": lambda value: isinstance(value, Mapping),
 }
-_A = {"null": "null", "integer": "an integer", "array": "an array", "object": "an object"}
+_A = {
+    "null": "null",
+    "integer": "an integer",
+    "array": "an array",
+    "object": "an object",
+}
 
 
 class Unfit(TypeError):
@@ -114,7 +119,10 @@ def problems(schema: Mapping[str, Any], value: object, where: str = "") -> list[
     kinds = (kinds,) if isinstance(kinds, str) else tuple(kinds)
     if kinds and not any(kind not in _KINDS or _KINDS[kind](value) for kind in kinds):
         return [
-            f"{at}: {_shown(value)} is not {' or '.join(_A.get(kind, f'a {kind}') for kind in kinds)}"
+            (
+                f"{at}: {_shown(value)} is not"
+                f" {' or '.join(_A.get(kind, f'a {kind}') for kind in kinds)}"
+            )
         ]
     if isinstance(value, list) and isinstance(schema.get("items"), Mapping):
         return [
@@ -183,7 +191,11 @@ def _inside(keyword: str, annotation: Any) -> dict[str, Any]:
 def _item(annotation: Any) -> Any:
     """Return the annotation of the items of a list, or of a tuple of one kind."""
     arguments = get_args(annotation)
-    if (get_origin(annotation) or annotation) is tuple and arguments and arguments[1:] != (...,):
+    if (
+        (get_origin(annotation) or annotation) is tuple
+        and arguments
+        and arguments[1:] != (...,)
+    ):
         raise Unfit(f"{annotation!r}: write tuple[X, ...] or a NamedTuple")
     return arguments[0] if arguments else Any
 
@@ -194,7 +206,11 @@ def _same(value: object, other: object) -> bool:
 
 
 def _is_number(value: object) -> bool:
-    finite = -float("inf") < value < float("inf") if isinstance(value, int | float) else False
+    finite = (
+        -float("inf") < value < float("inf")
+        if isinstance(value, int | float)
+        else False
+    )
     return finite and not isinstance(value, bool)
 
 

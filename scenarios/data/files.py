@@ -1,6 +1,6 @@
-"""Scenario files, from YAML to values. Unknown keys are refused, names are resolved, cycles are errors; all problems of
-a file stand in one message. `$name` stands for a parameter, so that a grid may vary it; `{i}` for the number of a
-repeated item, `{each}` for its word.
+"""Scenario files, from YAML to values. Unknown keys are refused, names are resolved, cycles are
+errors; all problems of a file stand in one message. `$name` stands for a parameter, so that a grid
+may vary it; `{i}` for the number of a repeated item, `{each}` for its word.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import resources
 from typing import Any, TypeVar
 
-from scenarios.data.schema import (  # fmt: skip
+from scenarios.data.schema import (
     AGENTS,
     IDEAL,
     KINDS,
@@ -44,7 +44,7 @@ class BrokenScenario(Exception):
     """What is wrong with a file, all of it."""
 
 
-# -- From files --------------------------------------------------------------------------------------------------------
+# -- From files ------------------------------------------------------------------------
 
 
 def library() -> dict[str, str]:
@@ -60,11 +60,12 @@ def library() -> dict[str, str]:
 
 def find(named: str) -> str:
     """The text of a scenario: one of the library by its id, or a file."""
-    if named in (known := library()):
-        return known[named]
+    if named in (scenarios := library()):
+        return scenarios[named]
     if not os.path.isfile(named):
         raise BrokenScenario(
-            f"there is no scenario {named}; `brain-suite list` names those there are, or give a file"
+            f"there is no scenario {named}; `brain-suite list` names those there are,"
+            f" or give a file"
         )
     with open(named, encoding="utf-8") as file:
         return file.read()
@@ -79,19 +80,28 @@ def load(text: str, cell: Mapping[str, Any] | None = None) -> Scenario:
     return _Reader(fields, dict(cell or {}), sha256(text.encode())).scenario()
 
 
-# -- Reading -----------------------------------------------------------------------------------------------------------
+# -- Reading ---------------------------------------------------------------------------
 
 _TOP = (
-    "schema", "id", "title", "shows", "headline", "seed", "runs", "full", "project", "start", "arms", "kind",
+    "schema", "id", "title", "shows", "headline", "seed", "runs", "full", "project", "start",
+    "arms", "kind",
     "facts", "agents", "tasks", "events", "background", "sizes", "gates", "grid", "params",
 )  # fmt: skip
-_GATE = re.compile(r"([a-z_0-9.]+)(?:\[([a-z_0-9=.,]+)\])? *(==|>=|<=|>|<) *(-?[0-9.]+)")
+_GATE = re.compile(
+    r"([a-z_0-9.]+)(?:\[([a-z_0-9=.,]+)\])? *(==|>=|<=|>|<) *(-?[0-9.]+)"
+)
 
 
 def _unfit(name: str, usual: object, value: object) -> str | None:
-    """Return what is wrong with the value that a parameter is set to; None where it can be meant."""
+    """Return what is wrong with the value that a parameter is set to; None where it can be
+    meant.
+    """
     if name in PARAMETERS and PARAMETERS[name].what.startswith("chance"):
-        chance = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
+        chance = (
+            isinstance(value, int | float)
+            and not isinstance(value, bool)
+            and 0 <= value <= 1
+        )
         return None if chance else f"{name} is {value!r}: write a chance from 0 to 1"
     if isinstance(usual, bool) or not isinstance(usual, int | float):
         return None
@@ -105,21 +115,27 @@ def _unfit(name: str, usual: object, value: object) -> str | None:
 class _Reader:
     """One file on its way to a scenario; problems are collected, so that all are told."""
 
-    def __init__(self, fields: Mapping[str, Any], cell: dict[str, Any], digest: str) -> None:
+    def __init__(
+        self, fields: Mapping[str, Any], cell: dict[str, Any], digest: str
+    ) -> None:
         self.problems: list[str] = []
         self.cell, self.digest = cell, digest
         own = fields.get("params") or {}
         own = own if isinstance(own, dict) else {}
         kind = (own | cell).get("agents", IDEAL)
         if kind not in AGENTS:
-            self.problems.append(f"agents: must be one of {', '.join(AGENTS)}, not {kind}")
+            self.problems.append(
+                f"agents: must be one of {', '.join(AGENTS)}, not {kind}"
+            )
         self.params = agents_as(kind) | own
         for name in set(cell) - set(self.params):
             self.problems.append(
                 f"{name} is no parameter of this scenario: {', '.join(sorted(self.params))}"
             )
         unfit = [
-            problem for name in cell if (problem := _unfit(name, self.params.get(name), cell[name]))
+            problem
+            for name in cell
+            if (problem := _unfit(name, self.params.get(name), cell[name]))
         ]
         if unfit:
             raise BrokenScenario("; ".join(unfit))
@@ -134,15 +150,20 @@ class _Reader:
         for name in ("id", "title", "shows", "agents", "arms"):
             if not fields.get(name):
                 self.problems.append(f"{name} is missing")
-        made = self._made(fields)
-        self.problems += _unresolved(made)
+        scenario = self._made(fields)
+        self.problems += _unresolved(scenario)
         if self.problems:
-            raise BrokenScenario(f"{fields.get('id', 'scenario')}: " + "; ".join(self.problems))
-        return made
+            raise BrokenScenario(
+                f"{fields.get('id', 'scenario')}: " + "; ".join(self.problems)
+            )
+        return scenario
 
     def _made(self, fields: Mapping[str, Any]) -> Scenario:
         sizes = self._record(
-            Sizes, fields.get("sizes") or {}, "sizes", dict.fromkeys(Sizes._fields, self._size)
+            Sizes,
+            fields.get("sizes") or {},
+            "sizes",
+            dict.fromkeys(Sizes._fields, self._size),
         )
         background = self._background(fields.get("background") or {})
         grid = [axis for axis in self._list(fields, "grid") if isinstance(axis, dict)]
@@ -161,7 +182,10 @@ class _Reader:
             tuple(self._facts()),
             tuple(self._agents()),
             tuple(self._jobs()),
-            tuple(self._record(Happening, each, "events") for each in self._list(fields, "events")),
+            tuple(
+                self._record(Happening, event, "events")
+                for event in self._list(fields, "events")
+            ),
             background,
             sizes,
             tuple(self._gates()),
@@ -172,25 +196,27 @@ class _Reader:
         )
 
     def _facts(self) -> Iterator[Fact]:
-        for each in self._repeated("facts"):
-            yield self._record(Fact, each, f"fact {each.get('id')}", {"cost": self._cost})
+        for item in self._repeated("facts"):
+            yield self._record(
+                Fact, item, f"fact {item.get('id')}", {"cost": self._cost}
+            )
 
     def _agents(self) -> Iterator[Member]:
-        more: dict[str, Callable[[Any], Any]] = dict.fromkeys(
+        readers: dict[str, Callable[[Any], Any]] = dict.fromkeys(
             ("read", "write", "notify"), self._names
         )
-        for each in self._repeated("agents"):
-            yield self._record(Member, each, f"agent {each.get('id')}", more)
+        for item in self._repeated("agents"):
+            yield self._record(Member, item, f"agent {item.get('id')}", readers)
 
     def _jobs(self) -> Iterator[Job]:
-        more: dict[str, Callable[[Any], Any]] = {
+        readers: dict[str, Callable[[Any], Any]] = {
             "after": self._names,
             "needs": self._names,
             "steps": self._size,
             "draws": self._draw,
         }
-        for each in self._repeated("tasks"):
-            yield self._record(Job, each, f"task {each.get('id')}", more)
+        for item in self._repeated("tasks"):
+            yield self._record(Job, item, f"task {item.get('id')}", readers)
 
     def _gates(self) -> Iterator[Gate]:
         for text in self._list(self.fields, "gates"):
@@ -203,8 +229,8 @@ class _Reader:
             yield Gate(match[1], match[2] or "", match[3], float(match[4]))
 
     def _background(self, given: Mapping[str, Any]) -> Background:
-        more = {"namespaces": self._names, "by": self._names, "tokens": self._size}
-        return self._record(Background, given, "background", more)
+        readers = {"namespaces": self._names, "by": self._names, "tokens": self._size}
+        return self._record(Background, given, "background", readers)
 
     # -- pieces --
 
@@ -215,7 +241,9 @@ class _Reader:
         where: str,
         more: Mapping[str, Callable[[Any], Any]] | None = None,
     ) -> N:
-        """A value from a mapping, each field by its own rule, else as it is and by the type of its default."""
+        """A value from a mapping, each field by its own rule, else as it is and by the type of its
+        default.
+        """
         names: tuple[str, ...] = kind._fields  # type: ignore[attr-defined]
         defaults: Mapping[str, Any] = kind._field_defaults  # type: ignore[attr-defined]
         if not isinstance(given, Mapping):
@@ -226,7 +254,10 @@ class _Reader:
         for name in names:
             if name in given:
                 values[name] = self._typed(
-                    (more or {}).get(name), defaults.get(name), given[name], f"{where}: {name}"
+                    (more or {}).get(name),
+                    defaults.get(name),
+                    given[name],
+                    f"{where}: {name}",
                 )
             elif name not in defaults:
                 self.problems.append(f"{where}: {name} is missing")
@@ -250,7 +281,11 @@ class _Reader:
         except (TypeError, ValueError, KeyError) as error:
             self.problems.append(f"{where}: {value!r}: {error}")
             return default
-        return value if value is None or isinstance(value, int | float) else str(value).strip()
+        return (
+            value
+            if value is None or isinstance(value, int | float)
+            else str(value).strip()
+        )
 
     def _size(self, value: Any) -> Size:
         if isinstance(value, int | float):
@@ -264,8 +299,8 @@ class _Reader:
         raise ValueError("must be a number, or {p50: NUMBER, p90: NUMBER}")
 
     def _cost(self, value: Any) -> Cost:
-        found = self._record(Cost, value, "cost")
-        return found._replace(tokens=round(found.tokens * float(self.params["price"])))
+        cost = self._record(Cost, value, "cost")
+        return cost._replace(tokens=round(cost.tokens * float(self.params["price"])))
 
     def _draw(self, value: Any) -> Draw:
         return self._record(Draw, value, "draws")
@@ -273,41 +308,51 @@ class _Reader:
     def _names(self, value: Any) -> tuple[str, ...]:
         if isinstance(value, str):
             return (value,)
-        return tuple(str(each) for each in value or ())
+        return tuple(str(name) for name in value or ())
 
     def _list(self, fields: Mapping[str, Any], name: str) -> list[Any]:
-        found = fields.get(name) or []
-        if not isinstance(found, list):
+        items = fields.get(name) or []
+        if not isinstance(items, list):
             self.problems.append(f"{name}: must be a list")
             return []
-        return found
+        return items
 
     def _repeated(self, name: str) -> Iterator[dict[str, Any]]:
-        """Each item of a list; one with `count` so many times, `{i}` being its number; one with `each` for each of
-        these words, `{each}` being the word. With `every`, each begins so many seconds after the one before."""
+        """Each item of a list; one with `count` so many times, `{i}` being its number; one with
+        `each` for each of these words, `{each}` being the word. With `every`, each begins so many
+        seconds after the one before.
+        """
         for item in self._list(self.fields, name):
             if not isinstance(item, dict):
                 self.problems.append(f"{name}: {item!r} is not `name: value` pairs")
                 continue
             plain = {
-                key: value for key, value in item.items() if key not in ("count", "each", "every")
+                key: value
+                for key, value in item.items()
+                if key not in ("count", "each", "every")
             }
-            words = item.get("each") or [None] * int(item.get("count", 1))
+            replacements = item.get("each") or [None] * int(item.get("count", 1))
             numbered = "count" in item or "each" in item
-            for i, word in enumerate(words, 1):
+            for i, replacement in enumerate(replacements, 1):
                 late = (
-                    {"at": plain.get("at", 0) + item["every"] * (i - 1)} if "every" in item else {}
+                    {"at": plain.get("at", 0) + item["every"] * (i - 1)}
+                    if "every" in item
+                    else {}
                 )
-                yield _put(plain | late, {"i": str(i), "each": str(word)} if numbered else {})
+                yield _put(
+                    plain | late,
+                    {"i": str(i), "each": str(replacement)} if numbered else {},
+                )
 
     def _filled(self, value: Any) -> Any:
         """The tree with every `$name` replaced by the parameter."""
         if isinstance(value, dict):
             return {
-                key: each if key == "params" else self._filled(each) for key, each in value.items()
+                key: item if key == "params" else self._filled(item)
+                for key, item in value.items()
             }
         if isinstance(value, list):
-            return [self._filled(each) for each in value]
+            return [self._filled(item) for item in value]
         if isinstance(value, str) and value.startswith("$"):
             if value[1:] not in self.params:
                 self.problems.append(f"{value} is no parameter")
@@ -315,36 +360,42 @@ class _Reader:
             return self.params[value[1:]]
         return value
 
-    def _known(self, given: Mapping[str, Any], names: Iterable[str], where: str) -> None:
+    def _known(
+        self, given: Mapping[str, Any], names: Iterable[str], where: str
+    ) -> None:
         for name in given:
             if name not in tuple(names):
-                self.problems.append(f"{where}: {name} is not known; there are {', '.join(names)}")
+                self.problems.append(
+                    f"{where}: {name} is not known; there are {', '.join(names)}"
+                )
 
 
-def _put(value: Any, words: Mapping[str, str]) -> Any:
+def _put(value: Any, replacements: Mapping[str, str]) -> Any:
     if isinstance(value, dict):
-        return {key: _put(each, words) for key, each in value.items()}
+        return {key: _put(item, replacements) for key, item in value.items()}
     if isinstance(value, list):
-        return [_put(each, words) for each in value]
+        return [_put(item, replacements) for item in value]
     if isinstance(value, str):
-        for name, word in words.items():
+        for name, word in replacements.items():
             value = value.replace("{" + name + "}", word)
     return value
 
 
-# -- What has to hold between the parts --------------------------------------------------------------------------------
+# -- What has to hold between the parts ------------------------------------------------
 
 
-def _unresolved(made: Scenario) -> Iterator[str]:
+def _unresolved(scenario: Scenario) -> Iterator[str]:
     facts, agents, jobs = (
-        [each.id for each in part] for part in (made.facts, made.agents, made.jobs)
+        [item.id for item in items]
+        for items in (scenario.facts, scenario.agents, scenario.jobs)
     )
-    yield from _wrong_words(made)
-    for what, ids in (("fact", facts), ("agent", agents), ("task", jobs)):
+    yield from _wrong_words(scenario)
+    for kind, ids in (("fact", facts), ("agent", agents), ("task", jobs)):
         yield from (
-            f"two {what}s are called {id}" for id in sorted({id for id in ids if ids.count(id) > 1})
+            f"two {kind}s are called {id}"
+            for id in sorted({id for id in ids if ids.count(id) > 1})
         )
-    for fact in made.facts:
+    for fact in scenario.facts:
         if fact.value not in VALUES:
             yield f"fact {fact.id}: value must be one of {', '.join(VALUES)}"
         if fact.value == "int" and fact.high <= fact.low:
@@ -352,12 +403,12 @@ def _unresolved(made: Scenario) -> Iterator[str]:
         if fact.known is not None and fact.known not in agents:
             yield f"fact {fact.id}: known by {fact.known}, who is no agent"
         yield from _wrong_deciders(fact, agents)
-    for event in made.happenings:
+    for event in scenario.happenings:
         if event.write not in facts or event.by not in agents:
             yield f"events: {event.write} by {event.by}: no such fact or agent"
-    for job in made.jobs:
+    for job in scenario.jobs:
         yield from _wrong_with(job, facts, agents, jobs)
-    yield from _cycles(made.jobs)
+    yield from _cycles(scenario.jobs)
 
 
 def _wrong_words(made: Scenario) -> Iterator[str]:
@@ -366,8 +417,11 @@ def _wrong_words(made: Scenario) -> Iterator[str]:
         yield f"arms: {made.gated} is missing: gates are about what ships"
     if made.kind not in KINDS:
         yield f"kind: must be one of {', '.join(KINDS)}"
-    yield from (f"agent {each.id}: plays must be one of {', '.join(PLAYS)}" for each in made.agents
-                if each.plays not in PLAYS)  # fmt: skip
+    yield from (
+        f"agent {member.id}: plays must be one of {', '.join(PLAYS)}"
+        for member in made.agents
+        if member.plays not in PLAYS
+    )
 
 
 def _wrong_deciders(fact: Fact, agents: list[str]) -> Iterator[str]:
@@ -378,7 +432,9 @@ def _wrong_deciders(fact: Fact, agents: list[str]) -> Iterator[str]:
         yield f"fact {fact.id}: also_by needs decided_by, and another agent"
 
 
-def _wrong_with(job: Job, facts: list[str], agents: list[str], jobs: list[str]) -> Iterator[str]:
+def _wrong_with(
+    job: Job, facts: list[str], agents: list[str], jobs: list[str]
+) -> Iterator[str]:
     if job.agent not in agents:
         yield f"task {job.id}: there is no agent {job.agent}"
     if job.given is not None and job.given not in jobs:
@@ -391,7 +447,10 @@ def _wrong_with(job: Job, facts: list[str], agents: list[str], jobs: list[str]) 
     if job.draws is not None:
         common, own = matching(job.draws.common, facts), matching(job.draws.own, facts)
         if len(common) < job.draws.number or len(own) < job.draws.number:
-            yield f"task {job.id}: draws {job.draws.number} of {len(common)} common and {len(own)} own facts"
+            yield (
+                f"task {job.id}: draws {job.draws.number} of {len(common)} common and"
+                f" {len(own)} own facts"
+            )
     for glob in job.after:
         if not matching(glob, jobs):
             yield f"task {job.id}: after {glob}, which is no task"
@@ -400,10 +459,14 @@ def _wrong_with(job: Job, facts: list[str], agents: list[str], jobs: list[str]) 
 def _cycles(jobs: Iterable[Job]) -> Iterator[str]:
     jobs = list(jobs)
     before = {
-        job.id: {id for glob in job.after for id in matching(glob, [each.id for each in jobs])}
+        job.id: {
+            id
+            for glob in job.after
+            for id in matching(glob, [each.id for each in jobs])
+        }
         for job in jobs
     }
-    while free := {id for id, others in before.items() if not others & set(before)}:
-        before = {id: others for id, others in before.items() if id not in free}
+    while free := {id for id, earlier in before.items() if not earlier & set(before)}:
+        before = {id: earlier for id, earlier in before.items() if id not in free}
     if before:
         yield f"tasks wait for each other: {', '.join(sorted(before))}"

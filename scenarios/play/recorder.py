@@ -1,6 +1,8 @@
-"""What keeps the record of a run: sees prompts and replies at the engine's edge, and entries in the log.
+"""What keeps the record of a run: sees prompts and replies at the engine's edge, and entries in the
+log.
 
-It gives nothing to anybody but the ledger, and knows what the scenario knows; no agent can reach it.
+It gives nothing to anybody but the ledger, and knows what the scenario knows; no agent can reach
+it.
 """
 
 from __future__ import annotations
@@ -52,7 +54,12 @@ class Recorder:
     run_store: RunStore
 
     def __init__(
-        self, scenario: Scenario, time: VirtualTime, memory: Memory, truth: Truth, count: Any
+        self,
+        scenario: Scenario,
+        time: VirtualTime,
+        memory: Memory,
+        truth: Truth,
+        count: Any,
     ) -> None:
         self.scenario, self.time, self.memory, self.truth, self.count = (
             scenario,
@@ -66,9 +73,12 @@ class Recorder:
         self.plans: dict[tuple[str, str], Plan] = {}  # of an agent and a task's text
         self._needs = {job.id: list(job.needs) for job in scenario.jobs}
         self._reads = {
-            member.id: settled(declared(member)).read or () for member in scenario.agents
+            member.id: settled(declared(member)).read or ()
+            for member in scenario.agents
         }
-        self._ranks = {member.id: settled(declared(member)).authority for member in scenario.agents}
+        self._ranks = {
+            member.id: settled(declared(member)).authority for member in scenario.agents
+        }
         self.texts: Texts | None = None  # where they are to be kept
         self.zero = 0.0  # seconds of virtual time that passed before the run began
         self._start = micros(scenario.start)
@@ -87,7 +97,9 @@ class Recorder:
             self.time()
         )  # by the clock of the memory, so that neither is rounded past the other
 
-    def note(self, kind: str, *, at: int | None = None, **fields: Any) -> dict[str, Any]:
+    def note(
+        self, kind: str, *, at: int | None = None, **fields: Any
+    ) -> dict[str, Any]:
         """A line of the ledger, behind all that the log holds so far."""
         if at is None:
             self.drain()
@@ -101,20 +113,20 @@ class Recorder:
         return event
 
     def agent_of(self, run: str) -> tuple[str, str]:
-        """Whose run it is, and the task that it does."""
+        """Return the agent and the task of a run."""
         if run not in self._runs:
-            found = self.run_store.known(run)
-            self._runs[run] = found.agent, read_task(found.task.text).name
+            record = self.run_store.known(run)
+            self._runs[run] = record.agent, read_task(record.task.text).name
         return self._runs[run]
 
     def readable(self, agent: str, version: str) -> bool:
-        """Whether this stands in a live entry that the agent may see."""
+        """Return whether this version stands in a live entry that the agent may see."""
         self.drain()
         seat = self.memory.as_agent(agent)
         return any(_is_shown(seat, id) for id in sorted(self.holders.get(version, ())))
 
     def live(self) -> tuple[int, int]:
-        """How many entries live, and the tokens of all of them in the form that a view has."""
+        """Return the number of live entries and their tokens in the form of a view."""
         entries = list(self.memory.as_agent(OPERATOR).read())
         return len(entries), sum(map(self._size, entries))
 
@@ -140,8 +152,8 @@ class Recorder:
         for message in new:
             if message.role == "assistant":
                 continue
-            if told := self.truth.told_in(message.text):
-                shows.setdefault(message.label, []).extend(told)
+            if facts := self.truth.told_in(message.text):
+                shows.setdefault(message.label, []).extend(facts)
             for value, lie in self.lies.items():
                 _look_for(value, lie, message)
             if message.role == "tool":
@@ -149,74 +161,120 @@ class Recorder:
             if message.label in MEMORY:
                 ids += self._shown(run, agent, message)
                 doubts += self._disputed(message.text)
-        more: dict[str, Any] = {"disputed": sorted(set(doubts))} if doubts else {}
+        fields: dict[str, Any] = {"disputed": sorted(set(doubts))} if doubts else {}
         if self.texts is not None:
-            more["texts"] = self._head(run, request) if begins else []
-            more["texts"] += self.texts.sent(chain.from_iterable(map(bill.pieces, new)))
-        self.note("prompt", run=run, agent=agent, step=int(step), segments=[], ids=list(dict.fromkeys(ids)),
-                  shows=shows, **more)  # fmt: skip
+            fields["texts"] = self._head(run, request) if begins else []
+            fields["texts"] += self.texts.sent(
+                chain.from_iterable(map(bill.pieces, new))
+            )
+        self.note(
+            "prompt",
+            run=run,
+            agent=agent,
+            step=int(step),
+            segments=[],
+            ids=list(dict.fromkeys(ids)),
+            shows=shows,
+            **fields,
+        )
 
     def _head(self, id: str, request: Request) -> list[Reference]:
-        """Return the references of what stands before a conversation: the system text and the tools."""
+        """Return the references of what stands before a conversation: the system text and the
+        tools.
+        """
         assert self.texts is not None
         run = self.run_store.known(id)
-        made = receipt.load(
+        receipt_of = receipt.load(
             steps.read(self.run_store.folder(run).lines(STEPS))[0].fields["receipt"]
         )
-        reach = Reach(made.tools, made.shell, made.roster)
-        told = bare(
+        reach = Reach(receipt_of.tools, receipt_of.shell, receipt_of.roster)
+        bare_prompt = bare(
             self.run_store.agent(run.agent),
             assignment(run.task, None),
             self.run_store.templates,
             reach,
         )
-        return self.texts.system(request.system, told) + self.texts.sent(
+        return self.texts.system(request.system, bare_prompt) + self.texts.sent(
             bill.schemas(request.tools)
         )
 
     def _spawned(self, run: str, request: Request) -> None:
-        found = self.run_store.known(run)
+        record = self.run_store.known(run)
         agent, task = self.agent_of(run)
         needs = self._needs.get(task, [])
-        view = next((message.text for message in request.messages if message.label == "view"), "")
+        view = next(
+            (message.text for message in request.messages if message.label == "view"),
+            "",
+        )
         entries, tokens = self.live()
-        available = [need for need in needs if self.readable(agent, self.truth.version(need))]
-        plan = self.plans.get((agent, found.task.text))
-        self.note("spawn", run=run, agent=agent, role=str(found.fields["role"]), parent=found.parent,
-                  task=task if task in self._needs else None, tools=[tool.name for tool in request.tools],
-                  budget=plan.view if plan else 0, view_tokens=0, ids=_ids(view),
-                  live_entries=entries, live_tokens=tokens, needs=needs, available=available)  # fmt: skip
+        available = [
+            need for need in needs if self.readable(agent, self.truth.version(need))
+        ]
+        plan = self.plans.get((agent, record.task.text))
+        self.note(
+            "spawn",
+            run=run,
+            agent=agent,
+            role=str(record.fields["role"]),
+            parent=record.parent,
+            task=task if task in self._needs else None,
+            tools=[tool.name for tool in request.tools],
+            budget=plan.view if plan else 0,
+            view_tokens=0,
+            ids=_ids(view),
+            live_entries=entries,
+            live_tokens=tokens,
+            needs=needs,
+            available=available,
+        )
 
     def _shown(self, run: str, agent: str, message: Message) -> list[str]:
-        """The entries that it is told of; those that are for it, for the first time or once more."""
+        """The entries that it is told of; those that are for it, for the first time or once
+        more.
+        """
         ids = _ids(message.text)
         for id in ids:
             if agent not in self._wakers.get(id, ()):
                 continue
             if (id, agent) not in self._rendered:
                 self._rendered.add((id, agent))
-                self.note("wake_rendered", id=id, agent=agent, run=run, via=message.label)
+                self.note(
+                    "wake_rendered", id=id, agent=agent, run=run, via=message.label
+                )
             elif message.label == "wake":
                 self.note("duplicate_wake", id=id, agent=agent, run=run)
         return ids
 
     def _disputed(self, text: str) -> list[str]:
-        """What it says of facts in entries that it says to be in dispute."""
+        """Return the facts that stand in disputed entries of the text."""
         if _DISPUTE not in text:
             return []
-        blocks = [block for block in _BLOCKS.split(text) if _DISPUTE in block.partition("\n")[0]]
+        blocks = [
+            block
+            for block in _BLOCKS.split(text)
+            if _DISPUTE in block.partition("\n")[0]
+        ]
         return self.truth.told_in("\n".join(blocks))
 
     def replied(self, request: Request, turn: Turn) -> None:
         run, _, step = request.key.rpartition("/")
         agent, _ = self.agent_of(run)
         calls = [{"call": call.id, "tool": call.name} for call in turn.calls]
-        more: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         if self.texts is not None:
             label = bill.said_label(str(self.run_store.known(run).fields["role"]))
-            more["texts"] = self.texts.said(bill.said(turn, label))
-        self.note("completion", run=run, agent=agent, step=int(step), segments=[], stop=turn.stop, calls=calls,
-                  interrupted=turn.stop == "interrupted", **more)  # fmt: skip
+            fields["texts"] = self.texts.said(bill.said(turn, label))
+        self.note(
+            "completion",
+            run=run,
+            agent=agent,
+            step=int(step),
+            segments=[],
+            stop=turn.stop,
+            calls=calls,
+            interrupted=turn.stop == "interrupted",
+            **fields,
+        )
         for call in turn.calls:
             self.note("tool_call", run=run, agent=agent, call=call.id, tool=call.name)
             self._asked[run, call.id] = call
@@ -225,20 +283,34 @@ class Recorder:
         call = self._asked.get((run, message.answers or ""))
         if call is None:
             return
-        about: dict[str, Any] = {"run": run, "agent": agent, "call": call.id}
-        self.note("tool_result", **about, tool=call.name, label=message.label, tokens=self.count(message.text),
-                  failed=message.failed)  # fmt: skip
-        found: dict[str, Any] = {
+        fields: dict[str, Any] = {"run": run, "agent": agent, "call": call.id}
+        self.note(
+            "tool_result",
+            **fields,
+            tool=call.name,
+            label=message.label,
+            tokens=self.count(message.text),
+            failed=message.failed,
+        )
+        shown_facts: dict[str, Any] = {
             "ids": _ids(message.text),
             "facts": self.truth.told_in(message.text),
         }
         if call.name == "memory_search":
-            self.note("search", **about, query=str(call.arguments.get("query")), **found)
+            self.note(
+                "search",
+                **fields,
+                query=str(call.arguments.get("query")),
+                **shown_facts,
+            )
         elif call.name == "read":
-            self.note("read", **about, **found)
+            self.note("read", **fields, **shown_facts)
         elif call.name == "claim":
             self.note(
-                "claim", **about, work=str(call.arguments.get("work")), got=not message.failed
+                "claim",
+                **fields,
+                work=str(call.arguments.get("work")),
+                got=not message.failed,
             )
 
     # -- the log --
@@ -251,31 +323,60 @@ class Recorder:
                 self._written(entry_of(record), record)
             elif record.kind == "delivery" and record.fields.get("state") == "rendered":
                 for id, offered in (record.fields.get("offered") or {}).items():
-                    self.note("wake_enqueued", at=self._at(offered), id=id, agent=record.fields["agent"],
-                              run=record.fields.get("run"))  # fmt: skip
+                    self.note(
+                        "wake_enqueued",
+                        at=self._at(offered),
+                        id=id,
+                        agent=record.fields["agent"],
+                        run=record.fields.get("run"),
+                    )
 
     def _written(self, entry: Entry, record: Record) -> None:
-        told = self.truth.told_in(entry.body)
-        for version in told:
+        facts = self.truth.told_in(entry.body)
+        for version in facts:
             self.holders.setdefault(version, set()).add(entry.id)
-        to = [member.id for member in self.scenario.agents if self._is_for(member, entry)]
+        to = [
+            member.id for member in self.scenario.agents if self._is_for(member, entry)
+        ]
         self._wakers[entry.id] = to
-        run, _, rest = (record.once or "").partition("/")
-        source = "scenario" if not rest else "agent" if "/" in rest else "writeback"
-        self.note("write", at=self._at(record.at), id=entry.id, agent=entry.author, run=run if rest else None,
-                  namespace=entry.namespace, priority=entry.priority, topic=entry.topic,
-                  supersedes=list(entry.replaces), tokens=self._size(entry), facts=told, source=source,
-                  **{"for": to})  # fmt: skip
-        for version in told:
+        run, _, key = (record.once or "").partition("/")
+        source = "scenario" if not key else "agent" if "/" in key else "writeback"
+        self.note(
+            "write",
+            at=self._at(record.at),
+            id=entry.id,
+            agent=entry.author,
+            run=run if key else None,
+            namespace=entry.namespace,
+            priority=entry.priority,
+            topic=entry.topic,
+            supersedes=list(entry.replaces),
+            tokens=self._size(entry),
+            facts=facts,
+            source=source,
+            **{"for": to},
+        )
+        for version in facts:
             fact = self.truth.facts[version.partition("@")[0]]
             if fact.also_by and entry.author in (fact.decided_by, fact.also_by):
-                self.note("answer", at=self._at(record.at), id=entry.id, agent=entry.author, fact=fact.id,
-                          version=version, authority=self._ranks[entry.author])  # fmt: skip
+                self.note(
+                    "answer",
+                    at=self._at(record.at),
+                    id=entry.id,
+                    agent=entry.author,
+                    fact=fact.id,
+                    version=version,
+                    authority=self._ranks[entry.author],
+                )
 
     def _is_for(self, member: Member, entry: Entry) -> bool:
-        """Whether the scenario subscribes this agent to the entry: not what the product does, but what it has to."""
-        heard = entry.author != member.id and entry.priority in member.notify
-        return heard and matches_any(tuple(self._reads[member.id]), entry.namespace)
+        """Return whether the scenario subscribes this agent to the entry: what the product must do,
+        not what it does.
+        """
+        is_notified = entry.author != member.id and entry.priority in member.notify
+        return is_notified and matches_any(
+            tuple(self._reads[member.id]), entry.namespace
+        )
 
     def _at(self, at: int) -> int:
         return max((at - self._start - round(self.zero * 1_000_000)) // 1_000, 0)
@@ -283,33 +384,48 @@ class Recorder:
     # -- the end --
 
     def bill(self, billed: Mapping[str, Mapping[int, token_ledger.Line]]) -> None:
-        """Put the supervisor's own account of each call to the prompt and the reply that were seen."""
-        first, kept = dict[str, int](), dict[str, list[Reference]]()
+        """Put the supervisor's own account of each call to the prompt and the reply that were
+        seen.
+        """
+        first, stored = dict[str, int](), dict[str, list[Reference]]()
         for event in self.events:
             if event["kind"] not in ("prompt", "completion"):
                 continue
             line = billed[event["run"]].get(event["step"])
             if line is None:
                 event["kind"] = "lost"
-                kept[event["run"]] = [*kept.get(event["run"], ()), *event.get("texts", ())]
+                stored[event["run"]] = [
+                    *stored.get(event["run"], ()),
+                    *event.get("texts", ()),
+                ]
             elif event["kind"] == "prompt":
-                if lost := kept.pop(event["run"], None):  # they come with the next call
+                if lost := stored.pop(
+                    event["run"], None
+                ):  # they come with the next call
                     event["texts"] = [*lost, *event["texts"]]
                 first.setdefault(
-                    event["run"], sum(part.tokens for part in line.sent if part.label == "view")
+                    event["run"],
+                    sum(
+                        segment.tokens
+                        for segment in line.sent
+                        if segment.label == "view"
+                    ),
                 )
                 event["segments"] = [
-                    [part.label, part.tokens, int(part.first)] for part in line.sent
+                    [segment.label, segment.tokens, int(segment.first)]
+                    for segment in line.sent
                 ]
             else:
-                event["segments"] = [[part.label, part.tokens] for part in line.got]
+                event["segments"] = [
+                    [segment.label, segment.tokens] for segment in line.got
+                ]
         dollars.book(self.events)
         for event in self.events:
             if event["kind"] == "spawn":
                 event["view_tokens"] = first.get(event["run"], 0)
 
     def run(self) -> ledger.Run:
-        """All that was seen, in the order of its time."""
+        """Return all recorded events, in the order of their times."""
         events = [event for event in self.events if event["kind"] != "lost"]
         first = [event for event in events if event["kind"] == "begin"]
         last = [event for event in events if event["kind"] == "finish"]
@@ -317,12 +433,15 @@ class Recorder:
         middle.sort(key=lambda event: (event["t"], event["_"]))
         told = [*first, *middle, *last]
         return ledger.Run(
-            [{key: value for key, value in event.items() if key != "_"} for event in told]
+            [
+                {key: value for key, value in event.items() if key != "_"}
+                for event in told
+            ]
         )
 
 
 def _is_shown(seat: AgentMemory, id: str) -> bool:
-    """Whether an entry is live and this agent may see it."""
+    """Return whether an entry is live and visible to this agent."""
     try:
         seat.get(id)
     except NotFound:
@@ -331,7 +450,9 @@ def _is_shown(seat: AgentMemory, id: str) -> bool:
 
 
 def _look_for(value: str, lie: dict[str, Any], message: Message) -> None:
-    """Whether a value that is not true stands in what an agent is told, and everywhere in a quotation."""
+    """Record whether a false value stands in an agent's message, and whether it is always
+    quoted.
+    """
     lines = [line for line in message.text.splitlines() if value in line]
     if lines and message.label != "work_obs":
         lie["shown"] = True
@@ -341,11 +462,19 @@ def _look_for(value: str, lie: dict[str, Any], message: Message) -> None:
 
 
 def declared(member: Member, hears: tuple[str, ...] | None = None) -> Agent:
-    """A member as an agent of the memory; woken by what the scenario says, or by these priorities."""
+    """A member as an agent of the memory; woken by what the scenario says, or by these
+    priorities.
+    """
     return Agent(
-        member.id, role=member.role, department=member.department, authority=member.authority, read=member.read,
-        write=member.write, notify=member.notify if hears is None else hears, engine=f"scripted:{member.plays}",
-    )  # fmt: skip
+        member.id,
+        role=member.role,
+        department=member.department,
+        authority=member.authority,
+        read=member.read,
+        write=member.write,
+        notify=member.notify if hears is None else hears,
+        engine=f"scripted:{member.plays}",
+    )
 
 
 def _ids(text: str) -> list[str]:

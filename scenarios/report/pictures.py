@@ -1,4 +1,6 @@
-"""Which charts a report has, and what they are drawn from. Where its runs were not played, one says what to play."""
+"""Which charts a report has, and what they are drawn from. Where its runs were not played, one says
+what to play.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,13 @@ from scenarios.report.report import Report
 
 # The page's colour of each arm; whoever is not named takes the next.
 COLOURS = {
-    "isolated": 0, "broadcast": 1, "manager": 2, "shared_file": 3, "view": 4, "view_capsule": 5, "shipped": 6,
-    "placebo": 7, "capsule": 8, "oracle": 9, "native_store": 10, "off": 0, "weekly": 1, "nightly": 6,
+    "isolated": 0, "broadcast": 1, "manager": 2, "shared_file": 3, "view": 4, "view_capsule": 5,
+    "shipped": 6,
+    "placebo": 7, "capsule": 8, "oracle": 9, "native_store": 10, "off": 0, "weekly": 1,
+    "nightly": 6,
 }  # fmt: skip
-# What tokens were for, as a stack of bars has them: work in greys, what the memory put there in colour.
+# What tokens were for, as a stack of bars has them: work in greys, what the memory put there in
+# colour.
 STACK = (
     ("instructions and task", ("system", "task"), 20),
     ("what is said of memory and team", ("guide",), 7),
@@ -37,7 +42,9 @@ CURVE = ("isolated", "broadcast", "manager", "view", "view_capsule", "shipped")
 
 
 class Picture(NamedTuple):
-    """A chart with what it shows; without a drawing, `missing` says what has to be played for it."""
+    """A chart with what it shows; without a drawing, `missing` says what has to be played for
+    it.
+    """
 
     title: str
     told: str
@@ -47,24 +54,32 @@ class Picture(NamedTuple):
 
 
 def headlines(report: Report) -> Iterator[Picture]:
-    """The product and every rival of each scenario, on the same seeds; the most degraded agents first."""
+    """The product and every rival of each scenario, on the same seeds; the most degraded agents
+    first.
+    """
     for row in report.table["against"]:
         product, bars = row["product"], row["bars"]
-        names = sorted(bars, key=lambda arm: (arm != product, bars[arm]["tokens"]["value"]))
+        names = sorted(
+            bars, key=lambda arm: (arm != product, bars[arm]["tokens"]["value"])
+        )
         drawn = [_measure(arm, bars[arm], arm == product) for arm in names]
         seeds = f"{row['n']} seed{'s' * (row['n'] != 1)}, the same for all"
         title = f"{row['scenario']}, {row['agents']} agents"
-        told = f"Tokens, dollars and tasks done right of a run, {summary.agents(row)}; {seeds}."
+        caption = f"Tokens, dollars and tasks done right of a run, {summary.agents(row)}; {seeds}."
         best = f"the best rival is {row['best']}" if row["best"] else summary.NO_RIVAL
-        best += "" if row["best"] == row["best_usd"] else f", by dollars {row['best_usd']}"
-        told += f" Lines are 95 % intervals; {best}."
-        yield Picture(title, told, charts.measures(title, drawn, charts.thousands))
+        best += (
+            "" if row["best"] == row["best_usd"] else f", by dollars {row['best_usd']}"
+        )
+        caption += f" Lines are 95 % intervals; {best}."
+        yield Picture(title, caption, charts.measures(title, drawn, charts.thousands))
 
 
 def _measure(arm: str, bar: Table, product: bool) -> Measure:
     tokens, note = bar["tokens"], f"${bar['usd']['value']:.2f} · {bar['success']:.0%}"
     colour = COLOURS["shipped"] if product else RIVALS
-    return Measure(arm, tokens["value"], tokens["lo"], tokens["hi"], note, colour, product)
+    return Measure(
+        arm, tokens["value"], tokens["lo"], tokens["hi"], note, colour, product
+    )
 
 
 def of(report: Report) -> Iterator[Picture]:
@@ -72,11 +87,19 @@ def of(report: Report) -> Iterator[Picture]:
     level = report.table["run"]["level"]
     for draw in (_by_team, _surface, _stack, _pareto, _waits, _hops, _month, _recall):
         picture = draw(report)
-        yield picture._replace(told=f"{level}. {picture.told}") if picture.drawing else picture
+        yield (
+            picture._replace(told=f"{level}. {picture.told}")
+            if picture.drawing
+            else picture
+        )
 
 
-def _first(study: Study, holds: Callable[[str], bool], preferred: str = MAIN) -> str | None:
-    """The scenario that a chart is about: the preferred one, else the first of which it can be drawn."""
+def _first(
+    study: Study, holds: Callable[[str], bool], preferred: str = MAIN
+) -> str | None:
+    """The scenario that a chart is about: the preferred one, else the first of which it can be
+    drawn.
+    """
     order = sorted(study.scenarios, key=lambda name: name != preferred)
     return next((name for name in order if holds(name)), None)
 
@@ -89,7 +112,7 @@ def _point(x: float, value: Interval, n: int) -> Point:
     return Point(x, value.value, value.lo, value.hi, n)
 
 
-# -- Size of the team --------------------------------------------------------------------------------------------------
+# -- Size of the team ------------------------------------------------------------------
 
 
 def _teams(study: Study, scenario: str, arm: str) -> list[tuple[int, str]]:
@@ -117,7 +140,11 @@ def _by_team(report: Report) -> Picture:
         if arm == ISOLATED or len(sizes) < 2:
             continue
         found = [
-            _point(team, study.saving(name, arm, ISOLATED, cell), len(study.of(name, arm, cell)))
+            _point(
+                team,
+                study.saving(name, arm, ISOLATED, cell),
+                len(study.of(name, arm, cell)),
+            )
             for team, cell in sizes
         ]
         series.append(Series(arm, found, _colour(arm, number), arm == gated))
@@ -130,51 +157,72 @@ def _by_team(report: Report) -> Picture:
         0.0,
         x_at=at,
     )
-    told = f"{name}: 1 − tokens ÷ tokens of isolated agents, pairs of runs with the same seed; bars are 95 % intervals."
-    return Picture(title, told, charts.lines(title, frame, series))
+    caption = (
+        f"{name}: 1 − tokens ÷ tokens of isolated agents, pairs of runs with the same"
+        f" seed; bars are 95 % intervals."
+    )
+    return Picture(title, caption, charts.lines(title, frame, series))
 
 
 def _surface(report: Report) -> Picture:
     study, title = report.study, "Net saving over the grid"
-    name = _first(study, lambda each: _other(study, each) is not None, "redundant_discovery")
+    name = _first(
+        study, lambda each: _other(study, each) is not None, "redundant_discovery"
+    )
     if name is None:
         return Picture(title, "", missing="brain-suite run redundant_discovery")
-    other, arm = _other(study, name) or "", study.gated(name) or ""
+    axis, arm = _other(study, name) or "", study.gated(name) or ""
     cells: dict[tuple[object, int], tuple[Interval, int]] = {}
-    default = report.table["scenarios"][name]["params"].get(other)
-    for cell in _within(study, name, other):
+    default = report.table["scenarios"][name]["params"].get(axis)
+    for cell in _within(study, name, axis):
         pairs = study.pairs(name, arm, ISOLATED, cell)
         if pairs:
-            where = dict(pairs[0][0].cell).get(other, default)
-            cells[where, pairs[0][0].team] = study.saving(name, arm, ISOLATED, cell), len(pairs)
-    told = f"{name}: net saving of {arm} by {other} and agents. A frame: the interval lies above 0. n in each cell."
-    return Picture(title, told, _heat(other, cells))
+            level = dict(pairs[0][0].cell).get(axis, default)
+            cells[level, pairs[0][0].team] = (
+                study.saving(name, arm, ISOLATED, cell),
+                len(pairs),
+            )
+    caption = (
+        f"{name}: net saving of {arm} by {axis} and agents. A frame: the interval lies"
+        f" above 0. n in each cell."
+    )
+    return Picture(title, caption, _heat(axis, cells))
 
 
 def _within(study: Study, name: str, other: str) -> list[str]:
     """The cells in which nothing differs but the team and this parameter."""
     return [
-        cell for cell in findings.surface(study, name) if study.varied(name, cell) <= {"n", other}
+        cell
+        for cell in findings.surface(study, name)
+        if study.varied(name, cell) <= {"n", other}
     ]
 
 
 def _other(study: Study, name: str) -> str | None:
     """The parameter that varies with the team, in most of the cells; None where none does."""
     both = [study.varied(name, cell) for cell in findings.surface(study, name)]
-    named = sorted({each for varied in both if "n" in varied for each in varied - {"n"}})
-    if study.gated(name) is None or not named:
+    names = sorted(
+        {each for varied in both if "n" in varied for each in varied - {"n"}}
+    )
+    if study.gated(name) is None or not names:
         return None
-    return max(named, key=lambda each: len(_within(study, name, each)))
+    return max(names, key=lambda each: len(_within(study, name, each)))
 
 
 def _heat(other: str, cells: dict[tuple[object, int], tuple[Interval, int]]) -> str:
     teams = sorted({team for _, team in cells})
-    rows = sorted({where for where, _ in cells}, key=lambda each: (isinstance(each, str), each))
+    rows = sorted(
+        {column for column, _ in cells}, key=lambda each: (isinstance(each, str), each)
+    )
     head = "".join(f"<th scope='col'>{team}</th>" for team in teams)
     body = ""
-    for where in rows:
-        body += f"<tr><th scope='row'>{where}</th>{''.join(_cell(cells.get((where, team))) for team in teams)}</tr>"
-    return f"<table class='heat'><thead><tr><th>{other} ╲ agents</th>{head}</tr></thead><tbody>{body}</tbody></table>"
+    for column in rows:
+        data = "".join(_cell(cells.get((column, team))) for team in teams)
+        body += f"<tr><th scope='row'>{column}</th>{data}</tr>"
+    return (
+        f"<table class='heat'><thead><tr><th>{other} ╲"
+        f" agents</th>{head}</tr></thead><tbody>{body}</tbody></table>"
+    )
 
 
 def _cell(found: tuple[Interval, int] | None) -> str:
@@ -184,54 +232,74 @@ def _cell(found: tuple[Interval, int] | None) -> str:
     kind = "good" if saving.value > 0 else "bad"
     sure = " sure" if saving.lo > 0 else ""
     strength = min(round(abs(saving.value) * 100), 80)
-    return f"<td class='{kind}{sure}' style='--s:{strength}%'>{words.percent(saving.value)}<small>n {n}</small></td>"
+    return (
+        f"<td class='{kind}{sure}'"
+        f" style='--s:{strength}%'>{words.percent(saving.value)}<small>n {n}</small></td>"
+    )
 
 
-# -- One scenario ------------------------------------------------------------------------------------------------------
+# -- One scenario ----------------------------------------------------------------------
 
 
 def _stack(report: Report) -> Picture:
     study, title = report.study, "What tokens were spent on"
     name = _first(
         study,
-        lambda each: any("tokens.system" in study.figures(each, arm) for arm in study.arms(each)),
+        lambda each: any(
+            "tokens.system" in study.figures(each, arm) for arm in study.arms(each)
+        ),
     )
     if name is None:
         return Picture(title, "", missing="brain-suite run landing_pages")
     bars, used = [], set[str]()
     for arm in study.arms(name):
         figures = study.figures(name, arm)
-        parts = []
+        amounts = []
         for part, labels, _ in STACK:
             value = sum(
-                figures[f"tokens.{label}"].value for label in labels if f"tokens.{label}" in figures
+                figures[f"tokens.{label}"].value
+                for label in labels
+                if f"tokens.{label}" in figures
             )
             if value:
-                parts.append((part, value))
+                amounts.append((part, value))
                 used.add(part)
-        bars.append(Bar(arm, parts, arm == study.gated(name)))
+        bars.append(Bar(arm, amounts, arm == study.gated(name)))
     colours = {part: colour for part, _, colour in STACK}
-    told = f"{name}: tokens of a run, billed, by what they were for. Greys are work, colours what sharing put there."
+    caption = (
+        f"{name}: tokens of a run, billed, by what they were for. Greys are work, colours"
+        f" what sharing put there."
+    )
     legend = [(part, colour) for part, _, colour in STACK if part in used]
     return Picture(
-        title, told, charts.stacked(title, bars, colours, charts.thousands), legend=legend
+        title,
+        caption,
+        charts.stacked(title, bars, colours, charts.thousands),
+        legend=legend,
     )
 
 
 def _pareto(report: Report) -> Picture:
     study, title = report.study, "Cost against success"
-    name = _first(study, lambda each: len(study.arms(each)) > 2 and "task_success" in study.figures(
-        each, study.arms(each)[0]))  # fmt: skip
+    name = _first(
+        study,
+        lambda each: (
+            len(study.arms(each)) > 2
+            and "task_success" in study.figures(each, study.arms(each)[0])
+        ),
+    )
     if name is None:
         return Picture(title, "", missing="brain-suite run landing_pages")
-    gated, found = study.gated(name), []
+    gated, state = study.gated(name), []
     for number, arm in enumerate(study.arms(name)):
         figures = study.figures(name, arm)
         if "usd" in figures and "task_success" in figures:
             point = Point(
-                figures["usd"].value, figures["task_success"].value, n=len(study.of(name, arm))
+                figures["usd"].value,
+                figures["task_success"].value,
+                n=len(study.of(name, arm)),
             )
-            found.append(Series(arm, [point], _colour(arm, number), arm == gated))
+            state.append(Series(arm, [point], _colour(arm, number), arm == gated))
     frame = Frame(
         "dollars per run, with cache discount",
         "tasks done right",
@@ -240,8 +308,8 @@ def _pareto(report: Report) -> Picture:
         0.9,
         1.0,
     )
-    told = f"{name}: up and to the left is better. Dollars by the list price in the ledger."
-    return Picture(title, told, charts.points(title, frame, found))
+    caption = f"{name}: up and to the left is better. Dollars by the list price in the ledger."
+    return Picture(title, caption, charts.points(title, frame, state))
 
 
 def _dollars(value: float) -> str:
@@ -258,7 +326,9 @@ def _waits(report: Report) -> Picture:
     if name is None:
         return Picture(title, "", missing="brain-suite run api_migration_wake")
     gated, series = study.gated(name), []
-    last = max(wait for arm in study.arms(name) for wait in _all_waits(study, name, arm))
+    last = max(
+        wait for arm in study.arms(name) for wait in _all_waits(study, name, arm)
+    )
     for number, arm in enumerate(study.arms(name)):
         waits = _all_waits(study, name, arm)
         delivered = study.figures(name, arm).get("wake_delivery")
@@ -268,7 +338,9 @@ def _waits(report: Report) -> Picture:
                 for at, wait in enumerate(waits)
             ]
             shares.append(Point(last, delivered.value))
-            series.append(Series(arm, shares, _colour(arm, number), arm == gated, stepped=True))
+            series.append(
+                Series(arm, shares, _colour(arm, number), arm == gated, stepped=True)
+            )
     frame = Frame(
         "virtual seconds after the write",
         "share of deliveries",
@@ -277,15 +349,16 @@ def _waits(report: Report) -> Picture:
         0.0,
         1.0,
     )
-    told = (
-        f"{name}: from the write to the first prompt that holds it, for agents that had a session; the curve ends at"
-        " the share that was delivered at all. Arms without a curve told nobody."
+    caption = (
+        f"{name}: from the write to the first prompt that holds it, for agents that"
+        f" had a session; the curve ends at the share that was delivered at all. Arms"
+        " without a curve told nobody."
     )
-    return Picture(title, told, charts.lines(title, frame, series))
+    return Picture(title, caption, charts.lines(title, frame, series))
 
 
 def _all_waits(study: Study, name: str, arm: str) -> list[float]:
-    return sorted(wait for each in study.of(name, arm) for wait in each.waits)
+    return sorted(wait for sample in study.of(name, arm) for wait in sample.waits)
 
 
 def _hops(report: Report) -> Picture:
@@ -294,20 +367,24 @@ def _hops(report: Report) -> Picture:
     def hops(name: str, arm: str) -> list[int]:
         figures = study.figures(name, arm)
         return sorted(
-            int(each[9:]) for each in figures if each.startswith("fidelity.") and each[9:].isdigit()
+            int(name_of[9:])
+            for name_of in figures
+            if name_of.startswith("fidelity.") and name_of[9:].isdigit()
         )
 
     name = _first(
-        study, lambda each: any(len(hops(each, arm)) > 1 for arm in study.arms(each)), "telephone"
+        study,
+        lambda name_of: any(len(hops(name_of, arm)) > 1 for arm in study.arms(name_of)),
+        "telephone",
     )
     if name is None:
         return Picture(title, "", missing="brain-suite run telephone")
     gated, series = study.gated(name), []
     for number, arm in enumerate(study.arms(name)):
         figures, n = study.figures(name, arm), len(study.of(name, arm))
-        found = [_point(hop, figures[f"fidelity.{hop}"], n) for hop in hops(name, arm)]
-        if found and (arm in CURVE or arm == gated):
-            series.append(Series(arm, found, _colour(arm, number), arm == gated))
+        points = [_point(hop, figures[f"fidelity.{hop}"], n) for hop in hops(name, arm)]
+        if points and (arm in CURVE or arm == gated):
+            series.append(Series(arm, points, _colour(arm, number), arm == gated))
     at = [point.x for point in series[0].points]
     frame = Frame(
         "hops",
@@ -318,30 +395,41 @@ def _hops(report: Report) -> Picture:
         1.0,
         x_at=at,
     )
-    told = f"{name}: every agent of a chain acts on what it was told and says it again. Isolated agents find out anew."
-    return Picture(title, told, charts.lines(title, frame, series))
+    caption = (
+        f"{name}: every agent of a chain acts on what it was told and says it again."
+        f" Isolated agents find out anew."
+    )
+    return Picture(title, caption, charts.lines(title, frame, series))
 
 
 def _month(report: Report) -> Picture:
     study, title = report.study, "Thirty days of a memory"
-    name = _first(study, lambda each: any(one.days for arm in study.arms(each) for one in study.of(each, arm)),
-                  "defrag_30_days")  # fmt: skip
+    name = _first(
+        study,
+        lambda item: any(
+            one.days for arm in study.arms(item) for one in study.of(item, arm)
+        ),
+        "defrag_30_days",
+    )
     if name is None:
         return Picture(title, "", missing="brain-suite run defrag_30_days")
     gated, series = study.gated(name), []
     for number, arm in enumerate(study.arms(name)):
         by_day: dict[float, list[float]] = {}
-        for each in study.of(name, arm):
-            for day, tokens in each.days:
+        for item in study.of(name, arm):
+            for day, tokens in item.days:
                 by_day.setdefault(day, []).append(tokens)
-        found = [
-            Point(day, sum(each) / len(each), n=len(each)) for day, each in sorted(by_day.items())
+        points = [
+            Point(day, sum(item) / len(item), n=len(item))
+            for day, item in sorted(by_day.items())
         ]
-        if found:
-            series.append(Series(arm, found, _colour(arm, number), arm == gated))
-    frame = Frame("day", "tokens of all live entries", charts.plain, charts.thousands, 0.0)
-    told = f"{name}: the mean over runs."
-    return Picture(title, told, charts.lines(title, frame, series))
+        if points:
+            series.append(Series(arm, points, _colour(arm, number), arm == gated))
+    frame = Frame(
+        "day", "tokens of all live entries", charts.plain, charts.thousands, 0.0
+    )
+    caption = f"{name}: the mean over runs."
+    return Picture(title, caption, charts.lines(title, frame, series))
 
 
 def _recall(report: Report) -> Picture:
@@ -356,13 +444,24 @@ def _recall(report: Report) -> Picture:
     name = _first(study, ready, "context_explosion")
     if name is None:
         return Picture(title, "", missing="brain-suite run context_explosion")
-    gated, found = study.gated(name), []
+    gated, state = study.gated(name), []
     for number, arm in enumerate(study.arms(name)):
         figures, n = study.figures(name, arm), len(study.of(name, arm))
         if "context_reduction" in figures and "needed_recall" in figures:
-            point = Point(figures["context_reduction"].value, figures["needed_recall"].value, n=n)
-            found.append(Series(arm, [point], _colour(arm, number), arm == gated))
-    frame = Frame("context that is not sent", "needed entries that were shown or found", charts.percent, charts.percent,
-                  0.0, 1.0)  # fmt: skip
-    told = f"{name}: a reduction counts for nothing where what was needed is not there. Up and to the right is better."
-    return Picture(title, told, charts.points(title, frame, found))
+            point = Point(
+                figures["context_reduction"].value, figures["needed_recall"].value, n=n
+            )
+            state.append(Series(arm, [point], _colour(arm, number), arm == gated))
+    frame = Frame(
+        "context that is not sent",
+        "needed entries that were shown or found",
+        charts.percent,
+        charts.percent,
+        0.0,
+        1.0,
+    )
+    caption = (
+        f"{name}: a reduction counts for nothing where what was needed is not there. Up"
+        f" and to the right is better."
+    )
+    return Picture(title, caption, charts.points(title, frame, state))

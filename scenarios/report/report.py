@@ -1,8 +1,9 @@
-"""report.json: what a report holds, made from runs, written, read again. Judges nothing: `findings` does.
+"""report.json: what a report holds, made from runs, written, read again. Judges nothing: `findings`
+does.
 
-`run` is what was run; `thresholds` what the figures had to be; `metrics`, `comparisons`, `verdicts`,
-`break_even`, `rivals` and `equal` follow from the ledger beside it; `recorded` from recorded
-conversations, where asked for. report.schema.json says what may stand where.
+`run` is what was run; `thresholds` what the figures had to be; `metrics`, `comparisons`,
+`verdicts`, `break_even`, `rivals` and `equal` follow from the ledger beside it; `recorded` from
+recorded conversations, where asked for. report.schema.json says what may stand where.
 """
 
 from __future__ import annotations
@@ -23,13 +24,21 @@ from scenarios.play.arms import ARMS, RIVAL
 from scenarios.report import plan
 
 SCHEMA = "brain-suite/report-v1"
-REPORT, LEDGER, TEXT, PAGE = FILES = "report.json", "ledger.jsonl.gz", "report.md", "report.html"
+REPORT, LEDGER, TEXT, PAGE = FILES = (
+    "report.json",
+    "ledger.jsonl.gz",
+    "report.md",
+    "report.html",
+)
 ONLY_CHANCE = (
-    "L0: agents are scripted. Intervals describe the chance in the scenarios alone (which facts, sizes, times are"
-    " drawn), and nothing about models."
+    "L0: agents are scripted. Intervals describe the chance in the scenarios alone"
+    " (which facts, sizes, times are drawn), and nothing about models."
 )
 LEVELS = {
-    "L0": "scripted agents on the shipped product: what the mechanism costs and saves, nothing about models",
+    "L0": (
+        "scripted agents on the shipped product: what the mechanism costs and saves,"
+        " nothing about models"
+    ),
     "L1": "search in recorded conversations: how much of the evidence for a question is found",
     "L2": "real models: measured, at the provider's own count",
 }
@@ -51,20 +60,33 @@ class Report(NamedTuple):
 def thresholds_of(scenario: Scenario) -> list[Threshold]:
     return [
         Threshold(
-            scenario.id, gate.text, gate.metric, scenario.gated, gate.op, gate.value, gate.cell
+            scenario.id,
+            gate.text,
+            gate.metric,
+            scenario.gated,
+            gate.op,
+            gate.value,
+            gate.cell,
         )
         for gate in scenario.gates
     ]
 
 
 def told_of(scenario: Scenario, arms: Sequence[str]) -> Table:
-    """What a report says of a scenario, so that it can be read without its file."""
+    """Return the description of a scenario that a report holds, so that it reads without its
+    file.
+    """
     return {
-        "title": scenario.title, "shows": scenario.shows, "headline": scenario.headline, "digest": scenario.digest,
-        "gated": scenario.gated, "params": dict(scenario.params),
+        "title": scenario.title,
+        "shows": scenario.shows,
+        "headline": scenario.headline,
+        "digest": scenario.digest,
+        "gated": scenario.gated,
+        "params": dict(scenario.params),
         "arms": {arm: ARMS[arm].what for arm in arms if arm in ARMS},
-        "kinds": {arm: ARMS[arm].kind for arm in arms if arm in ARMS}, "missing": plan.missing(arms),
-    }  # fmt: skip
+        "kinds": {arm: ARMS[arm].kind for arm in arms if arm in ARMS},
+        "missing": plan.missing(arms),
+    }
 
 
 def made(
@@ -75,20 +97,22 @@ def made(
     run: Mapping[str, Any],
     recorded: Table | None = None,
 ) -> Report:
-    """A report of these samples. `scenarios` as `told_of` has them, `digest` that of the ledger's lines, `run` what
-    does not follow from the ledger, `recorded` what recorded conversations came to."""
+    """A report of these samples. `scenarios` as `told_of` has them, `digest` that of the ledger's
+    lines, `run` what does not follow from the ledger, `recorded` what recorded conversations came
+    to.
+    """
     study = Study(samples, RIVALS)
-    parts = findings.found(study, thresholds)
+    findings_made = findings.found(study, thresholds)
     table = {
         "schema": SCHEMA,
         "run": {**run, **what_ran(study, digest)},
         "scenarios": dict(scenarios),
-        "thresholds": [each._asdict() for each in thresholds],
-        **parts._asdict(),
+        "thresholds": [threshold._asdict() for threshold in thresholds],
+        **findings_made._asdict(),
         "against": comparison.table(study, scenarios),
         "warnings": [
             *([run["stopped"]] if "stopped" in run else []),
-            *warnings(study, scenarios, parts),
+            *warnings(study, scenarios, findings_made),
         ],
         **({"recorded": recorded} if recorded else {}),
     }
@@ -96,66 +120,78 @@ def made(
 
 
 def what_ran(study: Study, digest: str) -> Table:
-    """What the ledger says of itself."""
-    samples = [each for group in study.cells.values() for each in group]
+    """Return what the ledger says about itself."""
+    samples = [sample for group in study.cells.values() for sample in group]
     config = sorted(
-        {(each.scenario, each.digest, each.arm, each.name, each.seed) for each in samples}
+        {
+            (sample.scenario, sample.digest, sample.arm, sample.name, sample.seed)
+            for sample in samples
+        }
     )
     seeds = {
-        scenario: sorted({each.seed for each in samples if each.scenario == scenario})
+        scenario: sorted(
+            {sample.seed for sample in samples if sample.scenario == scenario}
+        )
         for scenario in study.scenarios
     }
-    engines = sorted({each.engine for each in samples if each.engine})
+    engines = sorted({sample.engine for sample in samples if sample.engine})
     return {
         "level": "L2" if engines else "L0",
         "engines": engines,
         "ledger": digest,
         "runs": len(samples),
         "config": sha256(json.dumps(config).encode()).hexdigest(),
-        "tokenizer": ", ".join(sorted({each.encoding for each in samples})),
-        "counting": ", ".join(sorted({each.counting for each in samples})),
+        "tokenizer": ", ".join(sorted({sample.encoding for sample in samples})),
+        "counting": ", ".join(sorted({sample.counting for sample in samples})),
         "seeds": seeds,
         "n": {study.key(*key): len(group) for key, group in study.cells.items()},
     }
 
 
-def warnings(study: Study, scenarios: Mapping[str, Table], parts: Findings) -> list[str]:
-    """What a reader has to know before believing any of it."""
-    found = [
-        f"{each['scenario']}: {each['gate']}: {each['why']}"
-        for each in parts.verdicts
-        if "why" in each
+def warnings(
+    study: Study, scenarios: Mapping[str, Table], parts: Findings
+) -> list[str]:
+    """Return the warnings that a reader needs first."""
+    lines = [
+        f"{item['scenario']}: {item['gate']}: {item['why']}"
+        for item in parts.verdicts
+        if "why" in item
     ]
     for scenario, table in scenarios.items():
-        found += [
+        lines += [
             f"{scenario}: the arm {arm} is not available: {why}"
             for arm, why in table["missing"].items()
         ]
-        least = min((len(study.of(scenario, arm)) for arm in study.arms(scenario)), default=0)
-        if least < FEW:
-            found.append(
-                f"{scenario}: {least} run{'s' * (least != 1)} of an arm: too few for intervals to mean much"
-            )
-    for each in parts.comparisons:
-        if each["saving"]["value"] > 0 and not each["no_worse"]:
-            lost = f"{-each['success_difference']:.1%}"
-            found.append(
-                f"{each['scenario']}: {each['arm']} saves tokens, and may lose success ({lost} on average)"
-            )
-        if each["fragile"]:
-            found.append(
-                f"{each['scenario']}: whether {each['arm']} saves is fragile: {', '.join(each['flips'])}"
-            )
-    for each in parts.equal:
-        where = f" in {each['cell']}" if each["cell"] else ""
-        found.append(
-            f"{each['scenario']}: {' and '.join(each['arms'])} came out equal in every run{where}"
+        least = min(
+            (len(study.of(scenario, arm)) for arm in study.arms(scenario)), default=0
         )
-    return found
+        if least < FEW:
+            lines.append(
+                f"{scenario}: {least} run{'s' * (least != 1)} of an arm: too few for"
+                f" intervals to mean much"
+            )
+    for item in parts.comparisons:
+        if item["saving"]["value"] > 0 and not item["no_worse"]:
+            lost = f"{-item['success_difference']:.1%}"
+            lines.append(
+                f"{item['scenario']}: {item['arm']} saves tokens, and may lose success"
+                f" ({lost} on average)"
+            )
+        if item["fragile"]:
+            lines.append(
+                f"{item['scenario']}: whether {item['arm']} saves is fragile:"
+                f" {', '.join(item['flips'])}"
+            )
+    for item in parts.equal:
+        cell = f" in {item['cell']}" if item["cell"] else ""
+        lines.append(
+            f"{item['scenario']}: {' and '.join(item['arms'])} came out equal in every run{cell}"
+        )
+    return lines
 
 
 def thresholds_in(table: Table) -> list[Threshold]:
-    return [Threshold(**each) for each in table["thresholds"]]
+    return [Threshold(**threshold) for threshold in table["thresholds"]]
 
 
 def write(folder: str, name: str, text: str) -> str:
@@ -195,8 +231,10 @@ def digest_of(path: str) -> str:
 
 
 def schema() -> Table:
-    """What a report may hold, as JSON schema."""
-    found: Table = json.loads(
-        (resources.files("scenarios.report") / "report.schema.json").read_text(encoding="utf-8")
+    """Return the JSON schema of a report."""
+    table: Table = json.loads(
+        (resources.files("scenarios.report") / "report.schema.json").read_text(
+            encoding="utf-8"
+        )
     )
-    return found
+    return table
