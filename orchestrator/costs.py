@@ -1,5 +1,5 @@
-"""What runs may take and what they took: the limits asked before each call, each call priced after
-it. On the memory's thread.
+"""The costs of one supervisor's runs: limits are asked before each call, and each call is priced
+after it. On the memory's thread; called by the run store.
 """
 
 from __future__ import annotations
@@ -45,10 +45,14 @@ class Costs:
         self.check_settings()
         policy = limits.policy(self._settings())
         self.policy = (
-            policy if own is None else policy._replace(run=limits.overridden(policy.run, own))
+            policy
+            if own is None
+            else policy._replace(run=limits.overridden(policy.run, own))
         )
         path = root if shared else None
-        self.budget = budget_of(runs, root, self.policy) if path else Budget(policy=self.policy)
+        self.budget = (
+            budget_of(runs, root, self.policy) if path else Budget(policy=self.policy)
+        )
         self.ratios = Ratios(root)
         self._tops: dict[str, Limits] = {}
         self.counters: dict[str | None, Counter] = {}
@@ -74,7 +78,9 @@ class Costs:
 
     # -- runs --------------------------------------------------------------------------------------
 
-    def admit(self, id: str, task: Task, agent: Agent, parent: Run | None) -> tuple[Scope, ...]:
+    def admit(
+        self, id: str, task: Task, agent: Agent, parent: Run | None
+    ) -> tuple[Scope, ...]:
         """Count a spawn and return its scopes; raise LimitReached where one is full."""
         limits.check_depth(
             id,
@@ -157,7 +163,9 @@ class Costs:
         """Book what a call took. Without a turn it failed: nothing, or what had been sent when it
         was cut off.
         """
-        seconds = max(self.runs.store.clock() - self._since.pop(reservation.id), 0) / SECOND
+        seconds = (
+            max(self.runs.store.clock() - self._since.pop(reservation.id), 0) / SECOND
+        )
         if turn is None:
             if counted:
                 self.budget.settle(reservation, Amount(1, counted, seconds=seconds))

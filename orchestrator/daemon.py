@@ -1,6 +1,5 @@
-"""One supervisor per workspace that stays: takes over the runs whose supervisor is gone, adopts
-what was dropped as a file, until it is told to go down, and has an alarm clock for what is done
-every night.
+"""The daemon of a workspace: one supervisor that stays, recovers abandoned runs, adopts dropped
+files, and starts nightly maintenance, until it is told to go down.
 
 It holds a lock for as long as it lives, and answers on a socket that only its user may open: a line
 of JSON asked, a line of JSON answered.
@@ -60,7 +59,9 @@ class Daemon:
         self._lock = _locked(root)
 
     async def run(self) -> None:
-        """Run until somebody asks it to go down. What still runs then is left for the next process."""
+        """Run until somebody asks it to go down. What still runs then is left for the next
+        process.
+        """
         waking: set[asyncio.Task[None]] = set()
         server = await asyncio.start_unix_server(
             self._answer, sock=_bound(self.socket), limit=LARGEST
@@ -203,7 +204,9 @@ def ask(root: str, do: str) -> dict[str, Any]:
                 root=root,
             ) from error
         except (OSError, ValueError) as error:
-            raise StoreError(f"the daemon of this workspace does not answer: {error}") from error
+            raise StoreError(
+                f"the daemon of this workspace does not answer: {error}"
+            ) from error
     return reply
 
 

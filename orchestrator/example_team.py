@@ -1,5 +1,5 @@
-"""What the agents of the example team say where there is no model. Each says only what stands in
-its own prompt: what it was asked, and which entries of the shared memory it was shown.
+"""The replies of the example team's agents, where there is no model. Each reply uses only the
+agent's own prompt: its task, and the entries of the shared memory that it was shown.
 """
 
 from __future__ import annotations
@@ -53,7 +53,10 @@ def _report(me: str, task: str, view: str) -> str:
     shown_ids = {id for _, id, _ in _ENTRY.findall(view)}
     done = [run for run, status, _ in entries if status == "done"]
     read = [id for _, _, id in entries if id in shown_ids]
-    return f"{len(done)} of {len(entries)} tasks are done; I was shown what {len(read)} of them left in the memory."
+    return (
+        f"{len(done)} of {len(entries)} tasks are done; I was shown what {len(read)} of"
+        f" them left in the memory."
+    )
 
 
 def _engineer(me: str, task: str, view: str) -> str:

@@ -1,5 +1,5 @@
-"""The desk: whatever touches the memory goes over it, act after act, on a thread of its own. Knows
-nothing of runs.
+"""The memory thread: whatever touches the memory runs on it, call after call, and never on the
+event loop. Knows nothing of runs.
 """
 
 from __future__ import annotations

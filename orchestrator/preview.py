@@ -1,4 +1,4 @@
-"""What a run would begin with: its prompt, what that would cost, what was left out. Begins nothing,
+"""The preview of a run: its prompt, the expected cost, and what was left out. Begins nothing,
 writes nothing.
 """
 
@@ -67,7 +67,9 @@ def preview(
         price = _price(memory, model)
         if price is None:
             return Preview(prompt, receipt, engine, model, None, expected.turns, None)
-        turn = prices.worst(price, counter.theirs(sum(receipt.tokens.values())), MAX_OUTPUT)
+        turn = prices.worst(
+            price, counter.theirs(sum(receipt.tokens.values())), MAX_OUTPUT
+        )
         total = prices.worst(
             price._replace(written=price.input), counter.theirs(int(expected.work)), 0
         )
@@ -99,7 +101,11 @@ def _run(task: Task, role: str, now: int) -> Run:
 
 def _price(memory: Memory, model: str | None) -> prices.Price | None:
     price_list = prices.declared(dict(memory.store.settings.other))
-    return prices.price(model, at=memory.store.clock(), given=price_list) if model else None
+    return (
+        prices.price(model, at=memory.store.clock(), given=price_list)
+        if model
+        else None
+    )
 
 
 def _secret(root: str) -> bytes:

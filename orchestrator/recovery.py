@@ -1,7 +1,7 @@
-"""Taking over: runs whose supervisor is gone become this one's, and what it could not finish
-writing is mended. A run that needs what this process does not have is left as it is.
+"""The recovery of runs whose supervisor is gone: they become this one's, and what it could not
+finish writing is repaired. On the memory's thread; nothing here begins a session.
 
-On the memory's thread. Nothing here begins a session.
+A run that needs what this process does not have is left as it is.
 """
 
 from __future__ import annotations
@@ -85,8 +85,12 @@ def _take(run_store: RunStore, run: Run, taken: list[Run]) -> None:
 
 def _progress(run_store: RunStore, run: Run) -> int:
     """Return how many replies and results a run and all below it have recorded."""
-    own = sum(step.kind in ("turn", "result") for step in _recorded(run_store.folder(run)))
-    return own + sum(_progress(run_store, child) for child in run_store.runs.children(run.id))
+    own = sum(
+        step.kind in ("turn", "result") for step in _recorded(run_store.folder(run))
+    )
+    return own + sum(
+        _progress(run_store, child) for child in run_store.runs.children(run.id)
+    )
 
 
 def _recorded(folder: Folder) -> list[steps.Step]:

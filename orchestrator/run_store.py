@@ -250,10 +250,17 @@ class RunStore:
         fields = self._about(task, agent, *engine_of(task, agent, usual), usual)
         if task.force:
             return self._begun(id, task, agent, parent, None, fields), False
-        key = f"intent:{intent_of(task.text, project=task.project, agent=task.agent, intent=task.intent)}"
+        intent = intent_of(
+            task.text, project=task.project, agent=task.agent, intent=task.intent
+        )
+        key = f"intent:{intent}"
         while True:
             begun_records = self.store.index.keyed(key)
-            earlier = self.runs.get(str(begun_records[-1].fields["run"])) if begun_records else None
+            earlier = (
+                self.runs.get(str(begun_records[-1].fields["run"]))
+                if begun_records
+                else None
+            )
             if earlier is not None and self._answers(earlier):
                 return earlier, True
             try:
@@ -294,12 +301,18 @@ class RunStore:
     ) -> dict[str, Any]:
         """Return what a run is begun with besides its task. Whoever begins others needs the engine
         that these get, too."""
-        model = task.model or agent.model or usual.model or getattr(engine, "model", None)
+        model = (
+            task.model or agent.model or usual.model or getattr(engine, "model", None)
+        )
         spawns = engine.takes_tools and (task.role or agent.role) in COORDINATORS
         engines = (engine_name, usual.engine) if spawns else (engine_name,)
         needed = requirements.record(engines, self.offer(), tools=engine.takes_tools)
         needed |= {"usual": list(usual)} if spawns else {}
-        fields: dict[str, Any] = {"engine": engine_name, "model": model, "needs": needed}
+        fields: dict[str, Any] = {
+            "engine": engine_name,
+            "model": model,
+            "needs": needed,
+        }
         if alike := self._alike(task):
             fields["warnings"] = alike
         if not engine.takes_tools:
@@ -341,7 +354,9 @@ class RunStore:
         if not engine.takes_tools:
             folder_path = str(run.fields.get("folder") or folder.path)
             workplace = Place(
-                folder_path, self._environment(run), os.path.join(folder.path, TRANSCRIPT)
+                folder_path,
+                self._environment(run),
+                os.path.join(folder.path, TRANSCRIPT),
             )
         label = said_label(run.fields["role"])
         model = run.fields["model"]
@@ -377,7 +392,11 @@ class RunStore:
             "cursor": receipt.cursor,
         }
         fields |= {"guide": receipt.tokens["guide"], "news": news, "acts": calls}
-        return steps.prompt(*rendered) | fields | {"shown": shown_fields, "receipt": receipt.dump()}
+        return (
+            steps.prompt(*rendered)
+            | fields
+            | {"shown": shown_fields, "receipt": receipt.dump()}
+        )
 
     def note_shown(self, run: Run, first: Mapping[str, Any]) -> None:
         """Note in the log what a prompt showed, once, and put its receipt where people look. Both
@@ -446,7 +465,9 @@ class RunStore:
         running = self.store.index.query.runs(
             project=task.project, state="running", limit=NEIGHBOURS
         )
-        similar_runs = [row for row in running if similar(str(row["task"]), task.text) >= ALIKE]
+        similar_runs = [
+            row for row in running if similar(str(row["task"]), task.text) >= ALIKE
+        ]
         return [
             f"{row['run']} ({row['agent']}) is at something that sounds like it"
             for row in similar_runs
@@ -515,7 +536,13 @@ class RunStore:
         self, session: Session, ids: list[str], state: str, offered: Mapping[str, int]
     ) -> None:
         run = session.run
-        fields = {"agent": run.agent, "run": run.id, "epoch": run.epoch, "state": state, "ids": ids}
+        fields = {
+            "agent": run.agent,
+            "run": run.id,
+            "epoch": run.epoch,
+            "state": state,
+            "ids": ids,
+        }
         extra = {"offered": dict(offered)} if offered else {}
         self.seat(run).pen.write(Pending("delivery", run.agent, fields | extra))
 
@@ -529,13 +556,17 @@ class RunStore:
         commands = reach.follows_commands or not session.engine.takes_tools
         blocks = wake.blocks(entries, news, commands)
         rendered = [
-            entry.id for entry, block in zip(entries, blocks, strict=True) if block.form != POINTER
+            entry.id
+            for entry, block in zip(entries, blocks, strict=True)
+            if block.form != POINTER
         ]
         if not blocks:
             return "", []
         return prompt.wake(blocks, reader, self.secret, self.templates), rendered
 
-    def results_text(self, reader: Run, results: list[Result], how: str = "unread") -> str:
+    def results_text(
+        self, reader: Run, results: list[Result], how: str = "unread"
+    ) -> str:
         """Return what children left, as their parent is told. `how` names the template: `results`
         for one that waited, `unread` for one that would have ended, `blocked` for one at something
         else.
@@ -569,7 +600,9 @@ class RunStore:
                 if step.kind == "result":
                     visible.update(_ID.findall(step.fields["text"]))
             if "folder" in run.fields:
-                visible.update(id for id in entries if knowledge.sees(self.seat(run), id))
+                visible.update(
+                    id for id in entries if knowledge.sees(self.seat(run), id)
+                )
         return [id for id in entries if id in visible]
 
     # -- ending ------------------------------------------------------------------------------------
@@ -609,12 +642,14 @@ class RunStore:
         }
         if session is not None:
             fields["past"] = list(
-                selection.past(lines, steps.capsules(session.conversation, session.first["tools"]))[
-                    :4
-                ]
+                selection.past(
+                    lines, steps.capsules(session.conversation, session.first["tools"])
+                )[:4]
             )
             fields["uses"] = self._uses(session)
-            fields |= {"shares": shares} if (shares := session.conversation.shares) else {}
+            fields |= (
+                {"shares": shares} if (shares := session.conversation.shares) else {}
+            )
         try:
             entry, untold = self.told(run, notes)
             entry, fields["why"] = (
@@ -625,7 +660,9 @@ class RunStore:
         except Conflict as stale:
             self.costs.leave(run)
             why = f"another incarnation has taken it over: {stale}"
-            return Result("stopped", outcome.text, run.id, usage, cost, overhead, why=why)
+            return Result(
+                "stopped", outcome.text, run.id, usage, cost, overhead, why=why
+            )
         self.costs.leave(run)
         return result_of(run.id, ended.fields, outcome.text)
 
@@ -637,7 +674,9 @@ class RunStore:
             for id, _, form, why in receipt.included
             if form != POINTER
         ]
-        texts = [(why, entry.body) for why, entry in entries if entry is not None and why]
+        texts = [
+            (why, entry.body) for why, entry in entries if entry is not None and why
+        ]
         return selection.uses(texts, session.run.task.text, session.conversation.turns)
 
     def told(self, run: Run, notes: list[writeback.Note]) -> tuple[str | None, str]:

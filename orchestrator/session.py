@@ -197,7 +197,10 @@ class Session:
         """Take turns until the run ends, and return its outcome. A session that is cancelled
         without a reason can be continued.
         """
-        limit, self._living = asyncio.timeout(self.terms.seconds), asyncio.current_task()
+        limit, self._living = (
+            asyncio.timeout(self.terms.seconds),
+            asyncio.current_task(),
+        )
         try:
             async with limit:
                 while True:
@@ -287,15 +290,27 @@ class Session:
 
     def _coordinators(self) -> list[Session]:
         """Return the other sessions here that give out work, and so may answer."""
-        candidates = (session for session in self.ground.sessions.values() if session is not self)
+        candidates = (
+            session for session in self.ground.sessions.values() if session is not self
+        )
         return [
-            session for session in candidates if session.run.fields["role"] in segments.COORDINATORS
+            session
+            for session in candidates
+            if session.run.fields["role"] in segments.COORDINATORS
         ]
 
     def _has_help(self, blocker: str) -> bool:
-        """Return whether one who was told of the blocker is at work or will be, and so may answer."""
-        informed = (session for session in self._coordinators() if blocker in session.seen)
-        return any(session.due or not session.waits for session in informed if not session.closes)
+        """Return whether one who was told of the blocker is at work or will be, and so may
+        answer.
+        """
+        informed = (
+            session for session in self._coordinators() if blocker in session.seen
+        )
+        return any(
+            session.due or not session.waits
+            for session in informed
+            if not session.closes
+        )
 
     async def _is_answered(self, question: str, blocker: str) -> bool:
         """Return whether news came that answers, within the time and as long as somebody may."""
@@ -342,13 +357,17 @@ class Session:
     async def _outcome(self, turn: Turn) -> Outcome:
         """Return how it ended, by what was recorded: a blocker that it reported, results that
         nobody read, a blocker below it that stands, or all is well."""
-        reported = (turn.blocked and (blocker_of(turn.blocked) or turn.blocked)) or blocker_of(
-            turn.text
-        )
+        reported = (
+            turn.blocked and (blocker_of(turn.blocked) or turn.blocked)
+        ) or blocker_of(turn.text)
         own, tools = self.conversation.blockers, self.engine.takes_tools
-        blocker = await self.ground.desk(self.run_store.blockers.standing, self.run, own, tools)
+        blocker = await self.ground.desk(
+            self.run_store.blockers.standing, self.run, own, tools
+        )
         if reported or blocker:
-            return Outcome("blocked", turn.text, reported or "it reported a blocker", blocker)
+            return Outcome(
+                "blocked", turn.text, reported or "it reported a blocker", blocker
+            )
         unread = await self._unread()
         if unread:
             debt = tuple(result.run for result in unread)
@@ -360,8 +379,12 @@ class Session:
             )
         blocked_runs = await self.ground.desk(self.run_store.blockers.below, self.run)
         if blocked_runs:
-            labels = ", ".join(f"{run} ({entry})" if entry else run for run, entry in blocked_runs)
-            why = f"work that it gave out is blocked, and nobody has settled it: {labels}"
+            labels = ", ".join(
+                f"{run} ({entry})" if entry else run for run, entry in blocked_runs
+            )
+            why = (
+                f"work that it gave out is blocked, and nobody has settled it: {labels}"
+            )
             return Outcome(
                 "blocked",
                 turn.text,
@@ -508,7 +531,9 @@ class Session:
 
     async def _told_news(self, why: str = "wake", **about: Any) -> None:
         """Put what came and concerns it into the next prompt, all at once."""
-        news, later = divided(self.inbox.values(), self._about(), self.conversation.messages)
+        news, later = divided(
+            self.inbox.values(), self._about(), self.conversation.messages
+        )
         self.inbox = {news_item.entry.id: news_item for news_item in later}
         if not news:
             if about:
@@ -537,7 +562,9 @@ class Session:
         read_ids = [id for at, ids in self._rendered if turns >= at + 2 for id in ids]
         if read_ids:
             self._rendered = [(at, ids) for at, ids in self._rendered if turns < at + 2]
-            await self.ground.desk(self.run_store.delivered, self, read_ids, "acked", {})
+            await self.ground.desk(
+                self.run_store.delivered, self, read_ids, "acked", {}
+            )
 
     async def _unread(self) -> list[Result]:
         """Return the results of its children that it has not read, once all have ended."""
@@ -567,7 +594,8 @@ class Session:
         new = [
             result
             for result in ended
-            if result.run not in self.conversation.read and result.entry not in self.seen
+            if result.run not in self.conversation.read
+            and result.entry not in self.seen
         ]
         if new:
             text = await self.ground.desk(
@@ -594,18 +622,24 @@ class Session:
         handler = self.handlers.get(call.name)
         if handler is None:
             names = ", ".join(handler.tool.name for handler in self.offered()) or "none"
-            result = ToolResult(f"Error: there is no tool {call.name}; yours: {names}", failed=True)
+            result = ToolResult(
+                f"Error: there is no tool {call.name}; yours: {names}", failed=True
+            )
         elif call.problem:
-            result = ToolResult(f"Error: the arguments cannot be read: {call.problem}", failed=True)
+            result = ToolResult(
+                f"Error: the arguments cannot be read: {call.problem}", failed=True
+            )
         elif begun and not handler.repeatable:
-            text = "Error: the process died while this was being carried out. Whether it took effect is not known;"
+            text = (
+                "Error: the process died while this was being carried out. Whether it"
+                " took effect is not known;"
+            )
             result = ToolResult(f"{text} it was not repeated.", failed=True)
         else:
             if not handler.repeatable:
                 await self.ground.desk(self._record, "call", {"call": call.id}, True)
-                await (
-                    self.ground.hear()
-                )  # who took over before that is heard of now; who does from now on reads it
+                # who took over before that is heard of now; who does from now on reads it
+                await self.ground.hear()
             result = await self._carried_out(handler, call)
         label = result.label or segments.tool_label(call.name)
         fields = steps.result(call, result.text, label, result.failed, **result.about)

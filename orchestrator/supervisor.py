@@ -1,8 +1,7 @@
-"""The supervisor: starts runs, keeps them alive, lets them hear of each other, and settles what
-came of them.
+"""The supervisor: starts runs, keeps them alive, brings them news, and settles their results.
 
-Any number of supervisors share a workspace; each holds its own runs. Whatever touches the memory
-runs on one thread of its own, in order, and never on the event loop.
+Any number of supervisors share a workspace; each has its own runs. Whatever touches the memory runs
+on one thread of its own, in order, and never on the event loop.
 """
 
 from __future__ import annotations
@@ -88,7 +87,8 @@ class Supervisor:
         for value in (engines or {}).values():
             if not isinstance(value, Engine):
                 raise InvalidEntry(
-                    f"engines: {value!r:.60} is no engine: give names and engines, such as {{'mine': engine}}"
+                    f"engines: {value!r:.60} is no engine: give names and engines,"
+                    f" such as {{'mine': engine}}"
                 )
         own = [item if isinstance(item, UserTool) else tool_of(item) for item in tools]
         self._opened: Memory | None = None  # what was opened here is closed with this
@@ -173,7 +173,11 @@ class Supervisor:
         """
         async with self:
             started = self.run_store.now()
-            parent_run = None if parent is None else await self.desk(self.run_store.known, parent)
+            parent_run = (
+                None
+                if parent is None
+                else await self.desk(self.run_store.known, parent)
+            )
             try:
                 run = await self.start(task, parent=parent_run)
             except LimitReached as limit:
@@ -183,7 +187,9 @@ class Supervisor:
                 return await asyncio.shield(life)
             return (await self._result(run, patient=False))._replace(repeated=True)
 
-    async def start(self, task: Task, *, parent: Run | None = None, id: str | None = None) -> Run:
+    async def start(
+        self, task: Task, *, parent: Run | None = None, id: str | None = None
+    ) -> Run:
         """Begin a task; `result` waits for it. For work that is under way or just done, return the
         run that does it or did.
         """
@@ -213,7 +219,9 @@ class Supervisor:
                 break
             recovered, waiting = await self.recover(current.root)
             if run.id in waiting and not patient:
-                raise Conflict(_WAITS.format(run=run.id, why=waiting[run.id]), run=run.id)
+                raise Conflict(
+                    _WAITS.format(run=run.id, why=waiting[run.id]), run=run.id
+                )
             if not recovered:
                 await asyncio.sleep(LOOK_EVERY / 2)
         if life is not None:
@@ -403,9 +411,15 @@ class Supervisor:
     async def _session(self, run: Run) -> Session:
         engine = self._engine(str(run.fields["engine"]))
         tools = [*self.user_tools, *self.server_tools]
-        furniture = await self.desk(self.run_store.furnish, run, engine, not self.sessions)
+        furniture = await self.desk(
+            self.run_store.furnish, run, engine, not self.sessions
+        )
         ground = Ground(self, self.sharing, furniture.seat, lambda: session)
-        handlers = of_session(ground, run, tools, furniture.tools) if engine.takes_tools else {}
+        handlers = (
+            of_session(ground, run, tools, furniture.tools)
+            if engine.takes_tools
+            else {}
+        )
         session = Session(
             self,
             self.run_store,
@@ -505,7 +519,9 @@ class Supervisor:
                 self.sessions[id].stop(reason)
 
     def _rung(self) -> None:
-        """Look for news, on the event loop, unless somebody is looking or no session would get it."""
+        """Look for news, on the event loop, unless somebody is looking or no session would get
+        it.
+        """
         if self.sessions and (self._hearing is None or self._hearing.done()):
             self._hearing = asyncio.create_task(self.hear())
 
@@ -548,7 +564,9 @@ class Supervisor:
 
     async def told(self, reader: Run, results: list[Result]) -> str:
         """Return the results of children, as their parent gets them."""
-        text: str = await self.desk(self.run_store.results_text, reader, results, "results")
+        text: str = await self.desk(
+            self.run_store.results_text, reader, results, "results"
+        )
         return text
 
     async def ended_children(self, run: str, read: frozenset[str]) -> list[Result]:

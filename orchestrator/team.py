@@ -1,13 +1,13 @@
-"""A team at work: CTO, lead, engineers side by side, QA, report. Who takes part stands in a YAML
-file.
+"""A team at work: CTO, lead, engineers side by side, QA, report. A YAML file says who takes part.
+Nothing here knows how a run works inside.
 
 Where the lead's engine is a model, its own tool calls drive the work. Where it is scripted or a
-coding client, the lead writes a plan, and the plan does. Nothing here knows how a run is lived.
+coding client, the lead writes a plan, and the plan does. A plan has a line for each task, and what
+stands indented below it belongs to it:
 
-A plan has a line for each task, and what stands indented below it belongs to it:
-
-- [eng-backend] Serve GET /v2/users; check it with the tests in api/. It has to answer within 100
-ms. - [eng-frontend] Draw the profile page.
+- [eng-backend] Serve GET /v2/users; check it with the tests in api/.
+  It has to answer within 100 ms.
+- [eng-frontend] Draw the profile page.
 """
 
 from __future__ import annotations
@@ -159,9 +159,13 @@ def team_of(fields: Mapping[str, Any], path: str = "team.yaml") -> Team:
     if not isinstance(models, dict):
         problems.append("models: write `engine: model` lines")
     if problems:
-        raise InvalidEntry(f"{path}: {'; '.join(problems)}", path=path, problems=problems)
+        raise InvalidEntry(
+            f"{path}: {'; '.join(problems)}", path=path, problems=problems
+        )
     values = {name: value for name, value in fields.items() if value is not None}
-    return Team(**(values | {"engineers": tuple(map(str, engineers)), "models": models}))
+    return Team(
+        **(values | {"engineers": tuple(map(str, engineers)), "models": models})
+    )
 
 
 def parts(plan: str) -> list[Part]:
@@ -206,8 +210,12 @@ class _Work:
             )
         else:
             text = f"{self.brief}\n\n{self._roster()}"
-        result = await self._do(team.cto or team.lead, text, memory_tools=team.memory_tools)
-        descendants = await self.boss.desk(lambda: self.boss.run_store.runs.all(root=result.run))
+        result = await self._do(
+            team.cto or team.lead, text, memory_tools=team.memory_tools
+        )
+        descendants = await self.boss.desk(
+            lambda: self.boss.run_store.runs.all(root=result.run)
+        )
         other_runs = [
             await self.boss.result(run)
             for run in reversed(descendants)
@@ -228,7 +236,10 @@ class _Work:
         """
         team = self.team
         if plan is None:
-            return f"{team.lead} wrote no plan: there is no entry in projects/{self.project} with the topic {TOPIC}"
+            return (
+                f"{team.lead} wrote no plan: there is no entry in projects/{self.project}"
+                f" with the topic {TOPIC}"
+            )
         engineer_runs = [run for run in runs if run.agent in team.engineers]
         if not engineer_runs:
             return f"nobody gave work to {' or '.join(team.engineers)}"
@@ -242,7 +253,8 @@ class _Work:
         if tests[0].status != "done":  # the newest stands first
             return _ended(tests[0])
         return await self._unseen(
-            [run.id for run in tests], [run.fields.get("entry") for run in engineer_runs]
+            [run.id for run in tests],
+            [run.fields.get("entry") for run in engineer_runs],
         )
 
     def _roster(self) -> str:
@@ -275,20 +287,26 @@ class _Work:
         )
         tasks = parts(text)
         if problem := self._problem(tasks):
-            return Report("blocked", problem, tuple(self.runs), plan, problem.rstrip("."))
+            return Report(
+                "blocked", problem, tuple(self.runs), plan, problem.rstrip(".")
+            )
         results = await asyncio.gather(
             *(self._try(item.agent, item.task, planned.run) for item in tasks)
         )
         self.runs += results
         unseen = ""
         if team.qa:
-            tested = await self._do(team.qa, self._testing(results), planned.run, role="qa")
+            tested = await self._do(
+                team.qa, self._testing(results), planned.run, role="qa"
+            )
             unseen = (
                 await self._unseen([tested.run], [result.entry for result in results])
                 if tested.done
                 else ""
             )
-        report = await self._do(team.lead, self._reporting(results), parent or planned.run)
+        report = await self._do(
+            team.lead, self._reporting(results), parent or planned.run
+        )
         unfinished = next((result for result in self.runs if not result.done), None)
         if unfinished is not None:
             return self._so_far(unfinished, report.text, plan)
@@ -301,7 +319,11 @@ class _Work:
         where one was.
         """
         results = sorted({str(entry) for entry in entries if entry})
-        unread = await self.boss.desk(self.boss.run_store.seen, tests, results) if results else ()
+        unread = (
+            await self.boss.desk(self.boss.run_store.seen, tests, results)
+            if results
+            else ()
+        )
         if unread or not results:
             return ""
         return (
@@ -364,7 +386,9 @@ class _Work:
         self.runs.append(result)
         return result
 
-    async def _try(self, agent: str, text: str, parent: str | None, **bounds: Any) -> Result:
+    async def _try(
+        self, agent: str, text: str, parent: str | None, **bounds: Any
+    ) -> Result:
         """Run a task, whatever becomes of it: one that may not begin is a result too."""
         team = self.team
         if parent is None:
@@ -400,7 +424,9 @@ def _line(result: Result) -> str:
 
 
 def _taken_in(memory: Memory, runs: tuple[Result, ...]) -> None:
-    """Acknowledge the last result for the agent that gave the brief, so that nobody has it unread."""
+    """Acknowledge the last result for the agent that gave the brief, so that nobody has it
+    unread.
+    """
     last = runs[-1]
     if last.entry:
         fields = {
@@ -410,7 +436,9 @@ def _taken_in(memory: Memory, runs: tuple[Result, ...]) -> None:
             "state": "acked",
             "ids": [last.entry],
         }
-        memory.store.log.append(Pending("delivery", OPERATOR, fields), once=f"told:{last.run}")
+        memory.store.log.append(
+            Pending("delivery", OPERATOR, fields), once=f"told:{last.run}"
+        )
 
 
 def _settled(memory: Memory, lead: str, project: str, report: Report) -> None:
@@ -457,6 +485,10 @@ def _plan(memory: Memory, planned: Result, lead: str, project: str) -> tuple[str
         if entry.topic == TOPIC and parts(entry.body):
             return entry.id, entry.body
     written = seat.append(
-        planned.text, namespace, priority="important", topic=TOPIC, once=f"{planned.run}/{TOPIC}"
+        planned.text,
+        namespace,
+        priority="important",
+        topic=TOPIC,
+        once=f"{planned.run}/{TOPIC}",
     )
     return written.id, written.body

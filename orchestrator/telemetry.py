@@ -1,9 +1,8 @@
-"""OpenTelemetry spans of runs, steps and tool calls, named as the conventions for generative AI
-name them.
+"""OpenTelemetry spans of runs, steps and tool calls, named by the conventions for generative AI.
+Spans carry names and numbers, never prompts, results or entries.
 
-Nothing is imported here. Whoever configures a tracer provider has loaded OpenTelemetry; where
-nobody has, a span is nothing and costs next to nothing. Spans carry names and numbers, never
-prompts, results or entries.
+OpenTelemetry is never imported here: a program that configures a tracer provider has loaded it.
+Without one a span does nothing, and costs next to nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""News: what comes into the log, for the sessions that run now and that it concerns. The cursor is
-the truth, a bell only hurries.
+"""News for live sessions: which entries of the log concern a session, and how soon it gets them.
+Calls no engine; the run store polls it.
 
-Whoever has no session gets it at the start of the next one: it is in that view. Nothing here calls
-an engine.
+The cursor is the truth, a notification only hurries. An agent without a session gets its news at
+the start of the next one: it is in that view.
 """
 
 from __future__ import annotations
@@ -118,13 +118,19 @@ class Ear:
         if mark == self._mark:
             return []
         for event in self._follower.poll():
-            tiers = {run: self._tier(event, run, reader) for run, reader in readers.items()}
+            tiers = {
+                run: self._tier(event, run, reader) for run, reader in readers.items()
+            }
             if {NOW, SOON}.isdisjoint(tiers.values()) or self._may_wake(event.entry):
-                self._news += [(run, event.entry, soon) for run, soon in tiers.items() if soon]
+                self._news += [
+                    (run, event.entry, soon) for run, soon in tiers.items() if soon
+                ]
             elif NOW in tiers.values():
                 self.held.append(event.entry.id)
             else:  # its author had used up its wakes: it is worth no turn of its own
-                self._news += [(run, event.entry, BESIDE) for run, soon in tiers.items() if soon]
+                self._news += [
+                    (run, event.entry, BESIDE) for run, soon in tiers.items() if soon
+                ]
         self._mark = mark
         for run in self._talk.keys() - readers.keys():
             del self._talk[run]
@@ -162,9 +168,13 @@ def is_known(entry: Entry, about: Iterable[str], texts: Iterable[str]) -> bool:
         return False
     tasks, texts = tuple(about), tuple(texts)
     relevant = [
-        clause for clause in clauses(entry.body) if any(concerns(task, clause) for task in tasks)
+        clause
+        for clause in clauses(entry.body)
+        if any(concerns(task, clause) for task in tasks)
     ]
-    return bool(relevant) and all(any(_says(text, clause) for text in texts) for clause in relevant)
+    return bool(relevant) and all(
+        any(_says(text, clause) for text in texts) for clause in relevant
+    )
 
 
 def _says(text: str, clause: str) -> bool:

@@ -1,9 +1,8 @@
-"""Anthropic's Messages through the official SDK. Knows how a conversation looks there, and nothing
-of memory.
+"""The engine for Anthropic's Messages, through the official SDK. Knows nothing of memory.
 
-Cached are, by at most four marks: the system prompt with the tools, the view, and the conversation
-up to where it went the last time and up to where it goes now. What cannot be told in text and calls
-(thinking and its signature) is kept as it came and sent back so.
+At most four cache marks are set: at the system prompt with the tools, at the view, and where the
+conversation ended the last time and ends now. What text and calls cannot say (thinking and its
+signature) is kept as it came, and sent back so.
 """
 
 from __future__ import annotations
@@ -161,7 +160,12 @@ def _parts(message: Message) -> list[Part]:
 def _plain(text: str, calls: Iterable[Call]) -> list[Part]:
     """Return a message without anything of the provider's own. It takes no empty texts."""
     uses = [
-        {"type": "tool_use", "id": call.id, "name": call.name, "input": dict(call.arguments)}
+        {
+            "type": "tool_use",
+            "id": call.id,
+            "name": call.name,
+            "input": dict(call.arguments),
+        }
         for call in calls
     ]
     return [*([_text(text)] if text.strip() else []), *uses]
@@ -172,7 +176,9 @@ def _text(text: str) -> Part:
 
 
 def _told(error: Exception) -> EngineError:
-    """Return the engine's error for an SDK's. A TypeError is how the SDK says that there is no key."""
+    """Return the engine's error for an SDK's. A TypeError is how the SDK says that there is no
+    key.
+    """
     if isinstance(error, TypeError):
         return Rejected(
             "there is no key, set ANTHROPIC_API_KEY"
@@ -180,7 +186,11 @@ def _told(error: Exception) -> EngineError:
             else str(error)
         )
     problem_text = problem(error)
-    return problem_text if isinstance(problem_text, EngineError) else Rejected(str(problem_text))
+    return (
+        problem_text
+        if isinstance(problem_text, EngineError)
+        else Rejected(str(problem_text))
+    )
 
 
 class _Reading:
@@ -255,7 +265,10 @@ class _Reading:
             case "signature_delta":
                 block["signature"] = delta.signature
             case "citations_delta":
-                block["citations"] = [*(block.get("citations") or ()), delta.citation.to_dict()]
+                block["citations"] = [
+                    *(block.get("citations") or ()),
+                    delta.citation.to_dict(),
+                ]
 
     def turn(self, *, whole: bool) -> Turn:
         stop = STOPS.get(self._stop or "", "done") if whole else "interrupted"
@@ -266,9 +279,15 @@ class _Reading:
             if block["type"] == "text":
                 complete += [block] if block["text"].strip() else []
             elif block["type"] == "tool_use":
-                if index in self._open or stop == "refusal" or (stop == "length" and last):
+                if (
+                    index in self._open
+                    or stop == "refusal"
+                    or (stop == "length" and last)
+                ):
                     continue  # it is cut, or not to be trusted
-                calls.append(call_of(block["id"], block["name"], self._arguments.get(index, "")))
+                calls.append(
+                    call_of(block["id"], block["name"], self._arguments.get(index, ""))
+                )
                 complete.append(block | {"input": dict(calls[-1].arguments)})
             elif index not in self._open:
                 complete.append(block)
@@ -292,9 +311,17 @@ class _Reading:
         )
         output = usage.get("output_tokens") or 0
         if whole:
-            return Usage(usage.get("input_tokens", 0) + read + written, output, read, written)
-        sent = usage["input_tokens"] + read + written if usage else guess(json.dumps(self._asked))
-        texts = [block.get("text") or block.get("thinking") or "" for block in self._parts]
+            return Usage(
+                usage.get("input_tokens", 0) + read + written, output, read, written
+            )
+        sent = (
+            usage["input_tokens"] + read + written
+            if usage
+            else guess(json.dumps(self._asked))
+        )
+        texts = [
+            block.get("text") or block.get("thinking") or "" for block in self._parts
+        ]
         return Usage(
             sent,
             max(output, guess(*texts, *self._arguments.values())),

@@ -1,5 +1,5 @@
-"""What a client is given: its command line, its prompt, and the session that it is to go on with.
-Nearly pure.
+"""The request to a coding client: its command line, its prompt, and the session to resume. Starts
+no process; writes no file but those that the command line names.
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ def prompt_of(request: Request, *, resumed: bool, with_system: bool) -> str:
     messages = request.messages
     if resumed:
         last = max(
-            (at for at, message in enumerate(messages) if message.role == "assistant"), default=-1
+            (at for at, message in enumerate(messages) if message.role == "assistant"),
+            default=-1,
         )
         messages = messages[last + 1 :]
     texts = [_told(message) for message in messages if message.text]
@@ -113,7 +114,11 @@ def values_for(
     request: Request, session: Session | None, prompt: str, folder: str, root: str
 ) -> dict[str, str]:
     """Return the values of the placeholders; what is a file is written into the folder."""
-    files = {"prompt_file": prompt, "system_file": request.system, "schema_file": REPORT}
+    files = {
+        "prompt_file": prompt,
+        "system_file": request.system,
+        "schema_file": REPORT,
+    }
     return {
         **{
             name: _written(os.path.join(folder, name), text)

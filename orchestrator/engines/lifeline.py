@@ -1,5 +1,5 @@
-"""The keeper of a client's process: nothing of it outlives the supervisor, nor its own end. A
-program of its own.
+"""The keeper of a client's process: nothing of the client outlives the supervisor, nor its own end.
+A program of its own, started by `child`.
 
 python -I -S lifeline.py LIFE GRACE COMMAND...
 
@@ -8,9 +8,8 @@ supervisor holds the other end. A byte from there asks for the end: SIGTERM, and
 seconds. If it closes, the supervisor is dead, and there is only HASTE. When the command ends by
 itself, whatever it left behind ends at once. Its exit code is passed on as a shell would.
 
-On Linux the keeper is a subreaper: whatever is orphaned below it becomes its child, whatever group
-or session it made for itself, and nothing can hide. Elsewhere it knows the command's process group,
-no more.
+On Linux the keeper is a subreaper: an orphan below it becomes its child, whatever group or session
+it made for itself, and nothing can hide. Elsewhere it knows the command's process group, no more.
 
 A bare interpreter runs this file where it lies: it imports nothing of ours, and only what loads
 fast.
@@ -163,7 +162,9 @@ def _become(command: list[str], keeper: int) -> None:
 
 
 def _let_go_of_the_files() -> None:
-    """Close the command's input and output here, so that they close when the command closes them."""
+    """Close the command's input and output here, so that they close when the command closes
+    them.
+    """
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(nothing, descriptor)

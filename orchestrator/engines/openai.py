@@ -1,8 +1,7 @@
-"""OpenAI's Responses through the official SDK. Knows how a conversation looks there, and nothing of
-memory.
+"""The engine for OpenAI's Responses, through the official SDK. Knows nothing of memory.
 
-Nothing is kept at the provider (`store` is off): reasoning comes encrypted, is kept as it came and
-sent back so.
+Nothing is stored at the provider (`store` is off): reasoning comes encrypted, is kept as it came,
+and sent back so.
 """
 
 from __future__ import annotations
@@ -70,7 +69,9 @@ class OpenAI:
         }
 
         def begin() -> Reading:
-            return _Reading(self._client, arguments, extra(self, request), self._unreasoned)
+            return _Reading(
+                self._client, arguments, extra(self, request), self._unreasoned
+            )
 
         return await take(begin, interrupt)
 
@@ -252,7 +253,11 @@ class _Reading:
             if item["type"] == "message"
             for content in item["content"]
         ]
-        reason = self._ended.incomplete_details.reason if self._ended.incomplete_details else None
+        reason = (
+            self._ended.incomplete_details.reason
+            if self._ended.incomplete_details
+            else None
+        )
         if "refusal" in refusals or reason == "content_filter":
             return "refusal"
         return "length" if reason else "done"
@@ -265,7 +270,11 @@ class _Reading:
         """Return the items as they came, where they say more than text and calls do. Reasoning goes
         back whole or not at all: the provider refuses it without its results.
         """
-        special = [item for item in self._items if item["type"] == "reasoning" or item.get("phase")]
+        special = [
+            item
+            for item in self._items
+            if item["type"] == "reasoning" or item.get("phase")
+        ]
         unsealed = [
             item
             for item in special
@@ -290,8 +299,13 @@ class _Reading:
                 guess(*texts, self._text, self._arguments),
             )
             return Usage(input_tokens, output_tokens, estimated=True)
-        details = usage.input_tokens_details.to_dict() if usage.input_tokens_details else {}
-        read, written = details.get("cached_tokens") or 0, details.get("cache_write_tokens") or 0
+        details = (
+            usage.input_tokens_details.to_dict() if usage.input_tokens_details else {}
+        )
+        read, written = (
+            details.get("cached_tokens") or 0,
+            details.get("cache_write_tokens") or 0,
+        )
         return Usage(usage.input_tokens, usage.output_tokens, read, written)
 
 

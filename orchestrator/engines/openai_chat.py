@@ -1,5 +1,5 @@
-"""Chat Completions through OpenAI's SDK, for every server that speaks it: Ollama, vLLM, OpenRouter
-and others. Knows how a conversation looks there, and nothing of memory.
+"""The engine for Chat Completions, through OpenAI's SDK, for every server that speaks it: Ollama,
+vLLM, OpenRouter and others. Knows nothing of memory.
 
 Made for servers that are not strict about the format, and for chat templates that are: roles
 alternate, results follow their calls, a call without an id gets one.
@@ -93,7 +93,9 @@ def conversation(request: Request) -> list[dict[str, Any]]:
     comes after the result.
     """
     messages: list[dict[str, Any]] = (
-        [{"role": "system", "content": request.system}] if request.system.strip() else []
+        [{"role": "system", "content": request.system}]
+        if request.system.strip()
+        else []
     )
     texts: list[str] = []
 
@@ -105,7 +107,11 @@ def conversation(request: Request) -> list[dict[str, Any]]:
     for message in request.messages:
         if message.role == "tool":
             messages.append(
-                {"role": "tool", "tool_call_id": message.answers, "content": message.text}
+                {
+                    "role": "tool",
+                    "tool_call_id": message.answers,
+                    "content": message.text,
+                }
             )
         elif message.role == "user":
             texts += [message.text] if message.text.strip() else []
@@ -179,7 +185,9 @@ class _Reading:
     def _add(self, deltas: Iterable[Any]) -> None:
         for delta in deltas:
             index = delta.index if delta.index is not None else len(self._calls)
-            call = next((item for item in reversed(self._calls) if item["index"] == index), None)
+            call = next(
+                (item for item in reversed(self._calls) if item["index"] == index), None
+            )
             if call is None or (delta.id and call["id"] and delta.id != call["id"]):
                 call = {"index": index, "id": "", "name": "", "arguments": ""}
                 self._calls.append(call)
@@ -193,14 +201,26 @@ class _Reading:
         if whole and self._refusal:
             stop = "refusal"
         # Without the end, the last call may be cut; nothing says that it is not.
-        calls = [] if stop == "refusal" else self._calls if stop == "done" else self._calls[:-1]
-        turn = sum(message["role"] == "assistant" for message in self._asked["messages"])
+        calls = (
+            []
+            if stop == "refusal"
+            else self._calls
+            if stop == "done"
+            else self._calls[:-1]
+        )
+        turn = sum(
+            message["role"] == "assistant" for message in self._asked["messages"]
+        )
         read_calls = tuple(
-            call_of(call["id"] or f"call-{turn}-{index}", call["name"], call["arguments"])
+            call_of(
+                call["id"] or f"call-{turn}-{index}", call["name"], call["arguments"]
+            )
             for index, call in enumerate(calls)
         )
         text = self._text or self._refusal
-        return Turn(text, read_calls, ending(stop, text, read_calls), self._spent(), self._model)
+        return Turn(
+            text, read_calls, ending(stop, text, read_calls), self._spent(), self._model
+        )
 
     def _spent(self) -> Usage:
         usage = self._usage
@@ -211,7 +231,12 @@ class _Reading:
                 *(call["name"] + call["arguments"] for call in self._calls),
             )
             return Usage(guess(json.dumps(self._asked)), output_tokens, estimated=True)
-        details = usage.prompt_tokens_details.to_dict() if usage.prompt_tokens_details else {}
-        read, written = details.get("cached_tokens") or 0, details.get("cache_write_tokens") or 0
+        details = (
+            usage.prompt_tokens_details.to_dict() if usage.prompt_tokens_details else {}
+        )
+        read, written = (
+            details.get("cached_tokens") or 0,
+            details.get("cache_write_tokens") or 0,
+        )
         cost = getattr(usage, "cost", None)  # OpenRouter's
         return Usage(usage.prompt_tokens, usage.completion_tokens, read, written, cost)

@@ -1,9 +1,9 @@
 """Engines that are programs: a coding client, or any command. A step is one session of it, from
-start to end.
+start to end. Nothing here knows of memory.
 
-What a client is like stands in `clients`, what it is given is made by `asking`, what it says is
-read by `reading`, and its life hangs on `child`. Nothing here knows of memory: such an agent uses
-the shell, and is bound to it by the environment of its place.
+`clients` has what each client is like, `asking` makes its request, `reading` understands its
+output, `child` holds its process. Its agent uses the memory's shell, and is bound to it by the
+environment of its place.
 """
 
 from __future__ import annotations
@@ -96,8 +96,12 @@ class Process:
         limit: int = LIMIT,
     ) -> None:
         if client is None:
-            rule_list = tuple(rule if isinstance(rule, Rule) else Rule(**rule) for rule in rules)
-            client = Client("process", "", (), tuple(resume), form=form, rules=rule_list)
+            rule_list = tuple(
+                rule if isinstance(rule, Rule) else Rule(**rule) for rule in rules
+            )
+            client = Client(
+                "process", "", (), tuple(resume), form=form, rules=rule_list
+            )
         argv = shlex.split(command) if isinstance(command, str) else command
         self.name, self.client, self.command = (
             client.name,
@@ -105,7 +109,10 @@ class Process:
             tuple(argv) or (client.program,),
         )
         if not self.command[0]:
-            hint = "name one under engines: in synapse.yaml, such as mine: {kind: process, command: [my-agent, --once]}"
+            hint = (
+                "name one under engines: in synapse.yaml, such as mine: {kind: process,"
+                " command: [my-agent, --once]}"
+            )
             raise Rejected(f"an engine of the kind `process` needs a command; {hint}")
         if permissions not in client.permissions:
             raise Rejected(
@@ -151,7 +158,9 @@ class Process:
             tempfile.TemporaryDirectory(prefix="synapse-") as aside,
             Output(workplace.output) as output,
         ):
-            code = await self._last(self._start(request, session, workplace, aside, output), output)
+            code = await self._last(
+                self._start(request, session, workplace, aside, output), output
+            )
             client_output = await asyncio.to_thread(output.understood, self.client)
             trouble = client_output.error or (output.tail() if code else "")
         if session and self.client.lost and self.client.lost in trouble:
@@ -173,17 +182,27 @@ class Process:
             raise Rejected(
                 f"{self.command[0]} is not there to be run. {self.client.install}".strip()
             )
-        prompt = prompt_of(request, resumed=session is not None, with_system=not self.client.system)
-        values = values_for(request, session, prompt, aside, env.get("SYNAPSE_ROOT", place.folder))
+        prompt = prompt_of(
+            request, resumed=session is not None, with_system=not self.client.system
+        )
+        values = values_for(
+            request, session, prompt, aside, env.get("SYNAPSE_ROOT", place.folder)
+        )
         argv = self._words(request, session)
         in_arguments = any(
-            name in argument for argument in argv for name in ("{prompt}", "{prompt_file}")
+            name in argument
+            for argument in argv
+            for name in ("{prompt}", "{prompt_file}")
         )
         with open(os.devnull if in_arguments else values["prompt_file"], "rb") as stdin:
             files = (stdin, output.said, output.errors)
             try:
                 return Child(
-                    fill(argv, values), folder=place.folder, env=env, files=files, grace=self.grace
+                    fill(argv, values),
+                    folder=place.folder,
+                    env=env,
+                    files=files,
+                    grace=self.grace,
                 )
             except OSError as error:
                 raise Rejected(
@@ -238,11 +257,18 @@ class Process:
 
     def _problem(self, code: int, trouble: str) -> EngineError:
         kind = next(
-            (kind for kind, pattern in TROUBLES if re.search(pattern, trouble, re.IGNORECASE)),
+            (
+                kind
+                for kind, pattern in TROUBLES
+                if re.search(pattern, trouble, re.IGNORECASE)
+            ),
             Broken,
         )
         message = trouble.strip() or "it said nothing that can be read"
-        return kind(f"{self.name} failed with exit code {code}: {message[-300:]}", output=trouble)
+        return kind(
+            f"{self.name} failed with exit code {code}: {message[-300:]}",
+            output=trouble,
+        )
 
     def _turn(self, said: Said, request: Request, session: Session) -> Turn:
         text, blocked = said.text, said.blocked

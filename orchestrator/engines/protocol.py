@@ -1,8 +1,8 @@
-"""What an engine is: one step of one agent at a time. Values, the protocol, its errors, and finding
-one by name.
+"""The Engine protocol, with its values and its errors, and the look-up of an engine by name: one
+step of one agent at a time.
 
-An engine is given everything that its model may see, and gives back what came of one step. It knows
-nothing of memory, runs or limits, and keeps no conversation of its own: whoever calls it does.
+An engine is given everything that its model may see, and returns the turn of one step. It knows
+nothing of memory, runs or limits, and keeps no conversation of its own: its caller does.
 """
 
 from __future__ import annotations
@@ -152,16 +152,18 @@ class Turn(NamedTuple):
 
 @runtime_checkable
 class Engine(Protocol):
-    """Whatever can take a step for an agent.
+    """Take steps for an agent.
 
     * `step` returns a Turn or raises EngineError; it holds no state that a later step needs, so
-    that a step can be taken again by another process. * Malformed arguments of a call are a Call
-    with a `problem`, never an error. A refusal is a Turn. * When `interrupt` is set during a step,
-    an engine whose `interrupt` is "now" stops soon and returns what it has, with stop
-    "interrupted", whole calls only; one that says "turn" ends its step as if nothing were. *
-    Cancelling `step` frees everything it holds, and leaves no process behind. * `takes_tools`: it
-    is given tools and gives calls. Where not, its agent uses the shell. * `count` is the provider's
-    own count of a request's input, or None where there is none.
+      that a step can be taken again by another process.
+    * Malformed arguments of a call are a Call with a `problem`, never an error. A refusal is a
+      Turn.
+    * When `interrupt` is set during a step, an engine whose `interrupt` is "now" stops soon and
+      returns what it has, with stop "interrupted", whole calls only; one that says "turn" ends its
+      step as if nothing were.
+    * Cancelling `step` frees everything it holds, and leaves no process behind.
+    * `takes_tools`: it is given tools and gives calls. Where not, its agent uses the shell.
+    * `count` is the provider's own count of a request's input, or None where there is none.
     """
 
     name: str
@@ -235,7 +237,9 @@ def declared(engines: object, name: str) -> tuple[str, dict[str, Any]]:
         raise InvalidEntry(
             f"engines: {name} in synapse.yaml needs a kind, such as {{kind: openai-chat}}"
         )
-    return str(entry["kind"]), {key: value for key, value in entry.items() if key != "kind"}
+    return str(entry["kind"]), {
+        key: value for key, value in entry.items() if key != "kind"
+    }
 
 
 def load(name: str, **options: Any) -> Engine:

@@ -1,10 +1,10 @@
-"""What a client's output says: its text, session, usage and cost, found by rules. Pure; knows no
-client by name.
+"""The rules that find text, session, usage and cost in a client's output. Pure; knows no client by
+name.
 
-A rule says which pieces of JSON it is for (`when`: path and value) and where in them things are
-found. A path is keys with dots between; `*` is every value there is; `a | b` is the first of them
+A rule says which pieces of JSON it is for (`when`: path and value) and where in them the values
+are. A path is keys with dots between; `*` is every value there is; `a | b` is the first of them
 that is there. Later pieces override earlier ones, except where a rule says that its text continues
-what was said.
+the earlier text.
 """
 
 from __future__ import annotations
@@ -117,12 +117,16 @@ def _usage(piece: Any, rule: Rule) -> Usage | None:
     cost = _sum(piece, rule.cost)
     if cost is None and all(count is None for values in counts for count in values):
         return None
-    sent, got, cached, written = (int(sum(count or 0 for count in values)) for values in counts)
+    sent, got, cached, written = (
+        int(sum(count or 0 for count in values)) for values in counts
+    )
     return Usage(sent, got, cached, written, cost)
 
 
 def _text(piece: Any, path: str) -> str:
-    return "\n\n".join(str(value) for value in _found(piece, path) if value not in (None, ""))
+    return "\n\n".join(
+        str(value) for value in _found(piece, path) if value not in (None, "")
+    )
 
 
 def _sum(piece: Any, path: str) -> float | None:
@@ -139,7 +143,9 @@ def _first(piece: Any, path: str) -> Any:
 
 
 def _found(piece: Any, path: str) -> list[Any]:
-    """Return everything at the path, or at the first of its alternatives where there is anything."""
+    """Return everything at the path, or at the first of its alternatives where there is
+    anything.
+    """
     for branch in path.split("|") if path else ():
         values = [piece]
         for key in branch.strip().split("."):

@@ -1,8 +1,7 @@
-"""The scripted engine: a function instead of a model. Deterministic, and honest about what it may
-know.
+"""The scripted engine: a function in the place of a model. Deterministic; calls no provider.
 
 The function is given what a model would be given, the text of the prompt, the schemas of the tools
-and their results, and nothing else; it answers with what to say or to call. Usage is counted, not
+and their results, and nothing else; it returns the next words or calls. Usage is counted, not
 invented.
 """
 

@@ -1,5 +1,5 @@
-"""A step over a provider's stream: until its end, an interruption or a break. What both SDKs'
-engines share; the formats are theirs, and no SDK is imported here.
+"""A step over a provider's stream: until its end, an interruption or a break. The part that the
+SDKs' engines share; the formats are theirs, and no SDK is imported here.
 """
 
 from __future__ import annotations
@@ -105,7 +105,9 @@ async def take(begin: Callable[[], Reading], interrupt: asyncio.Event) -> Turn:
     return Turn("", stop="interrupted", usage=wasted)
 
 
-async def until(interrupt: asyncio.Event, work: Callable[[], Coroutine[Any, Any, None]]) -> bool:
+async def until(
+    interrupt: asyncio.Event, work: Callable[[], Coroutine[Any, Any, None]]
+) -> bool:
     """Return whether the work ended before somebody interrupted it. Nothing of it goes on
     afterwards.
     """
@@ -157,7 +159,9 @@ def call_of(id: str, name: str, arguments: str) -> Call:
     except ValueError as error:
         return Call(id, name, {}, f"the arguments are no JSON: {error}")
     if not isinstance(value, dict):
-        return Call(id, name, {}, f"the arguments are no object but {type(value).__name__}")
+        return Call(
+            id, name, {}, f"the arguments are no object but {type(value).__name__}"
+        )
     return Call(id, name, value)
 
 

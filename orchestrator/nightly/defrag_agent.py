@@ -1,8 +1,8 @@
-"""Tidying an agent's own folder: read, backed up, written, proven, and put back where the proof
-fails.
+"""The tidying of an agent's own folder: read, backed up, written, validated, and restored where
+validation fails. The shell calls it; it reads no shared memory.
 
-Its page in DEFRAG.md can be given a block that calls the shared memory's own consolidation, and it
-can be taken out.
+Its page in DEFRAG.md can be given a block that calls the shared memory's own consolidation, and the
+block can be removed.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ BLOCK = """\
 {begin}
 ## Shared memory
 
-At the end of the cycle, consolidate what the team shares. This may be repeated: nothing is filed away twice.
+At the end of the cycle, consolidate what the team shares. This may be repeated: \
+nothing is filed away twice.
 
     {command}
 
@@ -96,7 +97,9 @@ def read(folder: str) -> Notebook:
     return Notebook(memory, notes, dict(_texts(folder, ARCHIVE, _MONTH)))
 
 
-def defrag_agent(folder: str, now: datetime, lines: int = LINES, days: int = DAYS) -> Report:
+def defrag_agent(
+    folder: str, now: datetime, lines: int = LINES, days: int = DAYS
+) -> Report:
     """Run one cycle: collect, tidy, validate, apply, log."""
     with _alone(folder):
         before = read(folder)
@@ -212,7 +215,9 @@ def _page(folder: str) -> str:
 # -- files -----------------------------------------------------------------------------
 
 
-def _texts(folder: str, below: str, pattern: re.Pattern[str]) -> Iterator[tuple[str, str]]:
+def _texts(
+    folder: str, below: str, pattern: re.Pattern[str]
+) -> Iterator[tuple[str, str]]:
     path = os.path.join(folder, below)
     for name in sorted(os.listdir(path)) if os.path.isdir(path) else ():
         if match := pattern.fullmatch(name):
@@ -260,7 +265,9 @@ def _backed_up(folder: str, now: datetime) -> str:
                 os.makedirs(os.path.dirname(os.path.join(target, name)), exist_ok=True)
                 shutil.copy2(os.path.join(folder, name), os.path.join(target, name))
     except OSError as error:
-        raise StoreError(f"{target} cannot be written, so nothing was changed: {error}") from error
+        raise StoreError(
+            f"{target} cannot be written, so nothing was changed: {error}"
+        ) from error
     return target
 
 

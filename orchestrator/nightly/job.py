@@ -1,9 +1,8 @@
-"""The nightly job of a workspace: its night, what an engine proposes if one is asked, then a
-snapshot of what that left, once for each local date.
+"""The nightly job of a workspace: consolidation, a model's proposals if wanted, then a snapshot,
+once for each local date. The daemon starts it.
 
-It runs in a process of its own, so that the daemon goes on answering, and so that what it needs
-goes with it. That process ends with the one that began it: a pipe between them closes however that
-dies.
+It runs in a process of its own, so that the daemon goes on answering, and so that its memory use
+ends with it. That process ends with its parent: a pipe between them closes however the parent dies.
 """
 
 from __future__ import annotations
@@ -80,7 +79,11 @@ def snapshots_of(settings: Settings) -> Snapshots | None:
 
 def nightly(root: str, plan: Plan) -> list[Job]:
     """Return the job for a daemon; None where the workspace wants no nightly maintenance."""
-    return [] if plan.defrag is None else [Job(NIGHT, plan.defrag, partial(_in_a_process, root))]
+    return (
+        []
+        if plan.defrag is None
+        else [Job(NIGHT, plan.defrag, partial(_in_a_process, root))]
+    )
 
 
 def spend(mem: Memory, on: date) -> bool:
@@ -132,7 +135,8 @@ def past(
     return [
         record
         for record in records
-        if record.state != "missed" or (record.job == NIGHT and _was_there(plan, record, first))
+        if record.state != "missed"
+        or (record.job == NIGHT and _was_there(plan, record, first))
     ]
 
 
@@ -145,7 +149,9 @@ def _was_there(plan: Plan, each: Past, first: int) -> bool:
 
 
 def _past(store: Store, job: str, day: str) -> Past:
-    records = [store.log.at(row.seq) for row in store.index.keyed(Claim(job, day, 0, 0).key)]
+    records = [
+        store.log.at(row.seq) for row in store.index.keyed(Claim(job, day, 0, 0).key)
+    ]
     if not records:
         return Past(job, day, "missed")
     last = records[-1].fields
@@ -164,7 +170,9 @@ def _past(store: Store, job: str, day: str) -> Past:
         if name not in Claim._fields and name not in ("state", "holder")
     }
     ended = None if running else records[-1].at
-    return Past(job, day, state, tuple(holders), records[0].at, ended, last.get("phase"), fields)
+    return Past(
+        job, day, state, tuple(holders), records[0].at, ended, last.get("phase"), fields
+    )
 
 
 def _state(store: Store, job: str, day: str) -> str:
@@ -201,7 +209,9 @@ def main(root: str, day: str) -> int:
     except SynapseError as error:
         sys.stderr.write(f"night of {day}: {error}\n")
         return FAILED
-    sys.stderr.write(f"night of {day}: done after {(now() - start) / 1_000_000:.1f} s\n")
+    sys.stderr.write(
+        f"night of {day}: done after {(now() - start) / 1_000_000:.1f} s\n"
+    )
     return DONE
 
 

@@ -1,5 +1,5 @@
-"""Calls of a model that are nobody's run: consolidation's. Reserved under the limits before each,
-booked after it.
+"""Model calls that belong to no run: those of consolidation. Each is reserved under the limits
+before it is made, and booked after it.
 """
 
 from __future__ import annotations
@@ -107,15 +107,27 @@ class Asker:
     def _request(self, system: str, text: str, step: int) -> Request:
         workplace = None
         if not self.engine.takes_tools:
-            workplace = Place(self.folder.path, {}, os.path.join(self.folder.path, TRANSCRIPT))
+            workplace = Place(
+                self.folder.path, {}, os.path.join(self.folder.path, TRANSCRIPT)
+            )
         key = f"{self.name}/{step}"
         return Request(
-            system, (Message("user", text, LABEL),), (), self.model, MOST_OUT, key, None, workplace
+            system,
+            (Message("user", text, LABEL),),
+            (),
+            self.model,
+            MOST_OUT,
+            key,
+            None,
+            workplace,
         )
 
     def _reserve(self, system: str, text: str) -> Reservation:
         """Reserve the most that the call can take, in every scope."""
-        scopes, most = self._where(), self.counter.bound(system) + self.counter.bound(text) + FRAME
+        scopes, most = (
+            self._where(),
+            self.counter.bound(system) + self.counter.bound(text) + FRAME,
+        )
         price = self._price(self.model)
         worst = None if price is None else prices.worst(price, most, MOST_OUT)
         usd = limits.check_price(

@@ -1,12 +1,12 @@
-"""An agent's own memory, as files in a folder of its own, tidied by the Defrag Protocol's phases:
-pure.
+"""An agent's own notes in a folder, tidied by the phases of the Defrag Protocol. Pure;
+`defrag_agent` reads and writes the files.
 
-MEMORY.md what it knows for good, in sections, under 60 lines memory/YYYY-MM-DD.md daily notes:
-read, copied into the archive, never changed and never deleted memory/archive/YYYY-MM.md
+MEMORY.md               what it knows for good, in sections, under 60 lines
+memory/YYYY-MM-DD.md    daily notes: read, copied into the archive, never changed, never deleted
+memory/archive/YYYY-MM.md
 
-No model is asked. What is worth keeping is what the notes say is: bullets below a section's
-heading, or that begin with its label. Whatever leaves MEMORY.md goes into the archive, but for what
-stands in it twice.
+No model is asked. Worth keeping is what the notes mark so: bullets below a section's heading, or
+that begin with its label. What leaves MEMORY.md goes into the archive, except for duplicates.
 """
 
 from __future__ import annotations
@@ -85,9 +85,13 @@ def tidied(book: Notebook, today: date, lines: int = LINES, days: int = DAYS) ->
     pages = dict(book.archive)
     filed = tuple(_file_notes(pages, book.notes, today - timedelta(days)))
     _file_items(pages, (*outdated, *overflow), today)
-    changed = {month: page for month, page in pages.items() if page != book.archive.get(month)}
+    changed = {
+        month: page for month, page in pages.items() if page != book.archive.get(month)
+    }
     memory = "\n".join(item.text for item in items)
-    return Tidied(memory, changed, tuple(added), (*doubled, *outdated, *overflow), filed)
+    return Tidied(
+        memory, changed, tuple(added), (*doubled, *outdated, *overflow), filed
+    )
 
 
 def lost(
@@ -104,10 +108,16 @@ def lost(
         if same(item.text) not in remaining and item.text not in pages
     ]
     problems = [f"MEMORY.md has lost: {text}" for text in missing]
-    problems += [f"the note of {on} has lost something" for on in _cut(before.notes, after.notes)]
-    old = [on for on in before.notes if today is not None and on < today - timedelta(days)]
     problems += [
-        f"the note of {on} is not in the archive" for on in old if before.notes[on] not in pages
+        f"the note of {on} has lost something" for on in _cut(before.notes, after.notes)
+    ]
+    old = [
+        on for on in before.notes if today is not None and on < today - timedelta(days)
+    ]
+    problems += [
+        f"the note of {on} is not in the archive"
+        for on in old
+        if before.notes[on] not in pages
     ]
     problems += [
         f"the archive of {month} has lost something"
@@ -119,7 +129,9 @@ def lost(
         for item in items_of(text)
     }
     headings = {f"## {section}".casefold() for section in SECTIONS} | {"# memory", ""}
-    strange = [item.text for item in items_of(after.memory) if same(item.text) not in source]
+    strange = [
+        item.text for item in items_of(after.memory) if same(item.text) not in source
+    ]
     return problems + [
         f"MEMORY.md says what nobody wrote: {text}"
         for text in strange
@@ -191,7 +203,9 @@ def _consolidated(
 
 def _moved(book: Notebook) -> set[str]:
     """Return the texts that once stood in MEMORY.md and went into the archive."""
-    return {same(text) for page in book.archive.values() for text in _MOVED.findall(page)}
+    return {
+        same(text) for page in book.archive.values() for text in _MOVED.findall(page)
+    }
 
 
 def _section_of(item: Item) -> str | None:
@@ -205,7 +219,9 @@ def _section_of(item: Item) -> str | None:
 
 
 def _with(items: list[Item], item: Item) -> list[Item]:
-    """Return the items with this one at the end of its section, which is made where there is none."""
+    """Return the items with this one at the end of its section, which is made where there is
+    none.
+    """
     own = [
         n
         for n, other_item in enumerate(items)
@@ -286,7 +302,9 @@ def count(memory: str) -> int:
 # -- archive ---------------------------------------------------------------------------
 
 
-def _file_notes(pages: dict[str, str], notes: Mapping[date, str], before: date) -> Iterator[date]:
+def _file_notes(
+    pages: dict[str, str], notes: Mapping[date, str], before: date
+) -> Iterator[date]:
     """Copy notes into the page of their month, whole. One that was written to since is copied
     again.
     """
@@ -314,4 +332,8 @@ def _cut(before: Mapping[K, str], after: Mapping[K, str]) -> list[K]:
     """Return the pages that have changed. They may have grown: an agent writes its note of today
     meanwhile.
     """
-    return [name for name, page in before.items() if not after.get(name, "").startswith(page)]
+    return [
+        name
+        for name, page in before.items()
+        if not after.get(name, "").startswith(page)
+    ]

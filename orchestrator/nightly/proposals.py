@@ -1,5 +1,5 @@
-"""What an engine is asked when it may propose merges and summaries, and what its answer says. Pure
-but for the templates' files; nothing here believes the answer.
+"""The question that asks a model for merges and summaries, and the parsing of its answer. Pure but
+for the templates' files; nothing here believes the answer.
 """
 
 from __future__ import annotations
@@ -42,14 +42,16 @@ def batches(groups: Iterable[Sequence[Entry]]) -> list[list[Entry]]:
         for entry in group:
             if (
                 len(portion) == TOGETHER
-                or sum(len(item.body) for item in portion) + len(entry.body) > CHARACTERS
+                or sum(len(item.body) for item in portion) + len(entry.body)
+                > CHARACTERS
             ):
                 result.append(portion)
                 portion = []
             portion.append(entry)
         result.append(portion)
     return sorted(
-        (portion for portion in result if len(portion) > 1), key=lambda portion: portion[0].seq
+        (portion for portion in result if len(portion) > 1),
+        key=lambda portion: portion[0].seq,
     )
 
 
@@ -65,7 +67,9 @@ def question(entries: Sequence[Entry], secret: bytes, templates: Templates) -> Q
 
 
 def answer(text: str) -> list[Proposal]:
-    """Return the proposals of an answer, or raise Malformed. Others judge what each proposal says."""
+    """Return the proposals of an answer, or raise Malformed. Others judge what each proposal
+    says.
+    """
     bare = text.strip()
     if bare.startswith("```"):
         bare = bare.partition("\n")[2].rstrip().removesuffix("```")

@@ -1,11 +1,10 @@
-"""What is done once on every local date, and when: pure. Then the alarm clock, which rings and
-decides nothing.
+"""The schedule of jobs that run once on every local date, and the alarm clock that starts them.
+Knows no job's work.
 
 A date is due from the first valid instant at or after its time of day: where clocks jump over that
-time, the instant after the gap; where it comes twice, the first. Dates are what runs are known by,
-so that no change of the clocks makes a second run or loses one. The right to run is not decided
-here: a job claims its date in the store, and any number of alarm clocks may ring. This module knows
-no job's work.
+time, the instant after the gap; where it comes twice, the first. Runs are known by their dates, so
+that no change of the clocks makes a second run or loses one. The right to run is not decided here:
+a job claims its date in the store, and any number of alarm clocks may ring.
 """
 
 from __future__ import annotations
@@ -91,7 +90,9 @@ def instant(at: time, on: date, zone: tzinfo) -> int:
         seconds=1
     ):  # in a gap: whose end lies between what the two offsets say
         middle = second + (first - second) / 2
-        jumped = middle.astimezone(zone).replace(tzinfo=None) >= local.replace(tzinfo=None)
+        jumped = middle.astimezone(zone).replace(tzinfo=None) >= local.replace(
+            tzinfo=None
+        )
         first, second = (middle, second) if jumped else (first, middle)
     return _micros(first.replace(microsecond=0))
 

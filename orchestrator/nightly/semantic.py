@@ -1,9 +1,9 @@
-"""Semantic consolidation: an engine proposes merges and summaries, the memory judges them, what
-passes is staged.
+"""Semantic consolidation: a model proposes merges and summaries, the memory judges them, and those
+that pass are staged.
 
-Off unless synapse.yaml says which engine. It comes after a night, by a claim of its own, so that
-whatever becomes of the provider leaves the night whole. Every call is reserved under the limits
-before it is made, and booked in a ledger of its own, as `consolidation`.
+Off unless synapse.yaml names an engine. It comes after consolidation, by a claim of its own, so
+that no trouble with the provider harms that. Every call is reserved under the limits before it is
+made, and booked in a ledger of its own, as `consolidation`.
 """
 
 from __future__ import annotations
@@ -107,7 +107,11 @@ def wanted(settings: Settings) -> Wanted | None:
         raise InvalidEntry(
             f"consolidation: semantic: {unknown[0]!r} is not one of {', '.join(_KEYS)}"
         )
-    tokens, usd, model = setting.get("max_tokens"), setting.get("max_usd"), setting.get("model")
+    tokens, usd, model = (
+        setting.get("max_tokens"),
+        setting.get("max_usd"),
+        setting.get("model"),
+    )
     if not (tokens is None or (type(tokens) is int and tokens > 0)) or not (
         usd is None or _is_money(usd)
     ):
@@ -180,7 +184,9 @@ def portions(store: Store) -> tuple[list[list[Entry]], int]:
     live = unfiled.mergeable(query, now, floor, CONSOLIDATOR, NEWEST)
     busy = waiting(store)
     groups = candidates(
-        (entry for entry in live if entry.id not in busy), now, unfiled.brought_back(query)
+        (entry for entry in live if entry.id not in busy),
+        now,
+        unfiled.brought_back(query),
     )
     return [portion for portion in batches(groups) if portion[0].seq >= after], cursor
 
@@ -239,7 +245,9 @@ class _Job:
             finally:
                 self.spent = asker.spent
                 await asker.close()
-                await asked_engine.close()  # in the loop that it was used in, whoever made it
+                await (
+                    asked_engine.close()
+                )  # in the loop that it was used in, whoever made it
         self.cursor, self.after = cursor, 0
 
     async def _portion(
@@ -270,14 +278,18 @@ class _Job:
         self.mem.store.index.catch_up()
         query, now = self.mem.store.index.query, self.mem.store.clock()
         current = {id: self.mem.store.current(id) for id in known}
-        return {id: entry for id, entry in current.items() if query.fate(entry, now) is None}
+        return {
+            id: entry for id, entry in current.items() if query.fate(entry, now) is None
+        }
 
     def _settled(self, verdict: Verdict) -> Outcome:
         proposal = verdict.proposal
         if verdict.made is None:
             return Outcome(proposal, "rejected", verdict.reason)
         if overlap := self.taken.intersection(proposal.sources):
-            return Outcome(proposal, "rejected", f"{min(overlap)} is in another proposal")
+            return Outcome(
+                proposal, "rejected", f"{min(overlap)} is in another proposal"
+            )
         entry = stage(self.mem, verdict, self.night, self.right.fence)
         if entry is None:
             return Outcome(proposal, "known", "the same entries were proposed before")

@@ -1,4 +1,4 @@
-"""The fence around what others wrote: tags that nobody who writes an entry can know. No templates
+"""The fence around text of other agents: tags that no author of an entry can know. No templates
 here.
 
 The fence of an agent is the same in every prompt, so that caches keep what stands before and behind
@@ -74,7 +74,8 @@ def _read(path: str) -> bytes | None:
         content = file.read()
     if len(content) != SECRET_BYTES:
         raise StoreError(
-            f"{path} is damaged: {len(content)} bytes, not {SECRET_BYTES}; delete it, and a new one is made"
+            f"{path} is damaged: {len(content)} bytes, not {SECRET_BYTES}; delete it,"
+            f" and a new one is made"
         )
     return content
 

@@ -1,8 +1,7 @@
-"""How a run begins: what of the memory goes into its prompt, the prompt, and the receipt that says
-so.
+"""The opening of a run: what of the memory goes into its prompt, the prompt itself, and its
+receipt. Called once per run, on the memory's thread.
 
-On the memory's thread. What is decided here is recorded before any engine sees it, and never
-decided again.
+What is decided here is recorded before any engine sees it, and never decided again.
 """
 
 from __future__ import annotations
@@ -156,8 +155,12 @@ def opened(
         view, error = _drafted(
             seat, order._replace(reach=reach), means
         )  # it names commands, or no more
-    order = order._replace(budget=0 if error else most, reach=reach, schema=schema, why=why)
-    fitted = fit(seat, order, means.secret, means.templates, means.counter, context.view or view)
+    order = order._replace(
+        budget=0 if error else most, reach=reach, schema=schema, why=why
+    )
+    fitted = fit(
+        seat, order, means.secret, means.templates, means.counter, context.view or view
+    )
     return Opening(*fitted, context.news, context.acts)
 
 

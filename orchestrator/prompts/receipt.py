@@ -1,8 +1,7 @@
-"""The render receipt of a spawn: what went into its prompt, at how many tokens, what did not, and
-why.
+"""The render receipt of a spawn: which entries stand in its prompt, at how many tokens, and which
+do not, and why.
 
-With it the prompt can be made again, byte for byte, and be seen to be the same. Nothing here writes
-a file.
+With it the prompt can be made again, byte for byte, and compared. Nothing here writes a file.
 """
 
 from __future__ import annotations
@@ -86,7 +85,8 @@ class Receipt(NamedTuple):
         """
         fields = self._asdict() | {
             "left_out": [
-                (why, [id for id, _ in items]) for why, items in _by_reason(self.left_out)
+                (why, [id for id, _ in items])
+                for why, items in _by_reason(self.left_out)
             ],
             "worth": self.worth._asdict() if self.worth else None,
         }
@@ -201,13 +201,30 @@ def fit(
             prompt.memory, tokens["view"]
         )  # its blocks add up: the whole need not be encoded
     return prompt, Receipt(
-        order.run, order.epoch, order.agent.id, view.at, view.cursor, template_of(order.agent, order.task, templates),
-        templates.version, tokenizer(), counter.encoding, "bound" if view.bounded else counter.counting,
-        counter.ratio, order.budget, order.why, order.reach.tools, order.reach.shell,
-        tuple((*item,) for item in view.included), tuple((*item,) for item in view.left_out),
-        tokens, prompt.sha256, fence,
-        order.reach.roster, order.about, order.worth,
-    )  # fmt: skip
+        order.run,
+        order.epoch,
+        order.agent.id,
+        view.at,
+        view.cursor,
+        template_of(order.agent, order.task, templates),
+        templates.version,
+        tokenizer(),
+        counter.encoding,
+        "bound" if view.bounded else counter.counting,
+        counter.ratio,
+        order.budget,
+        order.why,
+        order.reach.tools,
+        order.reach.shell,
+        tuple((*item,) for item in view.included),
+        tuple((*item,) for item in view.left_out),
+        tokens,
+        prompt.sha256,
+        fence,
+        order.reach.roster,
+        order.about,
+        order.worth,
+    )
 
 
 def draft(
@@ -290,7 +307,9 @@ def tokenizer() -> str:
 # -- Made again ------------------------------------------------------------------------
 
 
-def replay(journalled: str, stored: Prompt | None, again: Callable[[], Prompt]) -> Prompt:
+def replay(
+    journalled: str, stored: Prompt | None, again: Callable[[], Prompt]
+) -> Prompt:
     """Return the prompt whose hash the log holds: from the run's folder, else made again from the
     log. A prompt with another hash is never returned.
     """
@@ -300,8 +319,10 @@ def replay(journalled: str, stored: Prompt | None, again: Callable[[], Prompt]) 
     if rendered.sha256 == journalled:
         return rendered
     raise NotReproducible(
-        f"the prompt cannot be made again: the log knows it as {journalled[:16]}…, what is kept in the run's folder"
-        f" {'is missing' if stored is None else f'has {stored.sha256[:16]}…'}, and made from the log it has"
+        f"the prompt cannot be made again: the log knows it as {journalled[:16]}…,"
+        f" what is kept in the run's folder"
+        f" {'is missing' if stored is None else f'has {stored.sha256[:16]}…'}, and"
+        f" made from the log it has"
         f" {rendered.sha256[:16]}…; the templates or the workspace's secret may have changed",
         expected=journalled,
         found=rendered.sha256,
@@ -337,7 +358,9 @@ def explain(receipt: Receipt) -> str:
     """Format the receipt for people: what went in, what did not, and why. At most 80 columns, but
     for long ids.
     """
-    counted = {"exact": "exact", "bound": "upper bounds", "estimate": "estimates"}[receipt.counting]
+    counted = {"exact": "exact", "bound": "upper bounds", "estimate": "estimates"}[
+        receipt.counting
+    ]
     texts = [
         f"Run {receipt.run}, epoch {receipt.epoch}, of {receipt.agent}",
         f"  as of     {seconds(receipt.at)}, cursor {receipt.cursor}",
@@ -361,7 +384,11 @@ def explain(receipt: Receipt) -> str:
         ),
     ]
     if receipt.left_out:
-        texts += ["", f"Left out: {_entries(len(receipt.left_out))}", *_grouped(receipt.left_out)]
+        texts += [
+            "",
+            f"Left out: {_entries(len(receipt.left_out))}",
+            *_grouped(receipt.left_out),
+        ]
     return "\n".join(texts) + "\n"
 
 
@@ -397,6 +424,10 @@ def _grouped(left_out: tuple[tuple[str, str], ...]) -> Iterator[str]:
         )
         suffix = f" and {len(ids) - NAMED:,} older" if len(ids) > NAMED else ""
         yield from wrap(
-            f"{', '.join(ids[-NAMED:])}{suffix}", WIDTH, initial_indent="    ", subsequent_indent="    ",
-            break_on_hyphens=False, break_long_words=False,
-        )  # fmt: skip
+            f"{', '.join(ids[-NAMED:])}{suffix}",
+            WIDTH,
+            initial_indent="    ",
+            subsequent_indent="    ",
+            break_on_hyphens=False,
+            break_long_words=False,
+        )

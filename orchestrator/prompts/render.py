@@ -1,5 +1,5 @@
-"""What a run begins with, and what is said to it later: texts from templates, with what others
-wrote fenced in.
+"""The texts of prompts and of later messages, rendered from templates, with other agents' text
+fenced.
 
 Pure but for the templates' files. Nothing here reads the memory, counts tokens or knows a run's
 folder. Every text that an agent wrote is a value, never a template; it stands quoted, line by line,
@@ -139,7 +139,9 @@ def assigned(task: Assignment, templates: Templates) -> str:
 
 
 def frame(agent: Agent, secret: bytes, templates: Templates) -> tuple[str, str]:
-    """Return the text before and behind a view. Lines end and begin there, so that counts add up."""
+    """Return the text before and behind a view. Lines end and begin there, so that counts add
+    up.
+    """
     drawn = fence(secret, agent.id, "")
     before, _, suffix = fenced("memory", drawn, "-\n", templates, "view").partition(
         f"{opening(drawn)}-\n"
@@ -165,12 +167,16 @@ def held(
     )
 
 
-def unread(reports: Sequence[Report], agent: Agent, secret: bytes, templates: Templates) -> str:
+def unread(
+    reports: Sequence[Report], agent: Agent, secret: bytes, templates: Templates
+) -> str:
     """Render the message to an agent that would end without having read its children's results."""
     return _results("unread", reports, agent, secret, templates)
 
 
-def results(reports: Sequence[Report], agent: Agent, secret: bytes, templates: Templates) -> str:
+def results(
+    reports: Sequence[Report], agent: Agent, secret: bytes, templates: Templates
+) -> str:
     """Render the results for an agent that waited for its children."""
     return _results("results", reports, agent, secret, templates)
 
@@ -233,7 +239,9 @@ def fenced(
     at = rendered.find(block)
     if rendered.count(fence) != 2 or at < 0 or rendered[:at][-1:] not in ("", "\n"):
         kind, path = (
-            "{{ opening }}{{ " + value + " }}{{ closing -}} in lines of their own, once",
+            "{{ opening }}{{ "
+            + value
+            + " }}{{ closing -}} in lines of their own, once",
             templates.path(name),
         )
         raise BrokenTemplate(f"{path} has to have {kind}", file=path, line=1)

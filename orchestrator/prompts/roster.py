@@ -1,8 +1,8 @@
-"""Whom an agent that hands out work may give it to: a line for each, in its prompt, and in what it
-is told when it names somebody who is not there. Pure.
+"""The roster of agents that a coordinating agent may give work to: a line for each, for its prompt
+and for the error about an unknown agent. Pure.
 
 The lines that a prompt showed stand in its receipt, so that the prompt can be made again after
-others were registered.
+other agents were registered.
 """
 
 from __future__ import annotations
@@ -21,8 +21,12 @@ def workers(agents: Iterable[Agent], giver: Agent) -> list[Agent]:
     """Return the agents that this one may sensibly give work to: not itself, the operator or a CTO.
     Those of its own department come first, leads before engineers, and then the ids decide: an
     order that lasts."""
-    candidates = [a for a in agents if a.id not in (giver.id, *RESERVED) and a.role != "cto"]
-    return sorted(candidates, key=lambda a: (not _near(a, giver), _rank(a.role), a.role, a.id))
+    candidates = [
+        a for a in agents if a.id not in (giver.id, *RESERVED) and a.role != "cto"
+    ]
+    return sorted(
+        candidates, key=lambda a: (not _near(a, giver), _rank(a.role), a.role, a.id)
+    )
 
 
 def lines(agents: Sequence[Agent]) -> tuple[str, ...]:
@@ -48,11 +52,16 @@ def unknown(name: str, agents: Sequence[Agent]) -> str:
     suggestions = list(dict.fromkeys([*([close] if close else []), *matching, *ids]))
     suffix = f" and {len(suggestions) - MOST} more" if len(suggestions) > MOST else ""
     meant = f"; did you mean {close}?" if close else ""
-    return f"there is no agent {quoted}; you may give work to: {', '.join(suggestions[:MOST])}{suffix}{meant}"
+    return (
+        f"there is no agent {quoted}; you may give work to:"
+        f" {', '.join(suggestions[:MOST])}{suffix}{meant}"
+    )
 
 
 def _line(agent: Agent) -> str:
-    skills = ", ".join(dict.fromkeys([*(skill.domain for skill in agent.skills), *agent.projects]))
+    skills = ", ".join(
+        dict.fromkeys([*(skill.domain for skill in agent.skills), *agent.projects])
+    )
     role = f"{agent.role}, {agent.department}" if agent.department else agent.role
     return f"- {agent.id} ({inline(role)}){f': {inline(skills)}' if skills else ''}"
 

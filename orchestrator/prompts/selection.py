@@ -1,10 +1,9 @@
-"""What of the memory a prompt begins with: by what an entry is expected to save, beside what it
-costs. Pure.
+"""The selection of entries for a prompt: by what an entry is expected to save, and what it costs.
+Pure.
 
 A prompt is sent again at every turn, so a token of the view is paid as often as there are turns. An
 entry that is used saves the turns in which the agent would have found it out alone. How likely
-entries are used is learned, kind by kind, from what runs of the role made of those that they were
-shown.
+entries are used is learned, kind by kind, from earlier runs of the role.
 """
 
 from __future__ import annotations
@@ -207,7 +206,9 @@ def reason(view: View, tokens: int, size: int | None, of: Expected, by: Worth) -
     )
     task = f"a run takes {of.work:,.0f} tokens in {_counted(round(of.turns), 'turn')} ({source})"
     reasons = _parts(view, by) if size is None else []
-    size_text = f"{tokens:,} tokens" if size is None else f"{size:,} tokens as asked for"
+    size_text = (
+        f"{tokens:,} tokens" if size is None else f"{size:,} tokens as asked for"
+    )
     counts = (
         f"{size_text}: {', '.join(reasons)}"
         if reasons
@@ -255,7 +256,9 @@ def _counted(count: int, noun: str) -> str:
 def past(lines: Sequence[Line], capsules: int | None = None) -> Past:
     """Return a run as history, from its ledger."""
     billed = by_label(lines)
-    coordination = sum(billed.get(label, 0) for label in COORDINATION if label not in PLANNED)
+    coordination = sum(
+        billed.get(label, 0) for label in COORDINATION if label not in PLANNED
+    )
     work = overhead(lines).work + billed.get("guide", 0)  # which no plan changes
     return Past(work, len(lines), coordination, capsules)
 

@@ -1,9 +1,9 @@
 """The templates of the prompts: found, checked, compiled once, rendered. The only place that knows
 Jinja.
 
-Those that come with the package stand in `prompts/`; a workspace overrides any of them, and adds
-some for roles of its own, with files of the same name in its `prompts/`. A template is the
-operator's; what others wrote comes in as a value and is never rendered as one.
+Those of the package stand in `prompts/`. A workspace overrides any of them with a file of the same
+name in its own `prompts/`, and adds some for roles of its own. A template is the operator's; what
+others wrote comes in as a value and is never rendered as one.
 """
 
 from __future__ import annotations
@@ -91,7 +91,9 @@ class Templates:
         signature = _signature(self.folder) if self.folder else ()
         if signature == self._seen and self._environment is not None:
             return
-        sources = self._shipped | (dict(_sources(self.folder)) if self.folder and signature else {})
+        sources = self._shipped | (
+            dict(_sources(self.folder)) if self.folder and signature else {}
+        )
         self._version = _digest(sources)
         self._sources = sources
         self._environment = _environment(tuple(sources.items()))
@@ -112,7 +114,9 @@ def version_at(root: str | None) -> str:
 
 
 def _digest(sources: Sources) -> str:
-    entries = (f"{name} {len(text)}\n{text}" for name, (_, text) in sorted(sources.items()))
+    entries = (
+        f"{name} {len(text)}\n{text}" for name, (_, text) in sorted(sources.items())
+    )
     return sha256(*(entry.encode() for entry in entries))
 
 
@@ -154,7 +158,9 @@ def _package() -> str:
 
 
 def _signature(folder: str) -> Signature:
-    """Return a value that changes when a template does; an empty one where there are no templates."""
+    """Return a value that changes when a template does; an empty one where there are no
+    templates.
+    """
     try:
         with os.scandir(folder) as scan:
             files = [
@@ -165,7 +171,10 @@ def _signature(folder: str) -> Signature:
     except (FileNotFoundError, NotADirectoryError):
         return ()
     return tuple(
-        sorted((name, status.st_mtime_ns, status.st_size, status.st_ino) for name, status in files)
+        sorted(
+            (name, status.st_mtime_ns, status.st_size, status.st_ino)
+            for name, status in files
+        )
     )
 
 
@@ -178,7 +187,9 @@ def _sources(folder: str) -> Iterator[tuple[str, tuple[str, str]]]:
 
 
 def _text(path: str) -> str:
-    """Read a template: a regular file that only people whom the workspace trusts may have written."""
+    """Read a template: a regular file that only people whom the workspace trusts may have
+    written.
+    """
     try:
         descriptor = os.open(
             path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

@@ -1,6 +1,5 @@
-"""What blocks runs: the entries that say so, written once for a question, and whether they stand.
-
-On the memory's thread. Waiting for an answer is the session's business.
+"""The blocker entries of runs: written once for each question, and looked up later. The session
+waits for answers, not this module; its methods run on the memory's thread.
 """
 
 from __future__ import annotations
@@ -33,7 +32,9 @@ class Blockers:
         """Return the entry that says what blocks a run which may go on once it is answered:
         another's that asks the same and stands, else one that is written now.
         """
-        for entry in self.seat(run).read(namespace=f"blockers/{run.project}", priority="critical"):
+        for entry in self.seat(run).read(
+            namespace=f"blockers/{run.project}", priority="critical"
+        ):
             if similar(writeback.question(entry.body), outcome.why) >= SAME:
                 return entry.id
         notes = writeback.settle(run.id, run.project, outcome)
@@ -58,7 +59,9 @@ class Blockers:
             namespace=f"blockers/{run.project}", priority="critical", author=run.agent
         )
         unresolved = [
-            entry.id for entry in page if entry.id in own or (not own and entry.at >= run.at)
+            entry.id
+            for entry in page
+            if entry.id in own or (not own and entry.at >= run.at)
         ]
         return unresolved[0] if unresolved else None
 

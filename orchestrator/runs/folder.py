@@ -1,7 +1,7 @@
-"""The folder of a run: its steps, its ledger, its receipts and its output, as files that anyone can
-read.
+"""The folder of a run: its steps, ledger, receipt and output, as files that anyone can read.
 
-Lines are whole or not there. What is synced is on the disk when `record` or `write` returns.
+A line is complete or absent. What is synced is on the disk when `record` or `write` returns.
+Nothing here knows what a line means.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""When two tasks are the same: the key by which a duplicate spawn is found, and how alike two tasks
-sound. Pure.
+"""The key of a task, by which a duplicate spawn is found, and the similarity of two tasks. Pure;
+the run store asks both before a run begins.
 
-The same key is the same work, and the earlier result serves. Mere likeness proves nothing and only
-warns.
+Two tasks with one key are the same work, and the earlier result serves. Similarity proves nothing:
+it only causes a warning.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ ALIKE = 0.8  # from here on, two tasks are alike enough to warn
 _SHINGLE = 2
 
 
-def intent_of(text: str, *, project: str | None, agent: str, intent: str | None = None) -> str:
+def intent_of(
+    text: str, *, project: str | None, agent: str, intent: str | None = None
+) -> str:
     """Return the key of a task: its project, agent and words; or the intent that is given, whatever
     the words and agent.
     """
@@ -33,7 +35,9 @@ def words(text: str) -> list[str]:
 
 
 def similar(a: str, b: str) -> float:
-    """Return how similar two tasks sound, from 0 to 1: the share of words and word pairs in common."""
+    """Return how similar two tasks sound, from 0 to 1: the share of words and word pairs in
+    common.
+    """
     ours, theirs = _shingles(a), _shingles(b)
     if not ours or not theirs:
         return 1.0 if ours == theirs else 0.0

@@ -1,7 +1,7 @@
-"""Who holds runs: a supervisor, known by a file that it has locked and touches while it lives.
+"""The lease of a supervisor: a file that it has locked, and touches while it lives.
 
-The lock tells a crash at once, the touch a hang after the lease. Neither is a record: a heartbeat
-is not news.
+The lock shows a crash at once, the touch shows a hang after the lease. Neither is a record of the
+log: a heartbeat is no news.
 """
 
 from __future__ import annotations

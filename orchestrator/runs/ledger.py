@@ -1,16 +1,16 @@
-"""The token ledger: one line of JSON per call of a model, and what follows from the lines. Pure but
-for the file.
+"""The token ledger: one line of JSON for each call of a model, and the figures that follow from the
+lines. Pure but for the file.
 
 A line holds no wall time, process, path or random id, so that the same work gives the same bytes.
 Every figure about a run is a function of its lines; anyone can compute it again.
 
 {"run", "step", "agent", "model", "encoding", "counting", "in": [[label, tokens, first], ...],
-"out": [[label, tokens], ...], "usage": {...} | null, "cost": dollars | null, "stop"}
+ "out": [[label, tokens], ...], "usage": {...} | null, "cost": dollars | null, "stop"}
 
-`first` is 1 where these tokens are sent for the first time in the run. The label `guide` is what
-the system text says of the memory and of the team; `system` is the rest of it. `counting` says how
-the tokens were counted: `exact` in the encoding, `bound` or `estimate`. `usage` is the provider's
-own report.
+`first` is 1 where these tokens are sent for the first time in the run. The label `guide` is for the
+system text about the memory and the team; `system` is for the rest of it. `counting` says how the
+tokens were counted: `exact` in the encoding, `bound` or `estimate`. `usage` is the provider's own
+report.
 """
 
 from __future__ import annotations
@@ -146,7 +146,9 @@ def read(lines: Iterable[str]) -> list[Line]:
 
 
 def by_label(lines: Iterable[Line], *, unique: bool = False) -> dict[str, int]:
-    """Return the tokens of each label, replies included; each sending counted, or each token once."""
+    """Return the tokens of each label, replies included; each sending counted, or each token
+    once.
+    """
     totals: Counter[str] = Counter()
     for line in lines:
         for segment in line.sent:

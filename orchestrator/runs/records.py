@@ -1,5 +1,5 @@
-"""Runs as records of the log: begun, taken over, ended. Every change names its incarnation, and a
-stale one is refused under the log's lock and recorded as refused.
+"""Runs as records of the log: begun, recovered, ended. Every change names its incarnation; a stale
+change is refused under the log's lock, and recorded as refused.
 """
 
 from __future__ import annotations
@@ -73,7 +73,9 @@ def run_of(fields: Mapping[str, Any]) -> Run:
 
 
 def name(agent: str, *origin: object) -> str:
-    """Return the id of a run: its agent and a digest of its origin. Equal origins give equal names."""
+    """Return the id of a run: its agent and a digest of its origin. Equal origins give equal
+    names.
+    """
     digest = sha256(repr(origin).encode()).hexdigest()[:10]
     return f"{agent[:50]}-{digest}"
 
@@ -183,12 +185,17 @@ class Runs:
         fields = self.store.index.query.run(run.id)
         if fields is not None and fields["epoch"] != run.epoch:
             return (
-                f"it was taken over: another supervisor goes on with it, as epoch {fields['epoch']}"
+                f"it was taken over: another supervisor goes on with it, as epoch"
+                f" {fields['epoch']}"
             )
         while fields is not None:
             if stops := self.store.index.keyed(f"stop:{fields['run']}"):
                 return str(stops[-1].fields["reason"])
-            fields = self.store.index.query.run(fields["parent"]) if fields.get("parent") else None
+            fields = (
+                self.store.index.query.run(fields["parent"])
+                if fields.get("parent")
+                else None
+            )
         return None
 
     def get(self, id: str) -> Run | None:

@@ -1,8 +1,9 @@
-"""What a run needs to go on: its engine, with the key, the host and the program that this takes,
-and the tools of its user.
+"""The requirements of a run: its engine, with the key, host and program that this needs, and the
+tools of its user.
 
-Recorded when a run begins, compared by whoever would take it over. Names and digests, never the
-value of a key. What a process has comes in as an `Offer`; nothing here reads the memory.
+They are recorded when a run begins, and compared before a supervisor recovers it. They hold names
+and digests, never the value of a key. What a process has comes in as an `Offer`; nothing here reads
+the memory.
 """
 
 from __future__ import annotations
@@ -148,7 +149,9 @@ def lacking(needs: Fields | None, offer: Offer) -> tuple[str, ...]:
         missing += _lacking_engine(name, engine, offer)
     version = needs.get("templates")
     if version and offer.templates and version != offer.templates[:VERSION]:
-        missing.append(f"prompt templates of version {version} (here: {offer.templates[:VERSION]})")
+        missing.append(
+            f"prompt templates of version {version} (here: {offer.templates[:VERSION]})"
+        )
     return tuple(missing)
 
 
@@ -156,8 +159,12 @@ def waiting(orphans: Sequence[Fields], lacks: Lacks) -> dict[str, str]:
     """Return which of these runs, whose supervisor is gone, cannot go on here, and what each waits
     for. Whoever is above such a run waits with it: it could do nothing but wait."""
     parents = {str(run["run"]): run.get("parent") for run in orphans}
-    missing = {id: ", ".join(lacks(run)) for id, run in zip(parents, orphans, strict=True)}
-    reasons = {id: f"waits for its own program: {why}" for id, why in missing.items() if why}
+    missing = {
+        id: ", ".join(lacks(run)) for id, run in zip(parents, orphans, strict=True)
+    }
+    reasons = {
+        id: f"waits for its own program: {why}" for id, why in missing.items() if why
+    }
     for id in list(reasons):
         parent = parents[id]
         while parent in parents and parent not in reasons:
@@ -188,7 +195,10 @@ def _engine(name: str, offer: Offer) -> _Engine:
     engine = offer.given.get(name)
     if engine is None:
         return _Engine(*offer.declared(name))
-    options = {"env": getattr(engine, "env", None), "command": getattr(engine, "command", None)}
+    options = {
+        "env": getattr(engine, "env", None),
+        "command": getattr(engine, "command", None),
+    }
     options["api_key"] = getattr(engine, "own_key", True)
     return _Engine(engine.name, options, type(engine).__qualname__)
 
@@ -231,7 +241,11 @@ def _kinds(engine: _Engine, given: bool) -> tuple[str | None, ...]:
     class that was begun by name."""
     if given or engine.type is None:
         return (engine.type or engine.kind,)
-    kinds = (kind for kind, place in ENGINES.items() if place.partition(":")[2] == engine.type)
+    kinds = (
+        kind
+        for kind, place in ENGINES.items()
+        if place.partition(":")[2] == engine.type
+    )
     return (engine.kind, *kinds)
 
 
@@ -246,7 +260,9 @@ def _lacking_tools(needed: Signatures, here: Signatures) -> Iterator[str]:
             yield f"tool {signature}"
         elif here[current] != digest:
             yield f"tool {signature}" + (
-                f", not {current}" if current != signature else " with the types that it had"
+                f", not {current}"
+                if current != signature
+                else " with the types that it had"
             )
 
 

@@ -1,14 +1,16 @@
-"""The conversation of a run, as it is recorded: the lines of `runs/{run}/steps.jsonl`, and what
-they add up to.
+"""The recorded steps of a run, the lines of `runs/{run}/steps.jsonl`, and the conversation that
+follows from them. Values and pure functions; `folder` reads and writes the file.
 
-A line is written before anybody acts on it. Whoever takes a run over reads the lines and goes on
-from the last. Values and pure functions; the file is the folder's business.
+A line is written before anybody acts on it. A supervisor that recovers a run reads the lines and
+goes on from the last.
 
-prompt what the run began with: system, memory, task; the ledger's labels for each turn a model's
-reply, paid for; with its line for the ledger call a tool call is about to be carried out (a call
-without its result was in flight) result what the call gave message something else was said to the
-model: a wake, results that it had not read, what it has to go on with attempt another process took
-the run over
+prompt   what the run began with: system, memory, task; the ledger's labels for each
+turn     a model's reply, paid for; with its line for the ledger
+call     a tool call is about to be carried out (a call without its result was in flight)
+result   what the call gave
+message  something else was said to the model: a wake, results that it had not read,
+         what it has to go on with
+attempt  another process took the run over
 """
 
 from __future__ import annotations
@@ -120,7 +122,9 @@ def turn(reply: Turn, label: str, ledger: str) -> dict[str, Any]:
     return {"turn": fields, "label": label, "ledger": ledger}
 
 
-def result(call: Call, text: str, label: str, failed: bool = False, **about: Any) -> dict[str, Any]:
+def result(
+    call: Call, text: str, label: str, failed: bool = False, **about: Any
+) -> dict[str, Any]:
     """Return the fields of a tool result's step. `about`: `read` names the child runs whose results
     these are, `blocker` the entry that was written, `ids` the entries whose text this is, `held`
     those of them that are for this call, `act` the shared call (`key`, `told`, `counts`).
@@ -219,7 +223,11 @@ class Adding:
         self.pending, self.begun = {call.id: call for call in reply.calls}, set()
         if reply.text or reply.calls:  # providers refuse a message of nothing
             message = Message(
-                "assistant", reply.text, fields["label"], reply.calls, native=reply.native
+                "assistant",
+                reply.text,
+                fields["label"],
+                reply.calls,
+                native=reply.native,
             )
             self.messages.append(message)
 
@@ -233,7 +241,11 @@ class Adding:
             self.acts[act["key"]] = act["told"]
             self.shares.update(act["counts"])
         message = Message(
-            "tool", fields["text"], fields["label"], answers=fields["call"], failed=fields["failed"]
+            "tool",
+            fields["text"],
+            fields["label"],
+            answers=fields["call"],
+            failed=fields["failed"],
         )
         self.messages.append(message)
 

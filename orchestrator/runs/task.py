@@ -1,4 +1,4 @@
-"""What is asked of an agent, and what came of it. Values."""
+"""Tasks and results: what a run is asked, and what it gives back. Values."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""What a run that has ended leaves in the memory: entries, from its outcome. Pure.
+"""The entries that a run leaves in the memory when it ends, made from its outcome. Pure; the run
+store writes them.
 
-The entry carries a summary; the whole text lies in the run's folder, which its evidence names. A
-run that failed or ran out of time says so, with what is known. What is the operator's business
-alone (a key, a limit, a stop) stands on the run's own record, and is no entry.
+An entry carries a summary; the whole text lies in the run's folder, which its evidence names. A run
+that failed or ran out of time says so, with what is known. What concerns the operator alone (a key,
+a limit, a stop) stands on the run's own record, and is no entry.
 """
 
 from __future__ import annotations
@@ -40,7 +41,10 @@ def settle(run: str, project: str, outcome: Outcome) -> list[Note]:
     again; of an end that is the operator's business, none is."""
     if outcome.operational or (outcome.blocker and not outcome.below):
         return []
-    result, output = summary(outcome.text), f"runs/{run}/output.md" if outcome.text else None
+    result, output = (
+        summary(outcome.text),
+        f"runs/{run}/output.md" if outcome.text else None,
+    )
     if outcome.status == "blocked" and not outcome.below:
         body = _body("Blocked", outcome.why or result)
         return [Note(body, f"blockers/{project}", "critical", "blocked", output)]
@@ -54,7 +58,13 @@ def settle(run: str, project: str, outcome: Outcome) -> list[Note]:
 def dead_letter(run: str, project: str, attempts: int) -> Note:
     """Return the note about a run that ended none of its attempts: a person has to look."""
     reason = f"the run died {attempts} times without moving, and is not tried again"
-    return Note(_body("Blocked", reason), f"blockers/{project}", "critical", "dead", f"runs/{run}/")
+    return Note(
+        _body("Blocked", reason),
+        f"blockers/{project}",
+        "critical",
+        "dead",
+        f"runs/{run}/",
+    )
 
 
 def question(body: str) -> str:

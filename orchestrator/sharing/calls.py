@@ -1,6 +1,7 @@
-"""The calls of shared tools, on the event loop: given what another agent got, waited for, or made.
+"""The shared tool calls of sessions, on the event loop: each is answered by an earlier result,
+waits for another agent's call, or is made.
 
-Takes no turn of the agent's. What there is, and who is at it, `findings` knows.
+`findings` looks results up and writes them; `handlers` is the caller.
 """
 
 from __future__ import annotations
@@ -133,7 +134,9 @@ class Sharing:
         loop, run, waited = asyncio.get_running_loop(), session.run.id, False
         end = loop.time() + WAIT
         previous = (
-            None if act.key in self._since(session) else session.conversation.acts.get(act.key)
+            None
+            if act.key in self._since(session)
+            else session.conversation.acts.get(act.key)
         )
         failed = self._failed.get(act.key, 0)
         while True:
@@ -162,7 +165,8 @@ class Sharing:
                 with suppress(TimeoutError):
                     is_local = holder in self.sessions
                     await asyncio.wait_for(
-                        bell.wait(), seconds_left if is_local else min(seconds_left, LOOK_EVERY)
+                        bell.wait(),
+                        seconds_left if is_local else min(seconds_left, LOOK_EVERY),
                     )
             finally:
                 del self._waits[run]
@@ -175,7 +179,9 @@ class Sharing:
         if not looks(session):
             return "", []
         since = self._since(session)
-        delivered = session.conversation.held - since  # in the same turn it has not been read yet
+        delivered = (
+            session.conversation.held - since
+        )  # in the same turn it has not been read yet
         try:
             entries = await self.desk(
                 self.findings.moments, seat, call.name, call.arguments, delivered
@@ -200,7 +206,9 @@ class Sharing:
             entry = self._given[session.run.id] = turn, set()
         return entry[1]
 
-    def _held_text(self, session: Session, entries: list[Entry]) -> tuple[str, list[str]]:
+    def _held_text(
+        self, session: Session, entries: list[Entry]
+    ) -> tuple[str, list[str]]:
         """Return what is told before a call, and the entries that stand in it whole: what is short,
         and what is critical, which is told nowhere else.
         """
@@ -214,14 +222,24 @@ class Sharing:
             form(entry, commands=False)
             for form, entry in zip(forms, entries, strict=True)
         ]
-        blocks = [form(entry, commands=False) for form, entry in zip(forms, entries, strict=True)]
-        rendered = [
-            entry.id for entry, block in zip(entries, blocks, strict=True) if block.form != POINTER
+        blocks = [
+            form(entry, commands=False)
+            for form, entry in zip(forms, entries, strict=True)
         ]
-        return render.held(blocks, reader, run_store.secret, run_store.templates), rendered
+        rendered = [
+            entry.id
+            for entry, block in zip(entries, blocks, strict=True)
+            if block.form != POINTER
+        ]
+        return render.held(
+            blocks, reader, run_store.secret, run_store.templates
+        ), rendered
 
     def _parents(self, look: Look) -> dict[str, str | None]:
-        return {**look.parents, **{id: session.run.parent for id, session in self.sessions.items()}}
+        return {
+            **look.parents,
+            **{id: session.run.parent for id, session in self.sessions.items()},
+        }
 
     def ended(self, run: str) -> None:
         """Notify those who wait for what a run was at: it has ended here."""

@@ -1,7 +1,7 @@
-"""What shared tools gave: looked up before a call, claimed while somebody is at it, written after.
+"""The results of shared tools in the memory: looked up before a call, leased during it, written
+after it. On the memory's thread; nothing here calls a tool or waits.
 
-On the memory's thread. Nothing here calls a tool or waits; `sharing` does. A result is an entry in
-`status/PROJECT` whose record has the act's key, which no agent can write.
+A result is an entry in `status/PROJECT` whose record has the act's key, which no agent can write.
 """
 
 from __future__ import annotations
@@ -89,12 +89,18 @@ class Findings:
         run's from now on. `told` is what it was last told of the act: that is not told again."""
         self.store.index.catch_up()
         agent, now = self._agent(seat), self.store.clock()
-        results = [result for result in self._results(act, agent) if visible(result.entry, agent)]
+        results = [
+            result
+            for result in self._results(act, agent)
+            if visible(result.entry, agent)
+        ]
         own = next((result for result in results if result.about["call"] == once), None)
         if own is not None:
             return Look(self._whole(own), own.entry, own=True)
         fresh = next((result for result in results if self._is_fresh(result)), None)
-        newest = fresh or next(iter(results), None)  # what was said of a stale one is stale too
+        newest = fresh or next(
+            iter(results), None
+        )  # what was said of a stale one is stale too
         entry = self._known(agent, act, newest.entry if newest else None, now)
         if entry is not None and told != entry.id:
             return Look(_given(entry), entry)
@@ -171,21 +177,25 @@ class Findings:
         files = result.about["files"]
         return result.live and not result.entry.disputed and files == digests(files)
 
-    def _known(self, agent: Agent, act: Act, result: Entry | None, now: int) -> Entry | None:
+    def _known(
+        self, agent: Agent, act: Act, result: Entry | None, now: int
+    ) -> Entry | None:
         """Return the weightiest entry with a sentence that has all words of a call's arguments and
         a name or figure besides, weighs as much as the agent's own word, and is newer than a result
         of the call; None where there is none. A status lasts as long as a result does.
         """
         words = forms(act.words)
         if act.paths or len(words) < LEAST:
-            return None  # what it asks for is in files, and changes with them; or its words say too little
+            # what it asks for is in files, and changes with them; or its words say too little
+            return None
         lasts, horizon = parse_ttl(act.shares.lifetime), self.store.index.horizon
         matches = clauses.matches(self.store.index, agent, act.words, now, horizon)
         entries = [
             entry
             for entry in (match.entry for match in matches)
             if any(
-                _states(sentence, words) for sentence in map(forms, _STATEMENT.split(entry.body))
+                _states(sentence, words)
+                for sentence in map(forms, _STATEMENT.split(entry.body))
             )
             and len(entry.body) <= LONG
             and entry.topic != act.work
@@ -270,11 +280,17 @@ class Findings:
         namespace = f"status/{seat.pen.project()}"
         self.store.index.catch_up()
         results = [
-            result for result in self._results(act, agent) if result.entry.namespace == namespace
+            result
+            for result in self._results(act, agent)
+            if result.entry.namespace == namespace
         ]
         live, sha = [result for result in results if result.live], _sha(text)
         same = next(
-            (result for result in live if result.about["sha"] == sha and self._is_fresh(result)),
+            (
+                result
+                for result in live
+                if result.about["sha"] == sha and self._is_fresh(result)
+            ),
             None,
         )
         if same is not None:
@@ -282,10 +298,21 @@ class Findings:
         body, head, file_name = self._body(seat, act, once, text)
         evidence = f"runs/{seat.pen.run}/{file_name}" if file_name else None
         draft = Draft(
-            body, namespace, agent.id, ttl=act.shares.lifetime, topic=act.work, evidence=evidence
+            body,
+            namespace,
+            agent.id,
+            ttl=act.shares.lifetime,
+            topic=act.work,
+            evidence=evidence,
         )
         entry = self._admitted(draft, agent, [result.entry for result in live])
-        fields = {"call": once, "head": head, "sha": sha, "files": dict(files), "whole": file_name}
+        fields = {
+            "call": once,
+            "head": head,
+            "sha": sha,
+            "files": dict(files),
+            "whole": file_name,
+        }
         pending = Pending("entry", agent.id, {"act": fields}, entry, key=act.key)
         record = seat.pen.write(pending, once=f"{once}/shared")
         return self.store.current(str(record.id))
@@ -360,7 +387,9 @@ def digests(paths: Sequence[str] | Files) -> dict[str, str] | None:
     for path in paths:
         full_path = os.path.abspath(os.path.expanduser(path))
         try:
-            digest = _digest(os.open(full_path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+            digest = _digest(
+                os.open(full_path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            )
         except (OSError, ValueError):
             return None
         if digest is None:

@@ -1,5 +1,5 @@
-"""What carries out the calls of a session's tools: the memory's, the user's, and those that spawn
-and wait.
+"""The handlers that carry out a session's tool calls: the memory's tools, the user's, and those
+that spawn and wait. The supervisor makes them for each session.
 """
 
 from __future__ import annotations
@@ -105,7 +105,9 @@ def of_memory(
             failed = isinstance(text, memory_tools.ToolProblem)
             blocker = tool.name == "report_blocker" and not failed
             return ToolResult(
-                str(text), {"blocker": await desk(_written, seat, once)} if blocker else {}, failed
+                str(text),
+                {"blocker": await desk(_written, seat, once)} if blocker else {},
+                failed,
             )
 
         return Handler(Tool(tool.name, tool.description, tool.schema), call)
@@ -154,7 +156,9 @@ def of_coordination(boss: Boss, session: Callable[[], Session]) -> dict[str, Han
         agent = str(arguments["agent"])
         if problem := await boss.stranger(run, agent):
             raise ToolFailed(problem)
-        task = Task(str(arguments["task"]), agent, str(arguments.get("project") or run.project))
+        task = Task(
+            str(arguments["task"]), agent, str(arguments.get("project") or run.project)
+        )
         parent_task = run.task  # what was said for a tree holds for all of it
         task = task._replace(
             memory_tools=parent_task.memory_tools,
@@ -179,7 +183,9 @@ def of_coordination(boss: Boss, session: Callable[[], Session]) -> dict[str, Han
                 if working
                 else ""
             )
-            return ToolResult(f"{text}{pending}", {"read": [result.run for result in results]})
+            return ToolResult(
+                f"{text}{pending}", {"read": [result.run for result in results]}
+            )
         if session().due:
             return ToolResult(
                 "Nothing has ended yet, but there is news for you. Wait again after it."
@@ -193,7 +199,9 @@ def of_coordination(boss: Boss, session: Callable[[], Session]) -> dict[str, Han
 
 
 def checked(tool: Tool, call: Carrying) -> Carrying:
-    """Return the call, which now raises ToolFailed for arguments that do not fit the tool's schema."""
+    """Return the call, which now raises ToolFailed for arguments that do not fit the tool's
+    schema.
+    """
 
     async def carried(asked: Call, once: str) -> ToolResult:
         if problems := schema.problems(tool.schema, asked.arguments):

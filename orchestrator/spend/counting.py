@@ -1,7 +1,5 @@
-"""Tokens of a model: in which encoding, how many, and how far the provider's own count lies from
-ours.
-
-Knows nothing of memory. A text is counted once; after that its count is looked up.
+"""Token counts for a model: the encoding, the count, and the ratio to the provider's own count.
+Knows nothing of memory. A text is counted once; later its count is looked up.
 """
 
 from __future__ import annotations

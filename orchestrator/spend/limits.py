@@ -1,8 +1,5 @@
-"""What runs may take: limits per run, tree, department and day, and the error that says which one
-was reached.
-
-Values and pure functions. What has been taken is kept elsewhere (spending), and asked before each
-call.
+"""The limits of runs, trees, departments and days, and the error that says which one was reached.
+Values and pure functions; `reservations` keeps what was spent, and asks before each call.
 """
 
 from __future__ import annotations
@@ -146,9 +143,13 @@ def scopes(
     tree = Limits(tokens=top.tokens, usd=top.usd)
     result.append(Scope(f"tree:{root}", tightened(policy.tree, tree)))
     if department:
-        limits = policy.departments.get(department, policy.departments.get("*", NO_LIMITS))
+        limits = policy.departments.get(
+            department, policy.departments.get("*", NO_LIMITS)
+        )
         result.append(Scope(f"department:{department}", limits))
-    result.append(Scope(f"day:{day_of(at, policy.zone)}", policy.day._replace(live=None)))
+    result.append(
+        Scope(f"day:{day_of(at, policy.zone)}", policy.day._replace(live=None))
+    )
     result.append(Scope("workspace", Limits(live=policy.day.live)))
     return tuple(result)
 
@@ -282,7 +283,9 @@ def _limits(value: object, where: str, defaults: Limits) -> Limits:
     values = defaults._asdict()
     for key, bound in _table(value, where).items():
         if key not in Limits._fields:
-            raise InvalidEntry(f"{where}: {key!r} is not one of {', '.join(Limits._fields)}")
+            raise InvalidEntry(
+                f"{where}: {key!r} is not one of {', '.join(Limits._fields)}"
+            )
         values[key] = _bound(key, bound, where)
     return Limits(**values)
 

@@ -1,8 +1,8 @@
-"""What a model's tokens cost: list prices from genai-prices, or the user's own, and what a call
-costs at them.
+"""Prices of models, from genai-prices or the user's own, and the cost of a call.
 
-The list lies in the package and is imported on first use; nothing is ever fetched. A model that is
-not on it has no price, never a guessed one. Money is in dollars, prices are per million tokens.
+The price list lies in the package and is imported on first use; nothing is ever fetched. A model
+that is not on it has no price, never a guessed one. Money is in dollars, prices are per million
+tokens.
 """
 
 from __future__ import annotations
@@ -130,7 +130,9 @@ def _listed(model: str, provider: str | None, at: int) -> Price | None:
     import genai_prices
 
     provider_args = {
-        "provider_api_url" if provider and "://" in provider else "provider_id": provider
+        "provider_api_url"
+        if provider and "://" in provider
+        else "provider_id": provider
     }
     moment = datetime.fromtimestamp(at / MILLION, UTC)
     try:

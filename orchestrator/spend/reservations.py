@@ -1,8 +1,8 @@
-"""What all runs of a workspace have taken and are about to take: asked before each call and each
-spawn.
+"""The budget of a workspace: what all its runs have spent and reserved, asked before each call and
+each spawn.
 
-One SQLite file, `runs/spend.db`, for all supervisors; or memory. It is derived: the ledgers say
-what was spent, and where the file is missing it is made again from them. So nothing here waits for
+One SQLite file, `runs/spend.db`, serves all supervisors; in memory there is none. It is derived:
+the ledgers say what was spent, and a missing file is filled from them. So nothing here waits for
 the disk, and a crash of the machine costs time, never truth. Every question is decided under one
 lock, in all scopes or in none.
 """
@@ -33,9 +33,12 @@ from synapse.system.lock import Lock
 T = TypeVar("T")
 _BILLION, _MILLION = 1_000_000_000, 1_000_000
 _TABLES = """
-create table spent (scope text primary key, turns int, tokens int, nanos int, micros int, runs int) without rowid;
+create table spent (
+    scope text primary key, turns int, tokens int, nanos int, micros int, runs int
+) without rowid;
 create table call (
-    id integer primary key autoincrement, run text, holder text, turns int, tokens int, nanos int, micros int
+    id integer primary key autoincrement, run text, holder text,
+    turns int, tokens int, nanos int, micros int
 );
 create table held (scope text, call int, primary key (scope, call)) without rowid;
 create table live (scope text, run text, holder text, primary key (scope, run)) without rowid;
@@ -48,7 +51,8 @@ _RESERVED = """select coalesce(sum(turns), 0), coalesce(sum(tokens), 0), coalesc
     coalesce(sum(micros), 0) from held join call on call.id = held.call where held.scope = ?"""
 _LIVE = "select count(*) from live where scope = ? and run <> ?"
 _ADD = """insert into spent values (?, ?, ?, ?, ?, ?) on conflict (scope) do update set
-    turns = turns + excluded.turns, tokens = tokens + excluded.tokens, nanos = nanos + excluded.nanos,
+    turns = turns + excluded.turns, tokens = tokens + excluded.tokens,
+    nanos = nanos + excluded.nanos,
     micros = micros + excluded.micros, runs = runs + excluded.runs"""
 _MEASURES = ("turns", "tokens", "usd", "seconds")
 _Whole = tuple[
@@ -107,7 +111,9 @@ class Budget:
         self._connection: sqlite3.Connection | None = None
         self._decide(lambda run: None)
 
-    def reserve(self, run: str, holder: str, scopes: Iterable[Scope], asked: Amount) -> Reservation:
+    def reserve(
+        self, run: str, holder: str, scopes: Iterable[Scope], asked: Amount
+    ) -> Reservation:
         """Set aside what a call may take, in every scope, or LimitReached: then nothing is."""
         scopes, amounts = tuple(scopes), _whole(asked)
 
@@ -123,7 +129,8 @@ class Budget:
                 row,
             ).lastrowid
             db.executemany(
-                "insert into held values (?, ?)", [(scope.name, call) for scope in scopes]
+                "insert into held values (?, ?)",
+                [(scope.name, call) for scope in scopes],
             )
             return Reservation(call or 0, run, asked)
 
@@ -319,7 +326,10 @@ def _check_spawn(db: sqlite3.Connection, scope: Scope, run: str) -> None:
     children, live = scope.limits.children, scope.limits.live
     if children is not None and (started := _spent(db, scope.name)[4]) >= children:
         raise reached(scope.name, "children", children, spent=started, asked=1)
-    if live is not None and (alive := db.execute(_LIVE, (scope.name, run)).fetchone()[0]) >= live:
+    if (
+        live is not None
+        and (alive := db.execute(_LIVE, (scope.name, run)).fetchone()[0]) >= live
+    ):
         raise reached(scope.name, "live", live, spent=alive, asked=1)
 
 
@@ -356,8 +366,12 @@ def _settle_all(db: sqlite3.Connection, column: str, value: str) -> None:
         _settle(db, call, (amounts[0], amounts[1], amounts[2], amounts[3]))
 
 
-def _remember(db: sqlite3.Connection, policy: Policy, past: Past, lines: Iterable[Line]) -> None:
-    """Count a run's ledger lines in the scopes of that run, all of them on the day when it began."""
+def _remember(
+    db: sqlite3.Connection, policy: Policy, past: Past, lines: Iterable[Line]
+) -> None:
+    """Count a run's ledger lines in the scopes of that run, all of them on the day when it
+    began.
+    """
     run_scopes = scopes(
         policy, run=past.run, root=past.root, department=past.department, at=past.at
     )
@@ -365,7 +379,9 @@ def _remember(db: sqlite3.Connection, policy: Policy, past: Past, lines: Iterabl
         policy, run=past.parent, root=past.root, department=past.department, at=past.at
     )
     for line in lines:
-        db.executemany(_ADD, [(scope.name, *_whole(of_line(line)), 0) for scope in run_scopes])
+        db.executemany(
+            _ADD, [(scope.name, *_whole(of_line(line)), 0) for scope in run_scopes]
+        )
     if past.spawned:
         db.executemany(_ADD, [(scope.name, 0, 0, 0, 0, 1) for scope in parent_scopes])
     if past.holder is not None:

@@ -1,4 +1,4 @@
-"""What one call of a model is billed as: which of its tokens are for what. Pure, but for the
+"""The segments of a model call: which of its tokens are billed for what. Pure, but for the
 counting.
 """
 
@@ -85,14 +85,18 @@ class Sheet:
         new = chain.from_iterable(self._segments[known_count:])
         if not known_count:
             return tuple(_merged([*head, *new]))
-        return tuple(_merged([*map(_later, head), *self._sent_again(known_count), *new]))
+        return tuple(
+            _merged([*map(_later, head), *self._sent_again(known_count), *new])
+        )
 
     def _take_in(self, messages: Sequence[Message]) -> None:
         """Count what came; where it is another conversation from some place on, from there."""
         same = len(self._messages)
         if len(messages) < same or not all(map(is_, self._messages, messages)):
             pairs = enumerate(zip(self._messages, messages, strict=False))
-            same = next((index for index, (old, new) in pairs if old is not new), len(messages))
+            same = next(
+                (index for index, (old, new) in pairs if old is not new), len(messages)
+            )
             self._again = 0, []
         self._messages[same:] = messages[same:]
         self._segments[same:] = [
@@ -125,14 +129,17 @@ def begun_again(segments: Iterable[Segment]) -> tuple[Segment, ...]:
     """
     return tuple(
         _merged(
-            segment if segment.first else segment._replace(label="retry") for segment in segments
+            segment if segment.first else segment._replace(label="retry")
+            for segment in segments
         )
     )
 
 
 def got(turn: Turn, label: str, count: Count) -> tuple[Segment, ...]:
     """Return the segments of a reply."""
-    return tuple(_merged(Segment(piece.label, count(piece.text)) for piece in said(turn, label)))
+    return tuple(
+        _merged(Segment(piece.label, count(piece.text)) for piece in said(turn, label))
+    )
 
 
 def schemas(tools: Iterable[Tool]) -> Iterator[Piece]:

@@ -1,8 +1,9 @@
-"""The contract of `engine.Engine`, sentence by sentence. Needs no test framework: plain asserts of
-a plain class.
+"""The contract of `engines.protocol.Engine`, sentence by sentence, for users who write an engine.
+Needs no test framework: plain asserts of a plain class.
 
-class TestMine(EngineContract): def make_engine(self, script): return MyEngine(...) # whose model
-does what the script says
+class TestMine(EngineContract):
+    def make_engine(self, script):
+        return MyEngine(...)  # whose model does what the script says
 
 An engine with a provider is run against a ModelServer, kept as `self.provider`; then its faults are
 tried too.
@@ -142,9 +143,13 @@ class EngineContract:
             assert turn.stop == (move.stop or "empty"), turn
             assert turn.text == move.text
             assert turn.calls == ()
-            message = Message("assistant", turn.text, "work_out", turn.calls, native=turn.native)
+            message = Message(
+                "assistant", turn.text, "work_out", turn.calls, native=turn.native
+            )
             request = self.make_request(message, Message("user", "Go on.", "wake"))
-            assert self._turn(lambda seen: TEXT, request).stop == "done", "the conversation goes on"
+            assert self._turn(lambda seen: TEXT, request).stop == "done", (
+                "the conversation goes on"
+            )
 
     def test_usage_is_what_the_provider_reports(self) -> None:
         small = self._turn(lambda seen: "ok").usage
@@ -208,7 +213,9 @@ class EngineContract:
         """
         if not self._takes_tools():
             return
-        first = self._turn(lambda requests: Move("I look.", ASKED), self.make_request(tools=TOOLS))
+        first = self._turn(
+            lambda requests: Move("I look.", ASKED), self.make_request(tools=TOOLS)
+        )
         native = json.loads(json.dumps(first.native))
         said = Message("assistant", first.text, "work_out", first.calls, native=native)
         results = [answer(call, f"result {n}") for n, call in enumerate(first.calls)]
@@ -221,7 +228,10 @@ class EngineContract:
             requests: list[Seen] = []
             request = self.make_request(said, *settings, tools=TOOLS)
             assert self._turn(noting(requests, TEXT), request).stop == "done"
-            assert (requests[0].turn, "Something critical." in requests[0].text) == (1, True)
+            assert (requests[0].turn, "Something critical." in requests[0].text) == (
+                1,
+                True,
+            )
             texts = {
                 message.answers: message.text
                 for message in requests[0].messages
@@ -235,7 +245,9 @@ class EngineContract:
         async def act(engine: Engine) -> None:
             for after in (0.0, 0.3):
                 interrupt = asyncio.Event()
-                pending = asyncio.ensure_future(engine.step(self.make_request(), interrupt))
+                pending = asyncio.ensure_future(
+                    engine.step(self.make_request(), interrupt)
+                )
                 await asyncio.sleep(after)
                 interrupt.set()
                 start = monotonic()
@@ -265,8 +277,12 @@ class EngineContract:
             assert turn.usage.estimated
             assert turn.usage.input_tokens > 0
             assert turn.usage.output_tokens > 0
-            message = Message("assistant", turn.text, "work_out", turn.calls, native=turn.native)
-            request = self.make_request(message, Message("user", "Go on.", "wake"), tools=TOOLS)
+            message = Message(
+                "assistant", turn.text, "work_out", turn.calls, native=turn.native
+            )
+            request = self.make_request(
+                message, Message("user", "Go on.", "wake"), tools=TOOLS
+            )
             assert (await step(engine, request)).stop == "tools"
 
         long = "word " * 200
@@ -341,7 +357,9 @@ class EngineContract:
                 len(faults) + 1,
             )
             assert turn.usage.estimated
-            assert turn.usage.input_tokens > clean.usage.input_tokens, "what broke off was paid for"
+            assert turn.usage.input_tokens > clean.usage.input_tokens, (
+                "what broke off was paid for"
+            )
         error, requests = self._failing([Fault("drop")] * 3, Move("I look.", ASKED))
         assert (type(error), requests) == (Unavailable, 3)
 
@@ -367,13 +385,17 @@ class EngineContract:
         assert isinstance(turn, Turn), turn
         assert turn.stop == "tools"
         assert all(call.problem and call.arguments == {} for call in turn.calls)
-        message = Message("assistant", turn.text, "work_out", turn.calls, native=turn.native)
+        message = Message(
+            "assistant", turn.text, "work_out", turn.calls, native=turn.native
+        )
         results = [
             answer(call, f"Error: {call.problem}")._replace(failed=True)
             for call in turn.calls
         ]
         assert (
-            self._turn(lambda seen: TEXT, self.make_request(message, *results, tools=TOOLS)).text
+            self._turn(
+                lambda seen: TEXT, self.make_request(message, *results, tools=TOOLS)
+            ).text
             == TEXT
         )
 

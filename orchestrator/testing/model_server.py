@@ -1,13 +1,14 @@
-"""A model server that follows a script: Anthropic's Messages, OpenAI's Responses and Chat
-Completions, Gemini's generateContent, with and without streaming, on 127.0.0.1 alone. For tests,
-scenarios, and clients that are programs.
+"""A model server that follows a script, on 127.0.0.1 alone, for users' own tests, for scenarios,
+and for clients that are programs. It speaks Anthropic's Messages, OpenAI's Responses and Chat
+Completions, and Gemini's generateContent, with and without streaming.
 
 A script is what the scripted engine takes: a function from what is seen to the next move, asked
 with each request and told nothing but the request. Usage is counted. Faults are queued and met by
 the requests that follow.
 
-with ModelServer(lambda seen: "Done.") as server: Anthropic(base_url=server.url, api_key="any",
-model="any") # OpenAI: base_url=f"{server.url}/v1"
+with ModelServer(lambda seen: "Done.") as server:
+    # OpenAI: base_url=f"{server.url}/v1"
+    Anthropic(base_url=server.url, api_key="any", model="any")
 
 python -m orchestrator.testing.model_server --port 0 --script package.module:function
 """
@@ -266,17 +267,25 @@ class _Connection(BaseHTTPRequestHandler):
         try:
             body = json.loads(text)
             record = Taken(
-                self.path, {name.lower(): value for name, value in self.headers.items()}, body
+                self.path,
+                {name.lower(): value for name, value in self.headers.items()},
+                body,
             )
             fault, number = self.server.owner.take(record, counts)
             if fault and fault.kind == "status":
                 return self._refuse(wire, fault)
             request = wire.read(_addressed(body, path))
             if counts:
-                return self._send(200, wire.counted(self.server.owner.cache.count(request.blocks)))
+                return self._send(
+                    200, wire.counted(self.server.owner.cache.count(request.blocks))
+                )
             self._check_window(wire, request, fault)
             return self._answer(
-                wire, request, fault, number, lines="alt=sse" in query or wire is not wire_gemini
+                wire,
+                request,
+                fault,
+                number,
+                lines="alt=sse" in query or wire is not wire_gemini,
             )
         except ConnectionError:
             raise
@@ -438,14 +447,22 @@ def main(arguments: Iterable[str] | None = None) -> int:
         help="the file for the requests, a line of JSON each, written at the end",
     )
     options = parser.parse_args(None if arguments is None else list(arguments))
-    signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)  # before there are threads: they block them too
-    with ModelServer(_script(options.script), port=options.port, delay=options.delay) as server:
+    signal.pthread_sigmask(
+        signal.SIG_BLOCK, ENDS
+    )  # before there are threads: they block them too
+    with ModelServer(
+        _script(options.script), port=options.port, delay=options.delay
+    ) as server:
         sys.stdout.write(f"{server.url}\n")
         sys.stdout.flush()
         signal.sigwait(ENDS)
         if options.journal:
-            with open(options.journal, "w", encoding="utf-8", errors="surrogatepass") as file:
-                file.writelines(f"{compact(record._asdict())}\n" for record in server.journal)
+            with open(
+                options.journal, "w", encoding="utf-8", errors="surrogatepass"
+            ) as file:
+                file.writelines(
+                    f"{compact(record._asdict())}\n" for record in server.journal
+                )
     return 0
 
 

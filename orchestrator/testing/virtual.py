@@ -1,4 +1,5 @@
-"""Virtual time: an event loop whose clock jumps to the next thing that is due, and never waits.
+"""Virtual time for users' own tests: an event loop whose clock jumps to the next thing that is due,
+and never waits.
 
 With it, with a memory that reads the same clock and with a supervisor that is `inline` and has a
 seed, a team of scripted agents takes the same course every time, however fast the machine is.

@@ -1,6 +1,6 @@
-"""What the wire formats have in common: what was asked, what is said, what it took, how it may
-fail. Values and pure functions; each format has a module of its own, which reads a request and
-writes the reply.
+"""The values that all wire formats of the model server share: request, reply, usage, fault. For
+users' own tests, through `model_server`; each format has a module of its own, which reads a request
+and writes the reply. Pure.
 """
 
 from __future__ import annotations

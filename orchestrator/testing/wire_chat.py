@@ -1,4 +1,6 @@
-"""Chat Completions on the wire, as OpenAI and compatible servers speak it. Pure."""
+"""The wire format of Chat Completions, as OpenAI and compatible servers speak it, for the model
+server that users run in their own tests. Pure.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Gemini's generateContent on the wire, as far as its command line client needs it. Pure.
+"""The wire format of Gemini's generateContent, as far as its command line client needs it, for the
+model server that users run in their own tests. Pure.
 
 Calls and their results name a function and no call, so they are numbered in their order. Arguments
 are objects: malformed ones end the reply with MALFORMED_FUNCTION_CALL, as the provider does it.
@@ -51,7 +52,8 @@ def read(body: Mapping[str, Any]) -> Asked:
         for tool in raw
     ]
     system = "\n".join(
-        item.get("text", "") for item in (request.get("systemInstruction") or {}).get("parts", ())
+        item.get("text", "")
+        for item in (request.get("systemInstruction") or {}).get("parts", ())
     )
     messages: list[Message] = []
     requests = answered = 0
@@ -65,7 +67,9 @@ def read(body: Mapping[str, Any]) -> Asked:
             )
             requests += len(calls)
             text = "".join(
-                item["text"] for item in parts if "text" in item and not item.get("thought")
+                item["text"]
+                for item in parts
+                if "text" in item and not item.get("thought")
             )
             messages.append(Message("assistant", text, "work_out", calls))
             continue

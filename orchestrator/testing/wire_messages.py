@@ -1,6 +1,8 @@
-"""Anthropic's Messages on the wire. As strict as the provider where a client is easily wrong: every
-call is answered in the next message, thinking comes back as it was signed, no text is empty, at
-most four marks. Pure.
+"""The wire format of Anthropic's Messages, for the model server that users run in their own tests.
+Pure.
+
+It is as strict as the provider where a client is easily wrong: every call is answered in the next
+message, thinking comes back as it was signed, no text is empty, at most four marks.
 """
 
 from __future__ import annotations
@@ -69,7 +71,9 @@ def read(body: Mapping[str, Any]) -> Asked:
         )
     if sum(block.mark for block in blocks) > 4:
         raise Invalid("A maximum of 4 blocks with cache_control may be provided.")
-    view = Seen("\n".join(part["text"] for part in parts), tuple(messages), tuple(tools))
+    view = Seen(
+        "\n".join(part["text"] for part in parts), tuple(messages), tuple(tools)
+    )
     thinks = (body.get("thinking") or {}).get("type") in ("enabled", "adaptive")
     return Asked(view, body["model"], bool(body.get("stream")), tuple(blocks), thinks)
 
@@ -78,8 +82,12 @@ def _tools(body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [tool for tool in body.get("tools") or () if "input_schema" in tool]
 
 
-def _check(role: str, parts: Sequence[Mapping[str, Any]], open_calls: set[str]) -> set[str]:
-    """Refuse what the provider refuses, and return the calls that the next message has to answer."""
+def _check(
+    role: str, parts: Sequence[Mapping[str, Any]], open_calls: set[str]
+) -> set[str]:
+    """Refuse what the provider refuses, and return the calls that the next message has to
+    answer.
+    """
     answered = {part["tool_use_id"] for part in parts if part["type"] == "tool_result"}
     if answered != open_calls:
         raise Invalid(

@@ -1,4 +1,5 @@
-"""OpenAI's Responses on the wire, with the namespaces of tools that the Codex client uses. Pure.
+"""The wire format of OpenAI's Responses, with the namespaces of tools that the Codex client uses,
+for the model server that users run in their own tests. Pure.
 
 A tool `read` of the namespace `mcp__synapse` is seen by a script as `mcp__synapse__read`, and
 called on the wire by its name and namespace; those of the namespace `functions` keep their names. A
@@ -43,11 +44,15 @@ def read(body: Mapping[str, Any]) -> Asked:
         raise Invalid("Encrypted content is not supported with this model.")
     tools, names, free = _tools(body)
     system = body.get("instructions") or ""
-    blocks = [tool_block(tool) for tool in tools] + ([Block("system", system)] if system else [])
+    blocks = [tool_block(tool) for tool in tools] + (
+        [Block("system", system)] if system else []
+    )
     items = body.get("input") or []
     messages: list[Message] = []
     open_calls: set[str] = set()
-    for item in [{"role": "user", "content": items}] if isinstance(items, str) else items:
+    for item in (
+        [{"role": "user", "content": items}] if isinstance(items, str) else items
+    ):
         open_calls = _check(item, open_calls)
         message = _message(item, names)
         if message is None:
@@ -56,10 +61,16 @@ def read(body: Mapping[str, Any]) -> Asked:
             Block(
                 message.role,
                 message.text
-                + "".join(call.name + compact(call.arguments) for call in message.calls),
+                + "".join(
+                    call.name + compact(call.arguments) for call in message.calls
+                ),
             )
         )
-        if message.role == "assistant" and messages and messages[-1].role == "assistant":
+        if (
+            message.role == "assistant"
+            and messages
+            and messages[-1].role == "assistant"
+        ):
             before = messages.pop()
             message = message._replace(
                 text=before.text + message.text, calls=before.calls + message.calls
@@ -69,7 +80,15 @@ def read(body: Mapping[str, Any]) -> Asked:
         raise Invalid(f"No tool output found for function call {min(open_calls)}.")
     view = Seen(system, tuple(messages), tuple(tools))
     thinks = ENCRYPTED in (body.get("include") or ()) and bool(body.get("reasoning"))
-    return Asked(view, body["model"], bool(body.get("stream")), tuple(blocks), thinks, names, free)
+    return Asked(
+        view,
+        body["model"],
+        bool(body.get("stream")),
+        tuple(blocks),
+        thinks,
+        names,
+        free,
+    )
 
 
 def _tools(body: Mapping[str, Any]) -> tuple[list[Tool], Names, frozenset[str]]:
@@ -144,7 +163,10 @@ def _message(item: Mapping[str, Any], names: Names) -> Message | None:
             return user_message("\n".join([*texts_of(item["content"], TEXTS), *sealed]))
         case "function_call" | "custom_tool_call":
             name_pair = (item.get("namespace", ""), item["name"])
-            name = next((name for name, wire in names.items() if wire == name_pair), item["name"])
+            name = next(
+                (name for name, wire in names.items() if wire == name_pair),
+                item["name"],
+            )
             free = item["type"] == "custom_tool_call"
             arguments = (
                 {"input": item["input"]}
@@ -249,7 +271,12 @@ def _response(reply: Said, status: str, **more: Any) -> dict[str, Any]:
         "metadata": {},
         "output": [],
     }
-    defaults = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "usage": None}
+    defaults = {
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+        "usage": None,
+    }
     return {**head, "status": status, **fixed, **defaults, **more}
 
 
@@ -284,7 +311,9 @@ def _events(reply: Said, asked: Asked) -> Iterator[Event]:
                         delta=piece,
                     )
                 done = {"arguments": item["arguments"], "name": item["name"]}
-                yield _event("response.function_call_arguments.done", **location, **done)
+                yield _event(
+                    "response.function_call_arguments.done", **location, **done
+                )
             case "custom_tool_call":
                 yield _event(
                     "response.output_item.added",
@@ -299,7 +328,9 @@ def _events(reply: Said, asked: Asked) -> Iterator[Event]:
                         delta=piece,
                     )
                 yield _event(
-                    "response.custom_tool_call_input.done", **location, input=item["input"]
+                    "response.custom_tool_call_input.done",
+                    **location,
+                    input=item["input"],
                 )
             case _:
                 yield _event(
@@ -310,8 +341,12 @@ def _events(reply: Said, asked: Asked) -> Iterator[Event]:
     yield _event(f"response.{ended['status']}", response=ended)
 
 
-def _text_events(part: Mapping[str, Any], location: Mapping[str, Any]) -> Iterator[Event]:
-    kind, key = ("refusal", "refusal") if part["type"] == "refusal" else ("output_text", "text")
+def _text_events(
+    part: Mapping[str, Any], location: Mapping[str, Any]
+) -> Iterator[Event]:
+    kind, key = (
+        ("refusal", "refusal") if part["type"] == "refusal" else ("output_text", "text")
+    )
     location = {**location, "content_index": 0}
     yield _event("response.content_part.added", **location, part={**part, key: ""})
     for piece in pieces(part[key]):

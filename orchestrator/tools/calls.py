@@ -1,7 +1,8 @@
-"""The intent of a call: which calls ask for the same thing, and when the result of one still holds.
+"""The intent of a tool call: which calls ask for the same thing, and when a result still holds.
+Pure; `sharing` uses it.
 
-Pure. `Shares` is what a user declares of a tool, on it or in synapse.yaml; `act_of` names a call
-for the whole team; `condensed` is what of a long result is worth passing on.
+`Shares` is what a user declares of a tool, on it or in synapse.yaml; `act_of` names a call for the
+whole team; `condensed` picks from a long result what is worth passing on.
 """
 
 from __future__ import annotations
@@ -154,17 +155,25 @@ def act_of(
 ) -> Act:
     """Return the act that a call is. An argument that is left out counts as its default."""
     full = {**_defaults(schema or {}), **arguments}
-    folded = {key: _folded(value, key in shares.files) for key, value in sorted(full.items())}
-    text = json.dumps([name, folded], ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    folded = {
+        key: _folded(value, key in shares.files) for key, value in sorted(full.items())
+    }
+    text = json.dumps(
+        [name, folded], ensure_ascii=False, sort_keys=True, separators=(",", ":")
+    )
     digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
     listed = ", ".join(f"{key}={_worded(value)}" for key, value in folded.items())
     work = f"{name}: {listed}" if listed else name
     if len(work) > NAME:
         work = f"{work[:NAME].rstrip()}… #{digest[:8]}"
-    shown_arguments = ", ".join(f"{key}={_line(value)}" for key, value in arguments.items())
+    shown_arguments = ", ".join(
+        f"{key}={_line(value)}" for key, value in arguments.items()
+    )
     paths = tuple(path for key in shares.files for path in _texts(arguments.get(key)))
     words = " ".join(word for value in arguments.values() for word in _scalars(value))
-    return Act(f"act:{digest}", work, f"{name}({_cut(shown_arguments)})", words, paths, shares)
+    return Act(
+        f"act:{digest}", work, f"{name}({_cut(shown_arguments)})", words, paths, shares
+    )
 
 
 def _defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -260,7 +269,9 @@ def condensed(text: str, words: str) -> str | None:
     telling = " ".join(terms.sought(words))
     telling_lines = _kept(text, telling, Shape(0, 0, 0, SHORT))
     room = SHORT - sum(len(line) + 1 for line in telling_lines)
-    matching = _kept(text, "\n".join((words, *telling_lines)), Shape(0, 0, max(room, 0) // 4, 0))
+    matching = _kept(
+        text, "\n".join((words, *telling_lines)), Shape(0, 0, max(room, 0) // 4, 0)
+    )
     selected = {*telling_lines, *matching}
     if not selected:
         return f"{text[: SHORT // 2].strip()}\n[...]\n{text[-SHORT // 2 :].strip()}"
@@ -269,7 +280,9 @@ def condensed(text: str, words: str) -> str | None:
 
 
 def _kept(text: str, words: str, shape: Shape) -> list[str]:
-    condensed_lines = condense((Said("", text),), words, lambda line: len(line) // 4 + 1, shape)
+    condensed_lines = condense(
+        (Said("", text),), words, lambda line: len(line) // 4 + 1, shape
+    )
     return [line for piece in condensed_lines.pieces for line in piece.split("\n")]
 
 

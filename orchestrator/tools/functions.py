@@ -1,9 +1,9 @@
-"""Tools that a user registers: plain functions with a name, a docstring and annotations. And
-carrying out a call.
+"""Tools made of a user's functions, by their names, docstrings and annotations, and the carrying
+out of their calls. Knows no session.
 
 A call is checked before it is made, has a time limit, and always ends in text: its result, or a
-ToolFailed that says in a line what was wrong. What an agent is told of the orchestrator's own tools
-stands here too.
+ToolFailed that says in a line what was wrong. The orchestrator's own tools, `spawn_agent` and
+`wait`, are described here too.
 """
 
 from __future__ import annotations
@@ -157,7 +157,9 @@ def cut(text: str, longest: int, keep: Callable[[str], str] | None = None) -> st
     if len(text) <= longest:
         return text
     location = f"the whole is in {keep(text)}" if keep else "the rest was dropped"
-    return f"{text[:longest]}\n[cut: {longest:,} of {len(text):,} characters; {location}]"
+    return (
+        f"{text[:longest]}\n[cut: {longest:,} of {len(text):,} characters; {location}]"
+    )
 
 
 def text_of(result: object) -> str:
@@ -306,4 +308,8 @@ def _plain(value: object) -> object:
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [_plain(item) for item in value]
-    return value if value is None or isinstance(value, str | int | float | bool) else str(value)
+    return (
+        value
+        if value is None or isinstance(value, str | int | float | bool)
+        else str(value)
+    )

@@ -1,5 +1,5 @@
-"""Tools of MCP servers, as their client: a command that speaks over its standard streams, or an
-address.
+"""Tools of MCP servers, as their client: a server is a command that speaks over its standard
+streams, or an address.
 
 The SDK is imported when a server is asked for. A server started here lives as long as the block
 that started it. A keeper stands between it and us, as with coding clients: when this process dies,
@@ -133,7 +133,9 @@ def _client(
 
 def _lifeline(stack: AsyncExitStack) -> str:
     """Make a named pipe that only this process writes to: it closes when the process dies."""
-    folder = tempfile.mkdtemp(prefix="synapse-")  # the keeper removes it; we do where none began
+    folder = tempfile.mkdtemp(
+        prefix="synapse-"
+    )  # the keeper removes it; we do where none began
     stack.callback(shutil.rmtree, folder, ignore_errors=True)
     path = os.path.join(folder, "life")
     os.mkfifo(path, 0o600)

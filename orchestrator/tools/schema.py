@@ -1,8 +1,8 @@
-"""Annotations as JSON schema, and values that come with it: checked against the schema, made into
-what was annotated.
+"""JSON schemas of Python annotations, and values checked against a schema and built from JSON.
+Pure.
 
-A small part of JSON schema, the part that Python's own types need. A keyword that is not known here
-is left to whoever wrote it: a server of tools checks its own. Pure.
+It is the part of JSON schema that Python's own types need. A keyword that is not known here is left
+to its author: a server of tools checks its own.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ def schema_of(annotation: Any) -> dict[str, Any]:
         return {"type": _PLAIN.get(annotation, "null")}
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        descriptions = [{"description": text} for text in arguments[1:] if isinstance(text, str)]
+        descriptions = [
+            {"description": text} for text in arguments[1:] if isinstance(text, str)
+        ]
         return schema_of(arguments[0]) | (descriptions[0] if descriptions else {})
     if origin in (Required, NotRequired):
         return schema_of(arguments[0])
@@ -111,9 +113,14 @@ def problems(schema: Mapping[str, Any], value: object, where: str = "") -> list[
         choices = [problems(choice, value, where) for choice in schema["anyOf"]]
         return [] if [] in choices else min(choices, key=len)
     at = where or "the arguments"
-    if "enum" in schema and not any(_same(value, allowed) for allowed in schema["enum"]):
+    if "enum" in schema and not any(
+        _same(value, allowed) for allowed in schema["enum"]
+    ):
         return [
-            f"{at}: {_shown(value)} is not one of {', '.join(_shown(allowed) for allowed in schema['enum'])}"
+            (
+                f"{at}: {_shown(value)} is not one of"
+                f" {', '.join(_shown(allowed) for allowed in schema['enum'])}"
+            )
         ]
     kinds = schema.get("type", ())
     kinds = (kinds,) if isinstance(kinds, str) else tuple(kinds)
@@ -139,7 +146,9 @@ def build(annotation: Any, value: Any) -> Any:
     if origin in (Annotated, Required, NotRequired):
         return build(arguments[0], value)
     if origin in (typing.Union, types.UnionType):
-        fitting = [option for option in arguments if not problems(schema_of(option), value)]
+        fitting = [
+            option for option in arguments if not problems(schema_of(option), value)
+        ]
         return build(fitting[0], value) if fitting else value
     if origin is Literal:
         return next((option for option in arguments if _same(value, option)), value)
@@ -154,15 +163,26 @@ def build(annotation: Any, value: Any) -> Any:
     if fields is None:
         return value
     return annotation(
-        **{name: build(fields[name][0], item) for name, item in value.items() if name in fields}
+        **{
+            name: build(fields[name][0], item)
+            for name, item in value.items()
+            if name in fields
+        }
     )
 
 
-def _of_table(schema: Mapping[str, Any], value: Mapping[Any, object], where: str) -> list[str]:
-    properties, additional = schema.get("properties", {}), schema.get("additionalProperties", True)
+def _of_table(
+    schema: Mapping[str, Any], value: Mapping[Any, object], where: str
+) -> list[str]:
+    properties, additional = (
+        schema.get("properties", {}),
+        schema.get("additionalProperties", True),
+    )
     before = f"{where}." if where else ""
     errors = [
-        f"{before}{name}: is missing" for name in schema.get("required", ()) if name not in value
+        f"{before}{name}: is missing"
+        for name in schema.get("required", ())
+        if name not in value
     ]
     for name, item in value.items():
         if name in properties:
@@ -178,7 +198,10 @@ def _of_table(schema: Mapping[str, Any], value: Mapping[Any, object], where: str
 
 def _any_of(schemas: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the schema that allows any of these; plain types in the short form."""
-    if all(list(schema) == ["type"] and isinstance(schema["type"], str) for schema in schemas):
+    if all(
+        list(schema) == ["type"] and isinstance(schema["type"], str)
+        for schema in schemas
+    ):
         return {"type": [schema["type"] for schema in schemas]}
     return {"anyOf": schemas}
 
