@@ -215,7 +215,7 @@ class Node:
         ("positional", "cannot be given by its name"),
         ("rest", "cannot be given by its name"),
     ],
-    ids=str,
+    ids=range(7),
 )
 def test_what_cannot_be_a_tool_is_said_when_it_is_registered(function, told):
     def takes_bytes(x: bytes): ...
