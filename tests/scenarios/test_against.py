@@ -181,9 +181,9 @@ def test_ideal_agents_lack_nothing():
     assert against.imperfect({"claims": False, "beside": 0.0, "price": 0.5}) == {"beside": 0.0, "claims": False}
 
 
-def test_the_readme_has_the_rows_that_the_command_prints():
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    told = readme.partition("<!-- brain-suite report --table -->\n")[2].partition("<!-- end of the table -->")[0]
+def test_the_results_have_the_rows_that_the_command_prints():
+    page = (Path(__file__).parents[2] / "docs/brain-suite/results.md").read_text(encoding="utf-8")
+    told = page.partition("<!-- brain-suite report --table -->\n")[2].partition("<!-- end of the table -->")[0]
     head, rule, *rows = told.splitlines()
     printed = list(markdown.rivals(reported(list(usual())).table))
     assert [head, rule] == printed[:2]
