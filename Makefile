@@ -19,7 +19,7 @@ run: setup  ## the suite's main scenario, a few seeds; a gate that is missed is 
 	@.venv/bin/brain-suite run landing_pages --runs 2 --no-grid || test $$? -eq 1
 
 demo: setup  ## three agents, in three processes
-	@$(PY) -m scenarios.demo
+	@$(PY) -m scenarios.play.demo
 
 test: setup  ## every check
 	$(PY) -m ruff check

@@ -13,17 +13,30 @@ READY = "ready"
 PATIENCE = 300.0
 
 
-def start(*role: str, python: str = sys.executable, module: str = "bench.worker") -> subprocess.Popen[str]:
+def start(
+    *role: str, python: str = sys.executable, module: str = "bench.worker"
+) -> subprocess.Popen[str]:
     command = [python, "-m", module, *role]
     return subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment()
+        command,
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment(),
     )
 
 
 def environment() -> dict[str, str]:
-    """No variable of the caller's decides which workspace or agent a child has, or keeps it from its bytecode."""
+    """No variable of the caller's decides which workspace or agent a child has, or keeps it from
+    its bytecode.
+    """
     not_theirs = ("SYNAPSE_", "PYTHONDONTWRITEBYTECODE")
-    return {name: value for name, value in os.environ.items() if not name.startswith(not_theirs)}
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(not_theirs)
+    }
 
 
 def await_ready(child: subprocess.Popen[str]) -> None:

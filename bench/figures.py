@@ -1,4 +1,6 @@
-"""Measuring and saying what was measured: timings, rows of the table, targets. Knows nothing of what is measured."""
+"""Measuring and saying what was measured: timings, rows of the table, targets. Knows nothing of
+what is measured.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,21 @@ from typing import NamedTuple
 
 TIMES = frozenset(("p50", "p95", "p99", "max", "min", "took", "above"))
 LEAST = "min"
-COLUMNS = ("operation", "entries", "measured", "measured beside it", "ratio", "target", "")
+COLUMNS = (
+    "operation",
+    "entries",
+    "measured",
+    "measured beside it",
+    "ratio",
+    "target",
+    "",
+)
 
 
 class Beside(NamedTuple):
-    """What the same machine did in the same minute with the least that could do the job, in seconds or per second."""
+    """What the same machine did in the same minute with the least that could do the job, in seconds
+    or per second.
+    """
 
     what: str
     value: float
@@ -27,7 +39,9 @@ class Goal(NamedTuple):
     least: float | None = None
 
     def holds(self, found: float) -> bool:
-        return (self.most is None or found <= self.most) and (self.least is None or found >= self.least)
+        return (self.most is None or found <= self.most) and (
+            self.least is None or found >= self.least
+        )
 
     def __str__(self) -> str:
         bound = self.most if self.most is not None else self.least
@@ -79,7 +93,12 @@ class Timing:
 
     def values(self, *more: str) -> dict[str, float]:
         """p50, p99 and max, whatever else is named, and the least, which only the JSON shows."""
-        found = {"p50": self.p50, "p99": self.at(0.99), "max": self.seconds[-1], LEAST: self.seconds[0]}
+        found = {
+            "p50": self.p50,
+            "p99": self.at(0.99),
+            "max": self.seconds[-1],
+            LEAST: self.seconds[0],
+        }
         return found | {name: self.at(int(name[1:]) / 100) for name in more}
 
 
@@ -91,7 +110,9 @@ def timed(
     budget: float = 2.0,
     least: int = 5,
 ) -> Timing:
-    """Time a call again and again, after one that is not counted; `before` runs ahead of each, outside the time."""
+    """Time a call again and again, after one that is not counted; `before` runs ahead of each,
+    outside the time.
+    """
     seconds: list[float] = []
     if before:
         before()
@@ -132,7 +153,11 @@ def duration(seconds: float) -> str:
 
 
 def cells(row: Row) -> tuple[str, ...]:
-    measured = ", ".join(f"{_label(name)}{shown(name, value)}" for name, value in row.values.items() if name != LEAST)
+    measured = ", ".join(
+        f"{_label(name)}{shown(name, value)}"
+        for name, value in row.values.items()
+        if name != LEAST
+    )
     beside = "" if row.beside is None else f"{row.beside.what}: {_beside(row)}"
     ratio = "" if row.ratio is None else f"{row.ratio:.3g}×"
     goals = ", ".join(map(str, row.goals))

@@ -1,7 +1,8 @@
 """A workspace full of entries, made as quickly as its lines can be written.
 
-Every entry passes the library's own gate and becomes a line by the library's own encoder; only the sync of each
-is left out, and time is the workload's. Nothing else of the bench writes below the surface of the library.
+Every entry passes the library's own gate and becomes a line by the library's own encoder; only the
+sync of each is left out, and time is the workload's. Nothing else of the bench writes below the
+surface of the library.
 """
 
 from __future__ import annotations
@@ -15,18 +16,18 @@ from typing import IO
 import synapse
 from bench.figures import once
 from bench.workload import DAY, DAYS, READER, Item, items, people
-from synapse import clock
+from synapse.agent_memory import AgentMemory
 from synapse.authority import admit
-from synapse.entry import Draft, Entry, addressees
 from synapse.exchange import write_declarations
 from synapse.log import settle
 from synapse.log.chain import GENESIS, Tail, encode
 from synapse.log.files import FilesLog
 from synapse.log.journal import SEGMENT_BYTES
 from synapse.log.line import Line, act_line, agent_pending, entry_line
-from synapse.records import Pending, Record, entry_of
-from synapse.seat import Seat
-from synapse.workspace import OPERATOR, Agent, Settings, settled
+from synapse.model import clock
+from synapse.model.agents import OPERATOR, Agent, Settings, settled
+from synapse.model.entry import Draft, Entry, addressees
+from synapse.model.records import Pending, Record, entry_of
 
 FILES_UP_TO = 100_000
 
@@ -42,7 +43,9 @@ class Ground:
         self.loaded = once(self._load)
 
     def open(self, *, frozen: bool = True) -> synapse.Memory:
-        """Frozen at the workload's end nothing expires while it is measured; else the clock goes on."""
+        """Frozen at the workload's end nothing expires while it is measured; else the clock goes
+        on.
+        """
         return synapse.open(self.root, clock=self._frozen if frozen else clock.now)
 
     @cached_property
@@ -52,12 +55,16 @@ class Ground:
         return mem
 
     @property
-    def reader(self) -> Seat:
+    def reader(self) -> AgentMemory:
         return self.mem.as_agent(READER)
 
     def everything(self) -> Iterator[Entry]:
         """Every entry of the log, whatever became of it, past the index."""
-        return (entry_of(record) for record in self.mem.store.log.since(0) if record.kind == "entry")
+        return (
+            entry_of(record)
+            for record in self.mem.store.log.since(0)
+            if record.kind == "entry"
+        )
 
     def close(self) -> None:
         if "mem" in self.__dict__:
@@ -69,13 +76,21 @@ class Ground:
 
     def _load(self) -> None:
         synapse.init(self.root).close()
-        load(self.root, team(), items(self.size, self.now), self.now - DAYS * DAY, files=self.files)
+        load(
+            self.root,
+            team(),
+            items(self.size, self.now),
+            self.now - DAYS * DAY,
+            files=self.files,
+        )
         with self.open() as mem:
             mem.as_agent(READER).read(limit=1)
 
 
 def team() -> list[Agent]:
-    """The workload's people as agents. All may write everywhere: what is measured is not who may."""
+    """The workload's people as agents. All may write everywhere: what is measured is not who
+    may.
+    """
     return [
         settled(
             Agent(
@@ -91,14 +106,23 @@ def team() -> list[Agent]:
     ]
 
 
-def load(root: str, agents: Iterable[Agent], entries: Iterable[Item], start: int, *, files: bool) -> None:
+def load(
+    root: str,
+    agents: Iterable[Agent],
+    entries: Iterable[Item],
+    start: int,
+    *,
+    files: bool,
+) -> None:
     """Make these agents and entries the whole content of an empty workspace."""
     declared = list(agents)
     fill(root, _lines(declared, entries, Settings(), start), files=files)
 
 
 def fill(root: str, lines: Iterable[tuple[int, Line]], *, files: bool) -> None:
-    """Make these lines, each with the time at which it comes, the whole journal, and place what follows from them."""
+    """Make these lines, each with the time at which it comes, the whole journal, and place what
+    follows from them.
+    """
     log = FilesLog(root)
     try:
         records = _Writer(os.path.join(root, "journal")).write(lines)
@@ -119,7 +143,9 @@ def declared_lines(agents: Iterable[Agent], start: int) -> Iterator[tuple[int, L
         yield start, act_line(agent_pending(agent, OPERATOR, None), None)
 
 
-def _lines(agents: list[Agent], entries: Iterable[Item], settings: Settings, start: int) -> Iterator[tuple[int, Line]]:
+def _lines(
+    agents: list[Agent], entries: Iterable[Item], settings: Settings, start: int
+) -> Iterator[tuple[int, Line]]:
     yield from declared_lines(agents, start)
     known = {agent.id: agent for agent in agents}
     for item in entries:
@@ -132,7 +158,16 @@ def _lines(agents: list[Agent], entries: Iterable[Item], settings: Settings, sta
 def _draft(item: Item) -> Draft:
     replaces = (item.replaces,) if item.replaces else ()
     to = addressees(item.to)
-    return Draft(item.body, item.namespace, item.author, item.priority, item.ttl, to, item.tags, replaces=replaces)
+    return Draft(
+        item.body,
+        item.namespace,
+        item.author,
+        item.priority,
+        item.ttl,
+        to,
+        item.tags,
+        replaces=replaces,
+    )
 
 
 def _settled(root: str, log: FilesLog) -> None:
@@ -159,7 +194,9 @@ class _Writer:
                     if self.tail.end >= SEGMENT_BYTES:
                         break
 
-    def _segment(self, file: IO[bytes], lines: Iterator[tuple[int, Line]]) -> Iterator[Record]:
+    def _segment(
+        self, file: IO[bytes], lines: Iterator[tuple[int, Line]]
+    ) -> Iterator[Record]:
         for at, line in lines:
             raw, record, self.tail = encode(self.tail, max(at, self.tail.at + 1), line)
             file.write(raw)

@@ -1,4 +1,6 @@
-"""A client's hook: the whole process up to its answer, alone and with the daemon, and our own work in it."""
+"""A client's hook: the whole process up to its answer, alone and with the daemon, and our own work
+in it.
+"""
 
 from __future__ import annotations
 
@@ -19,30 +21,60 @@ HOOK = os.path.join(os.path.dirname(orchestrator.plugin.__file__), "hook.py")
 CLIENT = "claude-code"
 ROUNDS = 40
 PATIENCE = 30.0
-OWN, DAEMON, ALONE = (Goal("p95", 15e-3),), (Goal("p95", 60e-3),), (Goal("p95", 120e-3),)
+OWN, DAEMON, ALONE = (
+    (Goal("p95", 15e-3),),
+    (Goal("p95", 60e-3),),
+    (Goal("p95", 120e-3),),
+)
 
 
 def hooks(ground: Ground) -> Iterator[Row]:
-    """The events of a session's turn, some of each: a start, a prompt, a read, a command before and after, a stop."""
+    """The events of a session's turn, some of each: a start, a prompt, a read, a command before and
+    after, a stop.
+    """
     folder = os.path.dirname(ground.root)
     with ground.open(frozen=False) as mem:
         own = Timing(
-            _timed(lambda event=event: answer(mem, CLIENT, event, os.getpid())) for event in _turn(folder, "own")
+            _timed(lambda event=event: answer(mem, CLIENT, event, os.getpid()))
+            for event in _turn(folder, "own")
         )  # type: ignore[misc]
         yield Row(
-            "hook: our own work", ground.size, own.values("p95"), None, OWN, "in a process that has the memory open"
+            "hook: our own work",
+            ground.size,
+            own.values("p95"),
+            None,
+            OWN,
+            "in a process that has the memory open",
         )
     ground.close()
-    bare = Timing(_timed(lambda: _run([sys.executable, "-I", "-S", "-c", ""], b"")) for _ in range(ROUNDS))
+    bare = Timing(
+        _timed(lambda: _run([sys.executable, "-I", "-S", "-c", ""], b""))
+        for _ in range(ROUNDS)
+    )
     beside = Beside("an empty Python", bare.p50)
     alone = Timing(_hooked(ground, event) for event in _turn(folder, "alone"))
     yield Row("hook: a process alone", ground.size, alone.values("p95"), beside, ALONE)
-    words = [sys.executable, "-m", "orchestrator", "--root", ground.root, "up", "--engine", "scripted"]
+    words = [
+        sys.executable,
+        "-m",
+        "orchestrator",
+        "--root",
+        ground.root,
+        "up",
+        "--engine",
+        "scripted",
+    ]
     up = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         _await(os.path.join(ground.root, "runs", ".daemon.sock"))
         asked = Timing(_hooked(ground, event) for event in _turn(folder, "daemon"))
-        yield Row("hook: a process that asks the daemon", ground.size, asked.values("p95"), beside, DAEMON)
+        yield Row(
+            "hook: a process that asks the daemon",
+            ground.size,
+            asked.values("p95"),
+            beside,
+            DAEMON,
+        )
     finally:
         up.terminate()
         up.wait(PATIENCE)
@@ -54,12 +86,29 @@ def _turn(folder: str, session: str) -> Iterator[dict[str, Any]]:
     call: dict[str, Any]
     for n in range(ROUNDS):
         yield common | {"hook_event_name": "SessionStart", "source": "startup"}
-        yield common | {"hook_event_name": "UserPromptSubmit", "prompt": f"Check page {n} at every width"}
-        for tool, arguments in (("Read", {"file_path": f"{folder}/page{n}.py"}), ("Bash", {"command": "make test"})):
-            call = {"tool_name": tool, "tool_input": arguments, "tool_use_id": f"{tool}-{n}"}
+        yield common | {
+            "hook_event_name": "UserPromptSubmit",
+            "prompt": f"Check page {n} at every width",
+        }
+        for tool, arguments in (
+            ("Read", {"file_path": f"{folder}/page{n}.py"}),
+            ("Bash", {"command": "make test"}),
+        ):
+            call = {
+                "tool_name": tool,
+                "tool_input": arguments,
+                "tool_use_id": f"{tool}-{n}",
+            }
             yield common | {"hook_event_name": "PreToolUse", **call}
-            yield common | {"hook_event_name": "PostToolUse", **call, "tool_response": "as it was"}
-        yield common | {"hook_event_name": "Stop", "last_assistant_message": f"Page {n} is checked."}
+            yield common | {
+                "hook_event_name": "PostToolUse",
+                **call,
+                "tool_response": "as it was",
+            }
+        yield common | {
+            "hook_event_name": "Stop",
+            "last_assistant_message": f"Page {n} is checked.",
+        }
 
 
 def _hooked(ground: Ground, event: Mapping[str, Any]) -> float:

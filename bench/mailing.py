@@ -1,4 +1,6 @@
-"""Mail: polling, the inbox, lists of threads, sending, at as many messages as the workspace has entries."""
+"""Mail: polling, the inbox, lists of threads, sending, at as many messages as the workspace has
+entries.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +14,31 @@ from bench.ground import Ground, declared_lines, fill, team
 from bench.limits import Raw
 from bench.workload import DAY, DAYS, READER, WORDS, WRITERS, bodies
 from bench.writing import BLOCK, BLOCKS, CREW, EACH, together
-from synapse import Mail, kinds
+from synapse import Mail
 from synapse.authority import admit
-from synapse.entry import Draft, addressees
 from synapse.log.line import Line, entry_line
-from synapse.records import Pending
-from synapse.workspace import Settings
+from synapse.model import kinds
+from synapse.model.agents import Settings
+from synapse.model.entry import Draft, addressees
+from synapse.model.records import Pending
 
 IN_A_THREAD = 100
 POLLED, LISTED = Goal("p50", 0.2e-3), Goal("p50", 1e-3)
 SENT = (Goal("above", 1e-3),)
 TOGETHER = (Goal("failures", 0), Goal("doubled", 0), Goal("lost", 0))
 SMALL = {10_000: (Goal("bytes", 10e6),)}
-URGENT = ("info", "normal", "normal", "normal", "normal", "normal", "normal", "action", "action", "urgent")
+URGENT = (
+    "info",
+    "normal",
+    "normal",
+    "normal",
+    "normal",
+    "normal",
+    "normal",
+    "action",
+    "action",
+    "urgent",
+)
 
 
 def mailing(ground: Ground) -> Iterator[Row]:
@@ -35,23 +49,57 @@ def mailing(ground: Ground) -> Iterator[Row]:
     with synapse.open(root, clock=lambda: ground.now) as mem:
         reader, never = Mail(mem.as_agent(READER)), Mail(mem.as_agent(WRITERS[-1]))
         first = reader.poll()
-        yield Row("poll: by one who never read anything", first, timed(never.poll).values(), None, (POLLED,))
+        yield Row(
+            "poll: by one who never read anything",
+            first,
+            timed(never.poll).values(),
+            None,
+            (POLLED,),
+        )
         reader.inbox(mark=True)
         sender = Mail(mem.as_agent(WRITERS[0]))
         for place in range(100):
             sender.send(("all", READER)[place % 2], f"news {place}")
         if reader.poll() != 100:
-            raise AssertionError(f"100 messages are unread, and {reader.poll()} were counted")
-        yield Row("poll: 100 new", ground.size, timed(reader.poll).values(), None, (POLLED,))
+            raise AssertionError(
+                f"100 messages are unread, and {reader.poll()} were counted"
+            )
+        yield Row(
+            "poll: 100 new", ground.size, timed(reader.poll).values(), None, (POLLED,)
+        )
         send = _sender(mem)
-        yield Row("poll, after a send", ground.size, timed(reader.poll, before=send, calls=200).values())
-        yield Row("inbox: 100 new", ground.size, timed(lambda: reader.inbox(100), calls=100).values())
-        yield Row("threads: the 50 liveliest", ground.size, timed(reader.threads).values(), None, (LISTED,))
+        yield Row(
+            "poll, after a send",
+            ground.size,
+            timed(reader.poll, before=send, calls=200).values(),
+        )
+        yield Row(
+            "inbox: 100 new",
+            ground.size,
+            timed(lambda: reader.inbox(100), calls=100).values(),
+        )
+        yield Row(
+            "threads: the 50 liveliest",
+            ground.size,
+            timed(reader.threads).values(),
+            None,
+            (LISTED,),
+        )
         thread = max(reader.threads(limit=300), key=lambda found: found.total).id
-        yield Row("a thread's last 100", ground.size, timed(lambda: reader.history(thread), calls=100).values())
+        yield Row(
+            "a thread's last 100",
+            ground.size,
+            timed(lambda: reader.history(thread), calls=100).values(),
+        )
         mem.store.index.fill_words()
         size = float(os.path.getsize(os.path.join(root, ".index", "brain.db")))
-        yield Row("index of mail, full text too", ground.size, {"bytes": size}, None, SMALL.get(ground.size, ()))
+        yield Row(
+            "index of mail, full text too",
+            ground.size,
+            {"bytes": size},
+            None,
+            SMALL.get(ground.size, ()),
+        )
     yield from sending(root, ground)
 
 
@@ -67,21 +115,38 @@ def sending(root: str, ground: Ground) -> Iterator[Row]:
     raw.close()
     line, own = map(Timing, seconds)
     values = own.values() | {"above": max(0.0, own.p50 - line.p50)}
-    yield Row("send, durable", ground.size, values, Beside("synced line", line.p50), SENT)
+    yield Row(
+        "send, durable", ground.size, values, Beside("synced line", line.p50), SENT
+    )
     with synapse.open(root) as mem:
         before = Mail(mem.as_agent(READER)).poll()
-        timing, rate, answers = together([("send", root, WRITERS[place]) for place in range(CREW)])
+        timing, rate, answers = together(
+            [("send", root, WRITERS[place]) for place in range(CREW)]
+        )
         lost = before + CREW * EACH - Mail(mem.as_agent(READER)).poll()
     ids = [id for answer in answers for id in answer["ids"]]
     errors = [error for answer in answers for error in answer["errors"]]
     values = {"per_s": rate} | timing.values("p95")
-    values |= {"failures": float(len(errors)), "doubled": float(len(ids) - len({*ids})), "lost": float(lost)}
-    yield Row(f"{CREW} senders", ground.size, values, None, TOGETHER, errors[0] if errors else "")
+    values |= {
+        "failures": float(len(errors)),
+        "doubled": float(len(ids) - len({*ids})),
+        "lost": float(lost),
+    }
+    yield Row(
+        f"{CREW} senders",
+        ground.size,
+        values,
+        None,
+        TOGETHER,
+        errors[0] if errors else "",
+    )
 
 
 def _sender(mem: synapse.Memory) -> Callable[[], object]:
     mail, texts, dice = Mail(mem.as_agent(WRITERS[0])), bodies(256), random.Random(3)
-    return lambda: mail.send(("all", READER)[dice.random() < 0.5], dice.choice(texts), subject="news")
+    return lambda: mail.send(
+        ("all", READER)[dice.random() < 0.5], dice.choice(texts), subject="news"
+    )
 
 
 def _lines(ground: Ground) -> Iterator[tuple[int, Line]]:
@@ -90,20 +155,45 @@ def _lines(ground: Ground) -> Iterator[tuple[int, Line]]:
     known = {agent.id: agent for agent in team()}
     yield from declared_lines(known.values(), ground.now - DAYS * DAY - 1)
     names = [*known]
-    threads = [kinds.new_thread(dice.randbytes(16)) for _ in range(max(1, ground.size // IN_A_THREAD))]
+    threads = [
+        kinds.new_thread(dice.randbytes(16))
+        for _ in range(max(1, ground.size // IN_A_THREAD))
+    ]
     for place in range(ground.size):
         at = ground.now - DAYS * DAY * (ground.size - place) // ground.size
-        part = dice.randrange(max(0, place * len(threads) // ground.size - 10), place * len(threads) // ground.size + 1)
+        part = dice.randrange(
+            max(0, place * len(threads) // ground.size - 10),
+            place * len(threads) // ground.size + 1,
+        )
         draft = _message(dice, threads[part], dice.choice(pool), dice.choice(names[1:]))
         entry = admit(draft, known[draft.author], settings)
-        yield at, entry_line(Pending("entry", draft.author, {}, entry), at, entry.id, 0, None, False)
+        yield (
+            at,
+            entry_line(
+                Pending("entry", draft.author, {}, entry), at, entry.id, 0, None, False
+            ),
+        )
 
 
 def _message(dice: random.Random, thread: str, body: str, author: str) -> Draft:
     chance, urgency = dice.random(), dice.choice(URGENT)
-    to = "all" if chance < 0.4 else "team:alpha" if chance < 0.6 else f"agent:{dice.choice((READER, *WRITERS))}"
-    more = kinds.More(thread=thread, subject=" ".join(dice.choices(WORDS, k=3)), urgency=urgency)
+    to = (
+        "all"
+        if chance < 0.4
+        else "team:alpha"
+        if chance < 0.6
+        else f"agent:{dice.choice((READER, *WRITERS))}"
+    )
+    more = kinds.More(
+        thread=thread, subject=" ".join(dice.choices(WORDS, k=3)), urgency=urgency
+    )
     return Draft(
-        body, kinds.MAIL, author, kinds.URGENCY[urgency], addressees=addressees(to), kind=kinds.MESSAGE, more=more,
+        body,
+        kinds.MAIL,
+        author,
+        kinds.URGENCY[urgency],
+        addressees=addressees(to),
+        kind=kinds.MESSAGE,
+        more=more,
         id=kinds.new_id(kinds.MESSAGE, dice.randbytes(6)),
-    )  # fmt: skip
+    )

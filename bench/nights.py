@@ -1,4 +1,5 @@
-"""Nights: how long one takes and how much memory, what one with nothing to do costs, who writes or reads beside it.
+"""Nights: how long one takes and how much memory, what one with nothing to do costs, who writes or
+reads beside it.
 
 Each is on a copy of the workspace, in a process of its own, as a daemon would run it.
 """
@@ -17,10 +18,13 @@ from bench.ground import Ground
 from bench.upkeep import LARGE
 from bench.workload import READER
 from bench.writing import writer
-from synapse import clock
 from synapse import open as opened
+from synapse.model import clock
 
-DATES = ("2001-01-01", "2001-01-02")  # what a run is known by; what is past its time goes by the workload's end
+DATES = (
+    "2001-01-01",
+    "2001-01-02",
+)  # what a run is known by; what is past its time goes by the workload's end
 WHOLE = (Goal("took", 20.0), Goal("bytes", 300 << 20))
 NOTHING = (Goal("took", 1.0),)
 BESIDE = (Goal("ratio", 5.0),)
@@ -39,7 +43,13 @@ def nights(ground: Ground) -> Iterator[Row]:
     yield Row("a night", ground.size, values, beside, WHOLE if large else (), note)
     if second["filed"]:
         raise AssertionError(f"a second night filed {second['filed']} entries away")
-    yield Row("a night with nothing to do", ground.size, {"took": second["took"]}, None, NOTHING if large else ())
+    yield Row(
+        "a night with nothing to do",
+        ground.size,
+        {"took": second["took"]},
+        None,
+        NOTHING if large else (),
+    )
     yield from _busy(ground, large)
 
 
@@ -63,10 +73,18 @@ def _busy(ground: Ground, large: bool) -> Iterator[Row]:
     if not child.answer(night)["filed"]:
         raise AssertionError("the night had nothing to do")
     for place, name in enumerate(("append", "read a page")):
-        alone, beside = (Timing(pair[place] for pair in pairs) for pairs in (idle, found))
+        alone, beside = (
+            Timing(pair[place] for pair in pairs) for pairs in (idle, found)
+        )
         values = {"p99": beside.at(0.99), "p50": beside.p50, "max": beside.seconds[-1]}
         than = Beside("p99 with no night", alone.at(0.99))
-        yield Row(f"{name} while a night runs", ground.size, values, than, BESIDE if large else ())
+        yield Row(
+            f"{name} while a night runs",
+            ground.size,
+            values,
+            than,
+            BESIDE if large else (),
+        )
 
 
 def _while(night: subprocess.Popen[str], turn: object) -> list[tuple[float, float]]:

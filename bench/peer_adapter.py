@@ -1,7 +1,9 @@
-"""The memory as a peer among peers: an adapter for programs that compare stores through six methods.
+"""The memory as a peer among peers: an adapter for programs that compare stores through six
+methods.
 
-An entry comes as a dict with seq, id, from, timestamp, namespace, priority, ttl, tags, supersedes, body. The other
-stores of such a comparison know no addressees, so `to` is left out here too: all then answer the same question.
+An entry comes as a dict with seq, id, from, timestamp, namespace, priority, ttl, tags, supersedes,
+body. The other stores of such a comparison know no addressees, so `to` is left out here too: all
+then answer the same question.
 """
 
 from __future__ import annotations
@@ -14,8 +16,8 @@ import synapse
 from bench.ground import load
 from bench.reading import forget
 from bench.workload import Item
-from synapse import clock
-from synapse.workspace import Agent, settled
+from synapse.model import clock
+from synapse.model.agents import Agent, settled
 
 Fields = Mapping[str, Any]
 
@@ -26,7 +28,9 @@ MONTH = 30 * 86_400_000_000
 
 
 class Adapter:
-    """As the library is used: what is asked again of an unchanged store is answered from the seat."""
+    """As the library is used: what is asked again of an unchanged store is answered from the
+    seat.
+    """
 
     name = "synapse"
     durable = "fdatasync journal"
@@ -36,7 +40,7 @@ class Adapter:
         self.now = clock.micros(NOW)
         synapse.init(self.root).close()
         self.mem = synapse.open(self.root, clock=lambda: self.now)
-        self.seats: dict[str, synapse.Seat] = {}
+        self.seats: dict[str, synapse.AgentMemory] = {}
         self.marked = -1
 
     def load(self, entries: Iterable[Fields]) -> None:
@@ -51,15 +55,23 @@ class Adapter:
         self.reader.search("endpoint")
 
     @property
-    def reader(self) -> synapse.Seat:
+    def reader(self) -> synapse.AgentMemory:
         return self._seat(READER)
 
     def append(self, entry: Fields) -> None:
         item = _item(entry)
-        self._seat(item.author).append(item.body, item.namespace, priority=item.priority, ttl=item.ttl, tags=item.tags)
+        self._seat(item.author).append(
+            item.body,
+            item.namespace,
+            priority=item.priority,
+            ttl=item.ttl,
+            tags=item.tags,
+        )
 
     def view(self) -> list[str]:
-        page = self.reader.read(since="7d", priority=("critical", "important"), limit=50)
+        page = self.reader.read(
+            since="7d", priority=("critical", "important"), limit=50
+        )
         return [entry.id for entry in page]
 
     def unread(self, cursor: int) -> int:
@@ -72,7 +84,7 @@ class Adapter:
     def search(self, query: str) -> list[str]:
         return [hit.entry.id for hit in self.reader.search(query, limit=10)]
 
-    def _seat(self, agent: str) -> synapse.Seat:
+    def _seat(self, agent: str) -> synapse.AgentMemory:
         if agent not in self.seats:
             self.seats[agent] = self.mem.as_agent(agent)
         return self.seats[agent]

@@ -16,12 +16,13 @@ from xml.sax.saxutils import escape
 
 from orchestrator.cli.verbs import GROUPS as ORCHESTRATOR_GROUPS
 from orchestrator.cli.verbs import VERBS as ORCHESTRATOR_VERBS
-from orchestrator.tools import SPAWN, WAIT
+from orchestrator.tools.functions import SPAWN, WAIT
 from scenarios.__main__ import _arguments as suite_parser
-from synapse import keys, tools
+from synapse import tools
 from synapse.cli.parse import options_of
 from synapse.cli.parser import EVERYWHERE, parser_of
 from synapse.cli.verbs import GROUPS, VERBS, Verb
+from synapse.formats import keys
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"

@@ -1,5 +1,6 @@
-"""What runs may take and what they took: the limits asked before each call, each call priced after it. On the
-memory's thread."""
+"""What runs may take and what they took: the limits asked before each call, each call priced after
+it. On the memory's thread.
+"""
 
 from __future__ import annotations
 
@@ -8,37 +9,50 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from orchestrator import acts, limits, prices
-from orchestrator.counting import Counter, Ratios
-from orchestrator.engine import Turn, Usage, declared
-from orchestrator.holder import Holder
-from orchestrator.limits import Amount, LimitReached, Limits, Policy, Scope
-from orchestrator.runs import Run, Runs
+from orchestrator.engines.protocol import Turn, Usage, declared
+from orchestrator.runs.lease import Lease
+from orchestrator.runs.records import Run, Runs
+from orchestrator.runs.task import Task
 from orchestrator.session import Session
-from orchestrator.spending import Budget, Past, Reservation, ledgers
-from orchestrator.task import Task
-from synapse.clock import micros
-from synapse.entry import SECOND
+from orchestrator.spend import limits, prices
+from orchestrator.spend.counting import Counter, Ratios
+from orchestrator.spend.limits import Amount, LimitReached, Limits, Policy, Scope
+from orchestrator.spend.reservations import Budget, Past, Reservation, ledgers
+from orchestrator.tools import calls
 from synapse.errors import InvalidEntry
-from synapse.keys import RUN_BLOCKS, concerns
+from synapse.formats.keys import RUN_BLOCKS, concerns
 from synapse.log.files import FilesLog
+from synapse.model.agents import Agent, Settings
+from synapse.model.clock import micros
+from synapse.model.entry import SECOND
 from synapse.store import Store
-from synapse.workspace import Agent, Settings
 
-CONSOLIDATION = "consolidation"  # how the folders of its ledgers begin, with the date behind it
+CONSOLIDATION = (
+    "consolidation"  # how the folders of its ledgers begin, with the date behind it
+)
 
 
 class Costs:
-    """One supervisor's part in the budget that all of a workspace share. `root` is None where nothing is shared."""
+    """One supervisor's part in the budget that all of a workspace share. `root` is None where
+    nothing is shared.
+    """
 
-    def __init__(self, runs: Runs, root: str, shared: bool, holder: Holder, own: Limits | None) -> None:
+    def __init__(
+        self, runs: Runs, root: str, shared: bool, holder: Lease, own: Limits | None
+    ) -> None:
         self.runs, self.holder, self._lives = runs, holder.name, holder.lives
         self._understood: Settings | None = None
         self.check_settings()
         found = limits.policy(self._settings())
-        self.policy = found if own is None else found._replace(run=limits.overridden(found.run, own))
+        self.policy = (
+            found
+            if own is None
+            else found._replace(run=limits.overridden(found.run, own))
+        )
         where = root if shared else None
-        self.budget = budget_of(runs, root, self.policy) if where else Budget(policy=self.policy)
+        self.budget = (
+            budget_of(runs, root, self.policy) if where else Budget(policy=self.policy)
+        )
         self.ratios = Ratios(root)
         self._tops: dict[str, Limits] = {}
         self.counters: dict[str | None, Counter] = {}
@@ -48,7 +62,9 @@ class Costs:
         self.budget.close()
 
     def check_settings(self) -> None:
-        """Refuse settings that are not understood; those that were checked once are not read again."""
+        """Refuse settings that are not understood; those that were checked once are not read
+        again.
+        """
         settings = self.runs.store.settings
         if settings is not self._understood:
             refuse_misread(self.runs.store)
@@ -62,9 +78,15 @@ class Costs:
 
     # -- runs --------------------------------------------------------------------------------------
 
-    def admit(self, id: str, task: Task, agent: Agent, parent: Run | None) -> tuple[Scope, ...]:
+    def admit(
+        self, id: str, task: Task, agent: Agent, parent: Run | None
+    ) -> tuple[Scope, ...]:
         """Count a spawn, or LimitReached; where it counts."""
-        limits.check_depth(id, parent.depth + 1 if parent else 0, limits.tightened(self.policy.run, asked(task)))
+        limits.check_depth(
+            id,
+            parent.depth + 1 if parent else 0,
+            limits.tightened(self.policy.run, asked(task)),
+        )
         root = parent.root if parent else id
         where = limits.scopes(
             self.policy,
@@ -88,8 +110,8 @@ class Costs:
         """What was admitted did not begin."""
         self.budget.withdraw(id, where)
 
-    def take_over(self, run: Run) -> None:
-        self.budget.take_over(run.id, self.holder, self._where(run))
+    def recover(self, run: Run) -> None:
+        self.budget.recover(run.id, self.holder, self._where(run))
 
     def forget_the_dead(self) -> None:
         """Count no run as alive whose supervisor is not."""
@@ -102,7 +124,10 @@ class Costs:
 
     def bounded(self, run: Run) -> bool:
         """Whether the tokens or the money of this run are limited anywhere."""
-        return any(scope.limits.tokens is not None or scope.limits.usd is not None for scope in self._where(run))
+        return any(
+            scope.limits.tokens is not None or scope.limits.usd is not None
+            for scope in self._where(run)
+        )
 
     def seconds_left(self, run: Run) -> float | None:
         bound = limits.overridden(self.policy.run, asked(run.task))
@@ -122,13 +147,25 @@ class Costs:
         if session.engine.name == "scripted":
             worst = 0.0
         usd = limits.check_price(where, terms.model or session.engine.name, worst)
-        reservation = self.budget.reserve(run.id, self.holder, where, Amount(1, most + terms.max_output, usd))
+        reservation = self.budget.reserve(
+            run.id, self.holder, where, Amount(1, most + terms.max_output, usd)
+        )
         self._since[reservation.id] = self.runs.store.clock()
         return reservation
 
-    def settle(self, session: Session, reservation: Reservation, turn: Turn | None, counted: int) -> float | None:
-        """Book what a call took. Without a turn it failed: nothing, or what had been sent when it was cut off."""
-        seconds = max(self.runs.store.clock() - self._since.pop(reservation.id), 0) / SECOND
+    def settle(
+        self,
+        session: Session,
+        reservation: Reservation,
+        turn: Turn | None,
+        counted: int,
+    ) -> float | None:
+        """Book what a call took. Without a turn it failed: nothing, or what had been sent when it
+        was cut off.
+        """
+        seconds = (
+            max(self.runs.store.clock() - self._since.pop(reservation.id), 0) / SECOND
+        )
         if turn is None:
             if counted:
                 self.budget.settle(reservation, Amount(1, counted, seconds=seconds))
@@ -136,14 +173,24 @@ class Costs:
                 self.budget.release(reservation)
             return None
         counter, usage = session.terms.counter, turn.usage
-        if usage.estimated and (session.engine.takes_tools or not usage.input_tokens):  # our own counts are nearer
-            usage = Usage(counter.theirs(counted), counter.theirs(counter.count(turn.text)), estimated=True)
+        if usage.estimated and (
+            session.engine.takes_tools or not usage.input_tokens
+        ):  # our own counts are nearer
+            usage = Usage(
+                counter.theirs(counted),
+                counter.theirs(counter.count(turn.text)),
+                estimated=True,
+            )
         price, cost = self.price(session, turn.model or session.terms.model), usage.cost
         if cost is None and price is not None:
             cost = prices.cost(price, usage)
         tokens = usage.input_tokens + usage.output_tokens or counted
         self.budget.settle(reservation, Amount(1, tokens, cost or 0.0, seconds))
-        if session.engine.takes_tools and session.engine.name != "scripted" and not turn.usage.estimated:
+        if (
+            session.engine.takes_tools
+            and session.engine.name != "scripted"
+            and not turn.usage.estimated
+        ):
             self.ratios.learn(session.terms.model, turn.usage.input_tokens, counted)
         return cost
 
@@ -151,7 +198,9 @@ class Costs:
         """The price of a model; None where none is known."""
         if not model or session.engine.name == "scripted":
             return None
-        return prices.price(model, at=self.runs.store.clock(), given=prices.declared(self._settings()))
+        return prices.price(
+            model, at=self.runs.store.clock(), given=prices.declared(self._settings())
+        )
 
     # -- below -------------------------------------------------------------------------------------
 
@@ -180,17 +229,23 @@ class Costs:
 
 
 def refuse_misread(store: Store) -> None:
-    """Raise InvalidEntry where synapse.yaml has a key at its top that nobody knows, or anything wrong in what runs go
-    by: a misspelt limit on money is none."""
+    """Raise InvalidEntry where synapse.yaml has a key at its top that nobody knows, or anything
+    wrong in what runs go by: a misspelt limit on money is none.
+    """
     problems = misread(store, RUN_BLOCKS)
     settings = dict(store.settings.other)
     engines = settings.get("engines") or {}
     if not isinstance(engines, Mapping):
-        problems.append("engines is not valid: write a line for each, such as fast: {kind: openai-chat}")
+        problems.append(
+            "engines is not valid: write a line for each, such as fast: {kind: openai-chat}"
+        )
         engines = {}
-    checks: list[Callable[[], object]] = [lambda: limits.policy(settings), lambda: prices.declared(settings)]
+    checks: list[Callable[[], object]] = [
+        lambda: limits.policy(settings),
+        lambda: prices.declared(settings),
+    ]
     checks += [partial(declared, engines, name) for name in engines]
-    checks += [lambda: acts.declared(settings)]
+    checks += [lambda: calls.declared(settings)]
     for check in checks:
         try:
             check()
@@ -205,16 +260,23 @@ def refuse_misread(store: Store) -> None:
 
 
 def misread(store: Store, blocks: Collection[str]) -> list[str]:
-    """Return what is wrong with these blocks of synapse.yaml, with keys that nobody knows, or with all of it."""
+    """Return what is wrong with these blocks of synapse.yaml, with keys that nobody knows, or with
+    all of it.
+    """
     strays = store.log.read_settings(None)[1] if isinstance(store.log, FilesLog) else ()
     return [text for path, text in strays if concerns(path, blocks)]
 
 
 def budget_of(runs: Runs, root: str, policy: Policy) -> Budget:
-    """What all of a workspace share. Where its file is missing, it is made again from the ledgers of all runs, and of
-    the calls that were nobody's run."""
+    """What all of a workspace share. Where its file is missing, it is made again from the ledgers
+    of all runs, and of the calls that were nobody's run.
+    """
     path = os.path.join(root, "runs", "spend.db")
-    return Budget(path, policy=policy, refill=lambda: ledgers(root, (*map(_past, runs.all()), *_others(root))))
+    return Budget(
+        path,
+        policy=policy,
+        refill=lambda: ledgers(root, (*map(_past, runs.all()), *_others(root))),
+    )
 
 
 def _others(root: str) -> Iterator[Past]:
@@ -223,14 +285,23 @@ def _others(root: str) -> Iterator[Past]:
     for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
         kind, _, day = name.partition("-")
         if kind == CONSOLIDATION and day:
-            yield Past(name, None, name, None, micros(f"{day}T12:00:00Z"), spawned=False)
+            yield Past(
+                name, None, name, None, micros(f"{day}T12:00:00Z"), spawned=False
+            )
 
 
 def asked(task: Task) -> Limits:
     """The limits that a task sets itself."""
-    return Limits(turns=task.max_turns, tokens=task.max_tokens, usd=task.max_usd, seconds=task.timeout)
+    return Limits(
+        turns=task.max_turns,
+        tokens=task.max_tokens,
+        usd=task.max_usd,
+        seconds=task.timeout,
+    )
 
 
 def _past(run: Run) -> Past:
     holder = run.holder if run.running else None
-    return Past(run.id, run.parent, run.root, run.fields.get("department"), run.at, holder)
+    return Past(
+        run.id, run.parent, run.root, run.fields.get("department"), run.at, holder
+    )

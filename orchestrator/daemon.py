@@ -1,8 +1,9 @@
-"""One supervisor per workspace that stays: takes over the runs whose supervisor is gone, adopts what was dropped as a
-file, until it is told to go down, and has an alarm clock for what is done every night.
+"""One supervisor per workspace that stays: takes over the runs whose supervisor is gone, adopts
+what was dropped as a file, until it is told to go down, and has an alarm clock for what is done
+every night.
 
-It holds a lock for as long as it lives, and answers on a socket that only its user may open: a line of JSON asked,
-a line of JSON answered.
+It holds a lock for as long as it lives, and answers on a socket that only its user may open: a line
+of JSON asked, a line of JSON answered.
 """
 
 from __future__ import annotations
@@ -18,18 +19,21 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
+from orchestrator.nightly.schedule import Alarm
 from orchestrator.plugin.answer import answer
-from orchestrator.plugin.wakes import Wake, Wakes
-from orchestrator.plugin.workers import sweep
-from orchestrator.schedule import Alarm
+from orchestrator.plugin.runs import sweep
+from orchestrator.plugin.wakes.idle import Wake, Wakes
+from orchestrator.recovery import Recovery
 from orchestrator.supervisor import Supervisor
-from orchestrator.takeover import Takeover
 from synapse.errors import Conflict, NotFound, StoreBusy, StoreError, SynapseError
 
-LOOK_EVERY = 0.5  # seconds: a dead supervisor's run is gone on with, and a dropped file adopted, within two
+# seconds: a dead supervisor's run is gone on with, and a dropped file adopted, within two
+LOOK_EVERY = 0.5
 LONGEST_PATH = 100  # bytes that the path of a socket may have everywhere
 ANSWER_WITHIN = 5.0
-LARGEST = 16 << 20  # bytes of a line that is asked: an event of a client, written as JSON
+LARGEST = (
+    16 << 20
+)  # bytes of a line that is asked: an event of a client, written as JSON
 UP_ALREADY = "a daemon is up in this workspace already; `orchestrator status` shows it"
 
 
@@ -49,22 +53,28 @@ class Daemon:
         self.left: dict[str, str] = {}  # by run, what it waits for
         self._noted: dict[str, str] = {}
         self.socket = os.path.join(_folder(root), ".daemon.sock")
-        self.wakes = Wakes(supervisor.books.memory)
+        self.wakes = Wakes(supervisor.run_store.memory)
         self.down = asyncio.Event()
         self.taken: list[str] = []
         self.began = time.monotonic()
         self._lock = _locked(root)
 
     async def run(self) -> None:
-        """Until somebody asks it to go down. What still runs then is left for whoever comes next."""
+        """Until somebody asks it to go down. What still runs then is left for whoever comes
+        next.
+        """
         waking: set[asyncio.Task[None]] = set()
-        server = await asyncio.start_unix_server(self._answer, sock=_bound(self.socket), limit=LARGEST)
+        server = await asyncio.start_unix_server(
+            self._answer, sock=_bound(self.socket), limit=LARGEST
+        )
         try:
             async with server, self.supervisor, self.alarm or nullcontext():
                 while not self.down.is_set():
-                    with suppress(StoreBusy):  # who has the lock may let go: the next look finds the same
+                    with suppress(
+                        StoreBusy
+                    ):  # who has the lock may let go: the next look finds the same
                         await self.supervisor.look()
-                        self._looked(await self.supervisor.take_over())
+                        self._looked(await self.supervisor.recover())
                         for wake in await self._due():
                             waking.add(asyncio.create_task(self._wake(wake)))
                     waking = {task for task in waking if not task.done()}
@@ -74,8 +84,10 @@ class Daemon:
             os.unlink(self.socket)
             os.close(self._lock)
 
-    def _looked(self, found: Takeover) -> None:
-        """Keep what a look came to. What is left alone is noted once, and again for a new reason."""
+    def _looked(self, found: Recovery) -> None:
+        """Keep what a look came to. What is left alone is noted once, and again for a new
+        reason.
+        """
         self.taken += [run.id for run in found.taken]
         self.left = found.left
         for run, why in found.left.items():
@@ -83,15 +95,28 @@ class Daemon:
                 self.note(f"{run} {why}")
         self._noted |= found.left
 
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _answer(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         try:
             async with asyncio.timeout(ANSWER_WITHIN):
                 asked = json.loads(await reader.readline() or b"{}")
-            told = await self._event(asked, writer) if asked.get("do") == "hook" else self._told(asked)
+            told = (
+                await self._event(asked, writer)
+                if asked.get("do") == "hook"
+                else self._told(asked)
+            )
             async with asyncio.timeout(ANSWER_WITHIN):
                 writer.write(json.dumps(told).encode() + b"\n")
                 await writer.drain()
-        except (ValueError, AttributeError, KeyError, OSError, TimeoutError, SynapseError):
+        except (
+            ValueError,
+            AttributeError,
+            KeyError,
+            OSError,
+            TimeoutError,
+            SynapseError,
+        ):
             pass  # whoever asks in another way is not answered, nor a hook that answers by itself
         finally:
             writer.close()
@@ -100,7 +125,7 @@ class Daemon:
         """End the runs of clients that are gone; return the sessions that are to be woken. What is
         wrong with any of them is noted once, and is no reason to go down."""
         try:
-            await self.supervisor.desk(sweep, self.supervisor.books.memory)
+            await self.supervisor.desk(sweep, self.supervisor.run_store.memory)
             wakes: list[Wake] = await self.supervisor.desk(self.wakes.due)
             return wakes
         except StoreBusy:
@@ -118,19 +143,30 @@ class Daemon:
         self.wakes.made(wake, well)
         if self.note is not None:
             how = "was woken" if well else "could not be woken"
-            self.note(f"{wake.client} session {wake.session} {how} for {wake.entries[0].id}")
+            self.note(
+                f"{wake.client} session {wake.session} {how} for {wake.entries[0].id}"
+            )
 
-    async def _event(self, asked: Mapping[str, Any], writer: asyncio.StreamWriter) -> dict[str, Any]:
-        """Return what a client's hook prints for an event. The hook is told when its turn has come, and
-        is not answered after its time: by then it has answered itself, and what is given twice is lost."""
+    async def _event(
+        self, asked: Mapping[str, Any], writer: asyncio.StreamWriter
+    ) -> dict[str, Any]:
+        """Return what a client's hook prints for an event. The hook is told when its turn has come,
+        and is not answered after its time: by then it has answered itself, and what is given twice
+        is lost.
+        """
         loop = asyncio.get_running_loop()
 
         def answered() -> str:
             if time.monotonic() > float(asked["until"]):
                 raise ValueError("the hook has answered itself")
             loop.call_soon_threadsafe(writer.write, b'{"begun": true}\n')
-            about = str(asked["client"]), asked["payload"], asked.get("pid"), str(asked.get("identity", ""))
-            return answer(self.supervisor.books.memory, *about)
+            about = (
+                str(asked["client"]),
+                asked["payload"],
+                asked.get("pid"),
+                str(asked.get("identity", "")),
+            )
+            return answer(self.supervisor.run_store.memory, *about)
 
         return {"answer": await self.supervisor.desk(answered)}
 
@@ -138,14 +174,25 @@ class Daemon:
         if asked.get("do") == "down":
             self.down.set()
         seconds = time.monotonic() - self.began
-        told = {"pid": os.getpid(), "seconds": seconds, "runs": sorted(self.supervisor.sessions), "taken": self.taken}
-        return told | {"left": self.left, "jobs": sorted(self.alarm.running) if self.alarm else []}
+        told = {
+            "pid": os.getpid(),
+            "seconds": seconds,
+            "runs": sorted(self.supervisor.sessions),
+            "taken": self.taken,
+        }
+        return told | {
+            "left": self.left,
+            "jobs": sorted(self.alarm.running) if self.alarm else [],
+        }
 
 
 def ask(root: str, do: str) -> dict[str, Any]:
     """What the daemon of a workspace answers; NotFound where none is up."""
     path = os.path.join(root, "runs", ".daemon.sock")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line, _short(path) as near:
+    with (
+        socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line,
+        _short(path) as near,
+    ):
         line.settimeout(ANSWER_WITHIN)
         try:
             line.connect(near)
@@ -153,9 +200,14 @@ def ask(root: str, do: str) -> dict[str, Any]:
             with line.makefile("r", encoding="utf-8") as answer:
                 told: dict[str, Any] = json.loads(answer.readline())
         except (FileNotFoundError, ConnectionRefusedError) as error:
-            raise NotFound("no daemon is up in this workspace; `orchestrator up` starts it", root=root) from error
+            raise NotFound(
+                "no daemon is up in this workspace; `orchestrator up` starts it",
+                root=root,
+            ) from error
         except (OSError, ValueError) as error:
-            raise StoreError(f"the daemon of this workspace does not answer: {error}") from error
+            raise StoreError(
+                f"the daemon of this workspace does not answer: {error}"
+            ) from error
     return told
 
 
@@ -187,7 +239,9 @@ def _locked(root: str) -> int:
 
 
 def _bound(path: str) -> socket.socket:
-    """A socket at the path, for its owner alone. One that a dead daemon left is removed: the lock says that it is."""
+    """A socket at the path, for its owner alone. One that a dead daemon left is removed: the lock
+    says that it is.
+    """
     try:
         os.unlink(path)
     except FileNotFoundError:
@@ -207,7 +261,9 @@ def _bound(path: str) -> socket.socket:
 
 @contextmanager
 def _short(path: str) -> Iterator[str]:
-    """A path to the same place that is short enough for a socket: through a link, where it has to be."""
+    """A path to the same place that is short enough for a socket: through a link, where it has to
+    be.
+    """
     if len(os.fsencode(path)) <= LONGEST_PATH:
         yield path
         return

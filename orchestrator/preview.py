@@ -1,27 +1,37 @@
-"""What a run would begin with: its prompt, what that would cost, what was left out. Begins nothing, writes nothing."""
+"""What a run would begin with: its prompt, what that would cost, what was left out. Begins nothing,
+writes nothing.
+"""
 
 from __future__ import annotations
 
 import os
 from typing import NamedTuple
 
-from orchestrator import budget, prices
-from orchestrator.books import MAX_OUTPUT
 from orchestrator.costs import refuse_misread
-from orchestrator.counting import Counter, Ratios
-from orchestrator.fence import SECRET_BYTES, secret
-from orchestrator.opening import Means, by_default, histories, opened, registered
-from orchestrator.prompt import Prompt
-from orchestrator.receipt import Receipt
-from orchestrator.runs import Run, Runs
-from orchestrator.task import Task, check
-from orchestrator.templates import Templates
+from orchestrator.prompts import selection
+from orchestrator.prompts.fence import SECRET_BYTES, secret
+from orchestrator.prompts.opening import (
+    Means,
+    by_default,
+    histories,
+    opened,
+    registered,
+)
+from orchestrator.prompts.receipt import Receipt
+from orchestrator.prompts.render import Prompt
+from orchestrator.prompts.templates import Templates
+from orchestrator.run_store import MAX_OUTPUT
+from orchestrator.runs.records import Run, Runs
+from orchestrator.runs.task import Task, check
+from orchestrator.spend import prices
+from orchestrator.spend.counting import Counter, Ratios
 from synapse.core import Memory
 
 
 class Preview(NamedTuple):
-    """`turn` is the most that its first turn can cost; `turns` what such runs take, and `run` what they cost
-    without any cache. None where the model has no price."""
+    """`turn` is the most that its first turn can cost; `turns` what such runs take, and `run` what
+    they cost without any cache. None where the model has no price.
+    """
 
     prompt: Prompt
     receipt: Receipt
@@ -32,7 +42,9 @@ class Preview(NamedTuple):
     run: float | None
 
 
-def preview(memory: Memory, task: Task, engine: str, takes_tools: bool, model: str | None) -> Preview:
+def preview(
+    memory: Memory, task: Task, engine: str, takes_tools: bool, model: str | None
+) -> Preview:
     """The beginning of this task on this engine, if it were begun now."""
     store, root = memory.store, memory.store.root or ""
     agent = registered(store, task.agent)
@@ -40,18 +52,27 @@ def preview(memory: Memory, task: Task, engine: str, takes_tools: bool, model: s
     refuse_misread(store)
     role = task.role or agent.role
     model = task.model or agent.model or model
-    counter, past = Counter(model, ratio=Ratios(root).of(model)), histories(Runs(store)).get((role, engine), [])
-    means = Means(by_default, "auto", _secret(root), Templates(store.root), counter, past)
+    counter, past = (
+        Counter(model, ratio=Ratios(root).of(model)),
+        histories(Runs(store)).get((role, engine), []),
+    )
+    means = Means(
+        by_default, "auto", _secret(root), Templates(store.root), counter, past
+    )
     run, seat = _run(task, role, store.clock()), memory.as_agent(agent.id)
     prompt, receipt, *_ = opened(run, agent, None, seat, means, not takes_tools)
-    expected = budget.expected(role, past)
+    expected = selection.expected(role, past)
     turn, whole = 0.0, 0.0
     if engine != "scripted":
         price = _price(memory, model)
         if price is None:
             return Preview(prompt, receipt, engine, model, None, expected.turns, None)
-        turn = prices.worst(price, counter.theirs(sum(receipt.tokens.values())), MAX_OUTPUT)
-        whole = prices.worst(price._replace(written=price.input), counter.theirs(int(expected.work)), 0)
+        turn = prices.worst(
+            price, counter.theirs(sum(receipt.tokens.values())), MAX_OUTPUT
+        )
+        whole = prices.worst(
+            price._replace(written=price.input), counter.theirs(int(expected.work)), 0
+        )
     return Preview(prompt, receipt, engine, model, turn, expected.turns, whole)
 
 
@@ -60,7 +81,22 @@ def _run(task: Task, role: str, now: int) -> Run:
     id = "not-begun"
     asked = {key: value for key, value in task._asdict().items() if key != "text"}
     fields = {"role": role, "task": task.text, "asked": asked}
-    return Run(id, task.agent, task.project, None, id, 0, 0, "running", None, None, 1, now, 0, fields)
+    return Run(
+        id,
+        task.agent,
+        task.project,
+        None,
+        id,
+        0,
+        0,
+        "running",
+        None,
+        None,
+        1,
+        now,
+        0,
+        fields,
+    )
 
 
 def _price(memory: Memory, model: str | None) -> prices.Price | None:
@@ -70,4 +106,8 @@ def _price(memory: Memory, model: str | None) -> prices.Price | None:
 
 def _secret(root: str) -> bytes:
     """The workspace's, or one of noughts where it has none yet: then the fence will be another."""
-    return secret(root) if os.path.exists(os.path.join(root, "runs", ".secret")) else bytes(SECRET_BYTES)
+    return (
+        secret(root)
+        if os.path.exists(os.path.join(root, "runs", ".secret"))
+        else bytes(SECRET_BYTES)
+    )

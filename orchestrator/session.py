@@ -1,7 +1,8 @@
-"""A session: one incarnation of a run, turn after turn. What is due next follows from the recorded conversation
-alone, so that another process can go on where this one ended.
+"""A session: one incarnation of a run, turn after turn. What is due next follows from the recorded
+conversation alone, so that another process can go on where this one ended.
 
-It records before it acts, hears what is critical before every turn, and asks for every token before it is spent.
+It records before it acts, hears what is critical before every turn, and asks for every token before
+it is spent.
 """
 
 from __future__ import annotations
@@ -11,10 +12,7 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from orchestrator import bill, steps
-from orchestrator.blockers import Blockers
-from orchestrator.desk import Desk
-from orchestrator.engine import (
+from orchestrator.engines.protocol import (
     Broken,
     Call,
     ContextTooLong,
@@ -25,22 +23,28 @@ from orchestrator.engine import (
     Usage,
     taken_by,
 )
-from orchestrator.folder import LEDGER, STEPS, Folder
-from orchestrator.handler import Handler, Said, Terms
-from orchestrator.ledger import Line, Segment, dump
-from orchestrator.limits import LimitReached, Unpriced
-from orchestrator.runs import Run
-from orchestrator.task import Outcome, Result
+from orchestrator.memory_thread import MemoryThread
+from orchestrator.runs import steps
+from orchestrator.runs.blockers import Blockers
+from orchestrator.runs.folder import LEDGER, STEPS, Folder
+from orchestrator.runs.ledger import Line, Segment, dump
+from orchestrator.runs.records import Run
+from orchestrator.runs.task import Outcome, Result
+from orchestrator.session_config import Handler, SessionConfig, ToolResult
+from orchestrator.spend import segments
+from orchestrator.spend.limits import LimitReached, Unpriced
 from orchestrator.telemetry import step_span, tool_span
 from orchestrator.wake import BESIDE, LOOK_EVERY, NOW, News, Reader, answers, divided
 from synapse.errors import SynapseError
+from synapse.model.agents import Agent
 from synapse.tools import blocker_of
-from synapse.workspace import Agent
 
 REMINDERS = 2  # times that a parent is given the results which it left unread
 ANSWERS = 3  # times that a blocked run goes on because it was answered
 ANSWER_WITHIN = 300.0  # seconds that a blocked run waits for those above it
-SECOND_TRIES = 2  # times that a model is asked again after an empty reply, or one that was cut
+SECOND_TRIES = (
+    2  # times that a model is asked again after an empty reply, or one that was cut
+)
 ANSWERED = "You said that you are blocked; this may be the answer. Try again."
 RESOLVED = "What blocked you is resolved. Go on with your task."
 Sent = tuple[Segment, ...]
@@ -49,7 +53,7 @@ Sent = tuple[Segment, ...]
 class Ground(Protocol):
     """What a session asks of its supervisor, on the event loop."""
 
-    desk: Desk
+    desk: MemoryThread
     sessions: dict[str, Session]
 
     async def hear(self) -> None: ...
@@ -57,8 +61,10 @@ class Ground(Protocol):
     async def ended_children(self, run: str, read: frozenset[str]) -> list[Result]: ...
 
 
-class Books(Protocol):
-    """What it asks of the supervisor's books. All of it may touch the disk: `Ground.desk` takes it there."""
+class RunStore(Protocol):
+    """What it asks of the supervisor's books. All of it may touch the disk: `Ground.desk` takes it
+    there.
+    """
 
     blockers: Blockers
 
@@ -66,13 +72,21 @@ class Books(Protocol):
 
     def note_shown(self, run: Run, first: Mapping[str, Any]) -> None: ...
 
-    def settle(self, session: Session, reservation: Any, turn: Turn | None, counted: int) -> float | None: ...
+    def settle(
+        self, session: Session, reservation: Any, turn: Turn | None, counted: int
+    ) -> float | None: ...
 
-    def delivered(self, session: Session, ids: list[str], state: str, offered: Mapping[str, int]) -> None: ...
+    def delivered(
+        self, session: Session, ids: list[str], state: str, offered: Mapping[str, int]
+    ) -> None: ...
 
-    def wake_text(self, session: Session, news: list[News]) -> tuple[str, list[str]]: ...
+    def wake_text(
+        self, session: Session, news: list[News]
+    ) -> tuple[str, list[str]]: ...
 
-    def results_text(self, reader: Run, results: list[Result], how: str = ...) -> str: ...
+    def results_text(
+        self, reader: Run, results: list[Result], how: str = ...
+    ) -> str: ...
 
 
 class Session:
@@ -81,35 +95,50 @@ class Session:
     def __init__(
         self,
         ground: Ground,
-        books: Books,
+        run_store: RunStore,
         run: Run,
         engine: Engine,
         handlers: Mapping[str, Handler],
         folder: Folder,
-        terms: Terms,
+        terms: SessionConfig,
         recorded: list[steps.Step],
     ) -> None:
-        self.ground, self.books, self.run, self.engine = ground, books, run, engine
+        self.ground, self.run_store, self.run, self.engine = (
+            ground,
+            run_store,
+            run,
+            engine,
+        )
         self.handlers, self.folder, self.terms = handlers, folder, terms
         self.inbox: dict[str, News] = {}
         self.interrupt = asyncio.Event()
-        self.ended = asyncio.Event()  # a child has, or something was heard: who waits looks again
+        self.ended = (
+            asyncio.Event()
+        )  # a child has, or something was heard: who waits looks again
         self.waits = False  # for its children, until there is news
         self.at: dict[str, str] = {}  # the words of the shared calls that it is at
         self.closes = False  # has done all it will, and waits for its children's end
         self.stop_reason: str | None = None
         self._living: asyncio.Task[Any] | None = None
-        self._blocked: list[Result] = []  # what its children left that ended blocked, until it is told
+        self._blocked: list[
+            Result
+        ] = []  # what its children left that ended blocked, until it is told
         self.first = recorded[0].fields  # what its prompt was made of
         self._adding = steps.Adding()
-        self._bill = bill.Sheet(terms.counter.count, self.first.get("guide", 0))
-        self._rendered: list[tuple[int, list[str]]] = []  # (turns so far, entries told of before the next)
+        self._bill = segments.Sheet(terms.counter.count, self.first.get("guide", 0))
+        self._rendered: list[
+            tuple[int, list[str]]
+        ] = []  # (turns so far, entries told of before the next)
         for step in recorded:
             self._adding.take(step)
             if ids := step.kind == "message" and step.fields.get("ids"):
                 self._rendered.append((len(self._adding.turns), list(ids)))
         self.conversation = self._adding.sum()
-        self.seen = {*self.first["ids"], *self.conversation.heard, *self.conversation.pointed}
+        self.seen = {
+            *self.first["ids"],
+            *self.conversation.heard,
+            *self.conversation.pointed,
+        }
 
     # -- from outside ------------------------------------------------------------------------------
 
@@ -135,13 +164,20 @@ class Session:
         something that it was shown."""
         if not self.first.get("news", True):
             return Reader(agent, woken=True)
-        if self.run.fields["role"] in bill.COORDINATORS:
+        if self.run.fields["role"] in segments.COORDINATORS:
             return Reader(agent, (), self.seen, self.first["cursor"])
         return Reader(agent, self._about(), self.seen, self.first["cursor"])
 
     def _about(self) -> tuple[str, ...]:
-        """Return what it works at: its task, and the work that it or its supervisor claimed for it."""
-        calls = (call for turn in self.conversation.turns for call in turn.calls if call.name == "claim")
+        """Return what it works at: its task, and the work that it or its supervisor claimed for
+        it.
+        """
+        calls = (
+            call
+            for turn in self.conversation.turns
+            for call in turn.calls
+            if call.name == "claim"
+        )
         claims = (str(call.arguments.get("work", "")) for call in calls)
         return (self.run.task.text, *dict.fromkeys((*claims, *self.at.values())))
 
@@ -158,8 +194,13 @@ class Session:
                 self._living.cancel()
 
     async def live(self) -> Outcome:
-        """All of it, whatever happens on the way. Cancelled without a reason given, it stays to be gone on with."""
-        limit, self._living = asyncio.timeout(self.terms.seconds), asyncio.current_task()
+        """All of it, whatever happens on the way. Cancelled without a reason given, it stays to be
+        gone on with.
+        """
+        limit, self._living = (
+            asyncio.timeout(self.terms.seconds),
+            asyncio.current_task(),
+        )
         try:
             async with limit:
                 while True:
@@ -200,13 +241,18 @@ class Session:
     async def _concluded(self, turn: Turn) -> Outcome | None:
         """After a reply that asks for nothing: is it the end?"""
         if turn.stop == "refusal":
-            return self._cut("refused", f"the model refused: {turn.text or 'it gave no reason'}"[:500])
+            return self._cut(
+                "refused",
+                f"the model refused: {turn.text or 'it gave no reason'}"[:500],
+            )
         await self.ground.hear()
         if self.due:
             await self._told_news()
             return None
         if turn.stop == "interrupted":
-            await self._say("You were interrupted. Go on with your task.", "retry", "interrupted")
+            await self._say(
+                "You were interrupted. Go on with your task.", "retry", "interrupted"
+            )
             return None
         if turn.stop in ("empty", "length"):
             return await self._second_try(turn)
@@ -216,7 +262,9 @@ class Session:
         if outcome.status == "blocked" and not outcome.debt and not outcome.below:
             return await self._unanswered(outcome)
         if outcome.status == "done" and self.conversation.reported:
-            await self.ground.desk(self.books.blockers.settle, self.run, self.conversation.reported)
+            await self.ground.desk(
+                self.run_store.blockers.settle, self.run, self.conversation.reported
+            )
         return outcome
 
     async def _unanswered(self, outcome: Outcome) -> Outcome | None:
@@ -225,7 +273,9 @@ class Session:
         if answered >= ANSWERS or not self._coordinators():
             return outcome
         if outcome.blocker is None:
-            id = await self.ground.desk(self.books.blockers.report, self.run, outcome, answered)
+            id = await self.ground.desk(
+                self.run_store.blockers.report, self.run, outcome, answered
+            )
             outcome = outcome._replace(blocker=id)
         if outcome.blocker is None:
             return outcome
@@ -240,13 +290,23 @@ class Session:
 
     def _coordinators(self) -> list[Session]:
         """Return the other sessions here that give out work, and so may answer."""
-        others = (session for session in self.ground.sessions.values() if session is not self)
-        return [session for session in others if session.run.fields["role"] in bill.COORDINATORS]
+        others = (
+            session for session in self.ground.sessions.values() if session is not self
+        )
+        return [
+            session
+            for session in others
+            if session.run.fields["role"] in segments.COORDINATORS
+        ]
 
     def _has_help(self, blocker: str) -> bool:
-        """Return whether one who was told of the blocker is at work or will be, and so may answer."""
+        """Return whether one who was told of the blocker is at work or will be, and so may
+        answer.
+        """
         told = (session for session in self._coordinators() if blocker in session.seen)
-        return any(session.due or not session.waits for session in told if not session.closes)
+        return any(
+            session.due or not session.waits for session in told if not session.closes
+        )
 
     async def _is_answered(self, question: str, blocker: str) -> bool:
         """Return whether news came that answers, within the time and as long as somebody may."""
@@ -257,9 +317,13 @@ class Session:
                     await self.ground.hear()
                     for id, news in self.inbox.items():
                         if answers(news, question, blocker):
-                            self.inbox[id] = news._replace(tier=NOW)  # it is told, whatever else there is
+                            self.inbox[id] = news._replace(
+                                tier=NOW
+                            )  # it is told, whatever else there is
                             return True
-                    if not await self.ground.desk(self.books.blockers.stands, blocker):
+                    if not await self.ground.desk(
+                        self.run_store.blockers.stands, blocker
+                    ):
                         return True
                     if not self._has_help(blocker):
                         return False
@@ -270,11 +334,18 @@ class Session:
     async def _second_try(self, turn: Turn) -> Outcome | None:
         """A reply of nothing, or one that was cut."""
         if self.conversation.said.get(turn.stop, 0) >= SECOND_TRIES:
-            why = "the model replied with nothing" if turn.stop == "empty" else "its reply was cut at its limit"
+            why = (
+                "the model replied with nothing"
+                if turn.stop == "empty"
+                else "its reply was cut at its limit"
+            )
             return self._cut("failed", f"{why}, {SECOND_TRIES + 1} times")
         ask = {
             "empty": "Your reply was empty. Say what came of your task, or go on with it.",
-            "length": "Your reply was cut at the limit of one message. Go on where it stopped; be brief.",
+            "length": (
+                "Your reply was cut at the limit of one message. Go on where it stopped;"
+                " be brief."
+            ),
         }
         await self._say(ask[turn.stop], "retry", turn.stop)
         return None
@@ -282,20 +353,41 @@ class Session:
     async def _outcome(self, turn: Turn) -> Outcome:
         """Return how it ended, by what was recorded: a blocker that it reported, results that
         nobody read, a blocker below it that stands, or all is well."""
-        said = (turn.blocked and (blocker_of(turn.blocked) or turn.blocked)) or blocker_of(turn.text)
+        said = (
+            turn.blocked and (blocker_of(turn.blocked) or turn.blocked)
+        ) or blocker_of(turn.text)
         own, tools = self.conversation.blockers, self.engine.takes_tools
-        blocker = await self.ground.desk(self.books.blockers.standing, self.run, own, tools)
+        blocker = await self.ground.desk(
+            self.run_store.blockers.standing, self.run, own, tools
+        )
         if said or blocker:
-            return Outcome("blocked", turn.text, said or "it reported a blocker", blocker)
+            return Outcome(
+                "blocked", turn.text, said or "it reported a blocker", blocker
+            )
         unread = await self._unread()
         if unread:
             debt = tuple(result.run for result in unread)
-            return Outcome("blocked", turn.text, f"it left results unread: {', '.join(debt)}", debt=debt)
-        below = await self.ground.desk(self.books.blockers.below, self.run)
+            return Outcome(
+                "blocked",
+                turn.text,
+                f"it left results unread: {', '.join(debt)}",
+                debt=debt,
+            )
+        below = await self.ground.desk(self.run_store.blockers.below, self.run)
         if below:
-            named = ", ".join(f"{run} ({entry})" if entry else run for run, entry in below)
-            why = f"work that it gave out is blocked, and nobody has settled it: {named}"
-            return Outcome("blocked", turn.text, why, below[0][1], below=tuple(run for run, _ in below))
+            named = ", ".join(
+                f"{run} ({entry})" if entry else run for run, entry in below
+            )
+            why = (
+                f"work that it gave out is blocked, and nobody has settled it: {named}"
+            )
+            return Outcome(
+                "blocked",
+                turn.text,
+                why,
+                below[0][1],
+                below=tuple(run for run, _ in below),
+            )
         return Outcome("done", turn.text)
 
     def _cut(self, status: str, why: str, operational: bool = False) -> Outcome:
@@ -315,27 +407,40 @@ class Session:
         request = self._request()
         sent = self._bill.sent(request, self.conversation.sent)
         if not self.terms.resumes and self.conversation.turns:
-            sent = bill.begun_again(sent)
+            sent = segments.begun_again(sent)
         counted = sum(segment.tokens for segment in sent)
         weight = await self._weight(request, counted)
-        reservation = await self.ground.desk(self.books.reserve, self, weight)
-        noted = None if self.conversation.turns else self.ground.desk.aside(self.books.note_shown, self.run, self.first)
+        reservation = await self.ground.desk(self.run_store.reserve, self, weight)
+        noted = (
+            None
+            if self.conversation.turns
+            else self.ground.desk.aside(self.run_store.note_shown, self.run, self.first)
+        )
         try:
             turn = await self._stepped(request)
         except BaseException as error:
-            lost = weight if isinstance(error, asyncio.CancelledError) else taken_by(error)
-            await self.ground.desk.through(self.ground.desk(self._lose, sent, reservation, lost))
+            lost = (
+                weight if isinstance(error, asyncio.CancelledError) else taken_by(error)
+            )
+            await self.ground.desk.through(
+                self.ground.desk(self._lose, sent, reservation, lost)
+            )
             if isinstance(error, ContextTooLong):
-                raise ContextTooLong(f"its conversation no longer fits the model: {error}") from error
+                raise ContextTooLong(
+                    f"its conversation no longer fits the model: {error}"
+                ) from error
             raise
-        await self.ground.desk.through(self.ground.desk(self._keep, turn, sent, reservation, counted))
+        await self.ground.desk.through(
+            self.ground.desk(self._keep, turn, sent, reservation, counted)
+        )
         if noted is not None:
             await noted
         await self._acknowledge()
 
     async def _weight(self, request: Request, counted: int) -> int:
-        """The tokens of a request as its provider counts them: by its own word where a limit hangs on it and it
-        gives one, else ours, scaled by how far it was from them before."""
+        """The tokens of a request as its provider counts them: by its own word where a limit hangs
+        on it and it gives one, else ours, scaled by how far it was from them before.
+        """
         theirs = None
         if self.terms.bounded:
             with contextlib.suppress(EngineError):
@@ -344,7 +449,13 @@ class Session:
 
     async def _stepped(self, request: Request) -> Turn:
         run, provider = self.run, self.engine.name
-        with step_span(run.id, run.agent, self.conversation.next, provider=provider, model=request.model) as span:
+        with step_span(
+            run.id,
+            run.agent,
+            self.conversation.next,
+            provider=provider,
+            model=request.model,
+        ) as span:
             turn = await self.engine.step(request, self.interrupt)
             span.used(turn.usage)
             return turn
@@ -354,7 +465,9 @@ class Session:
         return Request(
             system=conversation.system,
             messages=conversation.messages,
-            tools=tuple(handler.tool for handler in self.offered()) if self.engine.takes_tools else (),
+            tools=tuple(handler.tool for handler in self.offered())
+            if self.engine.takes_tools
+            else (),
             model=self.terms.model,
             max_tokens=self.terms.max_output,
             key=f"{self.run.id}/{conversation.next}",
@@ -364,46 +477,81 @@ class Session:
 
     def _keep(self, turn: Turn, sent: Sent, reservation: Any, counted: int) -> None:
         """What was paid for is recorded before anything is done with it."""
-        cost = self.books.settle(self, reservation, turn, counted)
-        sent = bill.begun_again(sent) if turn.anew else sent
-        got = bill.got(turn, self.terms.label, self.terms.counter.count)
+        cost = self.run_store.settle(self, reservation, turn, counted)
+        sent = segments.begun_again(sent) if turn.anew else sent
+        got = segments.got(turn, self.terms.label, self.terms.counter.count)
         usage = None if turn.usage.estimated else turn.usage
         line = dump(self._line(sent, got, usage, cost, turn.stop, turn.model))
         self._record("turn", steps.turn(turn, self.terms.label, line), sync=True)
         self.folder.record(LEDGER, line, sync=False)
 
     def _lose(self, sent: Sent, reservation: Any, lost: int) -> None:
-        """A call came to nothing. What it took all the same is booked, in the budget and in the ledger."""
-        self.books.settle(self, reservation, None, lost)
+        """A call came to nothing. What it took all the same is booked, in the budget and in the
+        ledger.
+        """
+        self.run_store.settle(self, reservation, None, lost)
         if lost:
             usage = Usage(lost, estimated=True)
-            self.folder.record(LEDGER, dump(self._line(sent, (), usage, None, "lost", None)), sync=False)
+            self.folder.record(
+                LEDGER,
+                dump(self._line(sent, (), usage, None, "lost", None)),
+                sync=False,
+            )
 
     def _line(
-        self, sent: Sent, got: Sent, usage: Usage | None, cost: float | None, stop: str, model: str | None
+        self,
+        sent: Sent,
+        got: Sent,
+        usage: Usage | None,
+        cost: float | None,
+        stop: str,
+        model: str | None,
     ) -> Line:
         terms, run = self.terms, self.run
-        who = (run.id, self.conversation.next, run.agent, model or terms.model or self.engine.name)
-        return Line(*who, terms.counter.encoding, terms.counter.counting, sent, got, usage, cost, stop)
+        who = (
+            run.id,
+            self.conversation.next,
+            run.agent,
+            model or terms.model or self.engine.name,
+        )
+        return Line(
+            *who,
+            terms.counter.encoding,
+            terms.counter.counting,
+            sent,
+            got,
+            usage,
+            cost,
+            stop,
+        )
 
     # -- what it is told ---------------------------------------------------------------------------
 
     async def _told_news(self, why: str = "wake", **about: Any) -> None:
         """Put what came and concerns it into the next prompt, all at once."""
-        news, later = divided(self.inbox.values(), self._about(), self.conversation.messages)
+        news, later = divided(
+            self.inbox.values(), self._about(), self.conversation.messages
+        )
         self.inbox = {each.entry.id: each for each in later}
         if not news:
             if about:
                 await self._say(RESOLVED, "wake", why, **about)
             return
-        text, ids = await self.ground.desk(self.books.wake_text, self, news)
+        text, ids = await self.ground.desk(self.run_store.wake_text, self, news)
         if not text:
             return  # none of it stands any more
         text = f"{ANSWERED}\n{text}" if why == "answered" else text
         pointed = [each.entry.id for each in news if each.entry.id not in ids]
-        await self._say(text, "wake", why, ids=ids, **({"pointed": pointed} if pointed else {}), **about)
+        await self._say(
+            text,
+            "wake",
+            why,
+            ids=ids,
+            **({"pointed": pointed} if pointed else {}),
+            **about,
+        )
         offered = {each.entry.id: each.offered for each in news if each.entry.id in ids}
-        await self.ground.desk(self.books.delivered, self, ids, "rendered", offered)
+        await self.ground.desk(self.run_store.delivered, self, ids, "rendered", offered)
         self._rendered.append((len(self.conversation.turns), ids))
 
     async def _acknowledge(self) -> None:
@@ -412,7 +560,7 @@ class Session:
         taken = [id for at, ids in self._rendered if turns >= at + 2 for id in ids]
         if taken:
             self._rendered = [(at, ids) for at, ids in self._rendered if turns < at + 2]
-            await self.ground.desk(self.books.delivered, self, taken, "acked", {})
+            await self.ground.desk(self.run_store.delivered, self, taken, "acked", {})
 
     async def _unread(self) -> list[Result]:
         """Return the results of its children that it has not read, once all have ended."""
@@ -427,17 +575,30 @@ class Session:
         if not unread or self.conversation.said.get("unread", 0) >= REMINDERS:
             return False
         read = [result.run for result in unread]
-        await self._say(await self.ground.desk(self.books.results_text, self.run, unread), "plan", "unread", read=read)
+        await self._say(
+            await self.ground.desk(self.run_store.results_text, self.run, unread),
+            "plan",
+            "unread",
+            read=read,
+        )
         return True
 
     async def _told_blocked(self) -> None:
         """Give it the results of children that ended blocked while it was at something else. One
         whose entry it was shown needs no telling here: it gets that result when it waits."""
         ended, self._blocked = self._blocked, []
-        new = [each for each in ended if each.run not in self.conversation.read and each.entry not in self.seen]
+        new = [
+            each
+            for each in ended
+            if each.run not in self.conversation.read and each.entry not in self.seen
+        ]
         if new:
-            text = await self.ground.desk(self.books.results_text, self.run, new, "blocked")
-            await self._say(text, "plan", "blocked", read=[result.run for result in new])
+            text = await self.ground.desk(
+                self.run_store.results_text, self.run, new, "blocked"
+            )
+            await self._say(
+                text, "plan", "blocked", read=[result.run for result in new]
+            )
 
     async def _say(self, text: str, label: str, why: str, **about: Any) -> None:
         fields = steps.message(text, label, why, **about)
@@ -450,35 +611,45 @@ class Session:
     # -- calls -------------------------------------------------------------------------------------
 
     async def _answer(self, call: Call, begun: bool) -> None:
-        """Carry out a call, or say why not; one that was in flight at a crash only if that does no harm."""
+        """Carry out a call, or say why not; one that was in flight at a crash only if that does no
+        harm.
+        """
         handler = self.handlers.get(call.name)
         if handler is None:
             names = ", ".join(each.tool.name for each in self.offered()) or "none"
-            said = Said(f"Error: there is no tool {call.name}; yours: {names}", failed=True)
+            said = ToolResult(
+                f"Error: there is no tool {call.name}; yours: {names}", failed=True
+            )
         elif call.problem:
-            said = Said(f"Error: the arguments cannot be read: {call.problem}", failed=True)
+            said = ToolResult(
+                f"Error: the arguments cannot be read: {call.problem}", failed=True
+            )
         elif begun and not handler.repeatable:
-            text = "Error: the process died while this was being carried out. Whether it took effect is not known;"
-            said = Said(f"{text} it was not repeated.", failed=True)
+            text = (
+                "Error: the process died while this was being carried out. Whether it"
+                " took effect is not known;"
+            )
+            said = ToolResult(f"{text} it was not repeated.", failed=True)
         else:
             if not handler.repeatable:
                 await self.ground.desk(self._record, "call", {"call": call.id}, True)
-                await self.ground.hear()  # who took over before that is heard of now; who does from now on reads it
+                # who took over before that is heard of now; who does from now on reads it
+                await self.ground.hear()
             said = await self._carried_out(handler, call)
-        label = said.label or bill.tool_label(call.name)
+        label = said.label or segments.tool_label(call.name)
         fields = steps.result(call, said.text, label, said.failed, **said.about)
         await self.ground.desk(self._record, "result", fields, True)
         for id in said.about.get("ids", ()):
             self.seen.add(id)
             self.inbox.pop(id, None)  # it came while the call waited for it
 
-    async def _carried_out(self, handler: Handler, call: Call) -> Said:
+    async def _carried_out(self, handler: Handler, call: Call) -> ToolResult:
         key = f"{self.run.id}/{len(self.conversation.turns)}/{call.id}"
         try:
             with tool_span(self.run.id, self.run.agent, call.name, call.id):
                 return await handler.call(call, key)
         except SynapseError as error:
-            return Said(f"Error: {error}", failed=True)
+            return ToolResult(f"Error: {error}", failed=True)
 
     # -- the record --------------------------------------------------------------------------------
 
@@ -497,4 +668,8 @@ def _ending(error: SynapseError | EngineError) -> tuple[str, str, bool]:
         return "stopped", str(error), True
     if isinstance(error, Unpriced):
         return "refused", str(error), True
-    return "failed", f"{type(error).__name__}: {error}", not isinstance(error, ContextTooLong | Broken)
+    return (
+        "failed",
+        f"{type(error).__name__}: {error}",
+        not isinstance(error, ContextTooLong | Broken),
+    )

@@ -1,7 +1,8 @@
-"""The supervisor: starts runs, keeps them alive, lets them hear of each other, and settles what came of them.
+"""The supervisor: starts runs, keeps them alive, lets them hear of each other, and settles what
+came of them.
 
-Any number of supervisors share a workspace; each holds its own runs. Whatever touches the memory runs on one
-thread of its own, in order, and never on the event loop.
+Any number of supervisors share a workspace; each holds its own runs. Whatever touches the memory
+runs on one thread of its own, in order, and never on the event loop.
 """
 
 from __future__ import annotations
@@ -13,29 +14,29 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Se
 from types import TracebackType
 from typing import Any, TypeVar
 
-from orchestrator import engine as engines
-from orchestrator import needs
-from orchestrator.books import Books, Usual
-from orchestrator.desk import Desk
-from orchestrator.engine import Engine, EngineError, check_name
-from orchestrator.handlers import Ground, of_session
-from orchestrator.holder import BEAT, LEASE
-from orchestrator.limits import LimitReached, Limits
-from orchestrator.opening import Policy, by_default
-from orchestrator.runs import ATTEMPTS, Run, name
+from orchestrator.engines import protocol as engines
+from orchestrator.engines.protocol import Engine, EngineError, check_name
+from orchestrator.memory_thread import MemoryThread
+from orchestrator.nightly.upkeep import Upkeep
+from orchestrator.prompts.opening import Policy, by_default
+from orchestrator.recovery import Recovery, recover
+from orchestrator.run_store import RunStore, Usual
+from orchestrator.runs import requirements
+from orchestrator.runs.lease import BEAT, LEASE
+from orchestrator.runs.records import ATTEMPTS, Run, name
+from orchestrator.runs.task import Outcome, Result, Task, check, check_mode
 from orchestrator.session import Session
-from orchestrator.sharing import Sharing
-from orchestrator.takeover import Takeover, take_over
-from orchestrator.task import Outcome, Result, Task, check, check_mode
+from orchestrator.sharing.calls import Sharing
+from orchestrator.sharing.handlers import Ground, of_session
+from orchestrator.spend.limits import LimitReached, Limits
 from orchestrator.telemetry import run_span
-from orchestrator.tools import UserTool, tool_of
-from orchestrator.upkeep import Upkeep
+from orchestrator.tools.functions import UserTool, tool_of
 from orchestrator.wake import LOOK_EVERY, Listener, News, soon
 from synapse import core
-from synapse.arguments import checked
 from synapse.core import Memory
 from synapse.errors import Conflict, InvalidEntry, StoreBusy
-from synapse.workspace import Agent
+from synapse.model.agents import Agent
+from synapse.system.checks import checked
 
 T = TypeVar("T")
 _WAITS = (
@@ -47,17 +48,18 @@ _WAITS = (
 
 @checked
 class Supervisor:
-    """Runs agents on engines, with the memory in their prompts: an open one, or that of a workspace, which this then
-    opens and closes.
+    """Runs agents on engines, with the memory in their prompts: an open one, or that of a
+    workspace, which this then opens and closes.
 
-    `engine` and `model` are for agents whose file names none. `engines` gives engines by name, made already.
-    `memory_tools` (auto, always or never) says when agents are offered the memory's tools; `tools` are functions of
-    yours, `mcp` servers whose tools are offered, each a command or an address. `context` decides what of the memory
-    goes into a prompt. `limits` hold for each run, where they say more than the workspace's.
+    `engine` and `model` are for agents whose file names none. `engines` gives engines by name, made
+    already. `memory_tools` (auto, always or never) says when agents are offered the memory's tools;
+    `tools` are functions of yours, `mcp` servers whose tools are offered, each a command or an
+    address. `context` decides what of the memory goes into a prompt. `limits` hold for each run,
+    where they say more than the workspace's.
 
-    With `seed`, the ids of runs follow from it. `inline` keeps everything on the event loop's thread: for virtual
-    time. Without a sign of life for `lease` seconds this supervisor counts as hung; a run that died `attempts` times
-    without moving is given up.
+    With `seed`, the ids of runs follow from it. `inline` keeps everything on the event loop's
+    thread: for virtual time. Without a sign of life for `lease` seconds this supervisor counts as
+    hung; a run that died `attempts` times without moving is given up.
     """
 
     def __init__(
@@ -79,11 +81,15 @@ class Supervisor:
     ) -> None:
         check_mode(memory_tools)
         if not isinstance(engine, str | Engine):
-            raise InvalidEntry(f"engine is {engine!r:.60}: write the name of one, such as anthropic, or give an engine")
+            raise InvalidEntry(
+                f"engine is {engine!r:.60}: write the name of one, such as anthropic,"
+                f" or give an engine"
+            )
         for given in (engines or {}).values():
             if not isinstance(given, Engine):
                 raise InvalidEntry(
-                    f"engines: {given!r:.60} is no engine: give names and engines, such as {{'mine': engine}}"
+                    f"engines: {given!r:.60} is no engine: give names and engines,"
+                    f" such as {{'mine': engine}}"
                 )
         own = [each if isinstance(each, UserTool) else tool_of(each) for each in tools]
         self._opened: Memory | None = None  # what was opened here is closed with this
@@ -98,7 +104,7 @@ class Supervisor:
         self.default_model = model
         self.server_tools: list[UserTool] = []
         self.user_tools = own
-        self._signed: tuple[list[UserTool], needs.Signatures] = [], {}
+        self._signed: tuple[list[UserTool], requirements.Signatures] = [], {}
         self.mcp, self.seed = list(mcp), seed
         self.sessions: dict[str, Session] = {}
         self._lives: dict[str, asyncio.Task[Result]] = {}
@@ -108,12 +114,15 @@ class Supervisor:
         self._background: list[asyncio.Task[None]] = []
         self._listener: Listener | None = None
         self._upkeep: Upkeep | None = None
-        self.desk = Desk(inline=inline)
+        self.desk = MemoryThread(inline=inline)
         name = f"{os.getpid()}-{os.urandom(4).hex()}"
         try:
             if self.default_engine not in self._given:
-                check_name(dict(memory.store.settings.other).get("engines"), self.default_engine)
-            self.books = Books(
+                check_name(
+                    dict(memory.store.settings.other).get("engines"),
+                    self.default_engine,
+                )
+            self.run_store = RunStore(
                 memory,
                 name,
                 context=context,
@@ -128,7 +137,7 @@ class Supervisor:
         except BaseException:
             self.desk.close(self._close_memory)
             raise
-        self.sharing = Sharing(self.desk, self.books, self.sessions)
+        self.sharing = Sharing(self.desk, self.run_store, self.sessions)
 
     # -- for people --------------------------------------------------------------------------------
 
@@ -143,10 +152,12 @@ class Supervisor:
 
     async def _resumed(self) -> list[Result]:
         async with self:
-            taken = (await self.take_over()).taken
+            taken = (await self.recover()).taken
             return [await self.result(run) for run in taken]
 
-    def _waited(self, name: str, instead: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    def _waited(
+        self, name: str, instead: str, work: Callable[[], Coroutine[Any, Any, T]]
+    ) -> T:
         """Return what comes of the work, in an event loop that stays for the next time."""
         try:
             asyncio.get_running_loop()
@@ -158,10 +169,16 @@ class Supervisor:
         return self._runner.run(work())
 
     async def spawn(self, task: Task, *, parent: str | None = None) -> Result:
-        """Do a task, for a run that is its parent or for nobody; what comes of it, refused by a limit without a run."""
+        """Do a task, for a run that is its parent or for nobody; what comes of it, refused by a
+        limit without a run.
+        """
         async with self:
-            begun = self.books.now()
-            above = None if parent is None else await self.desk(self.books.known, parent)
+            begun = self.run_store.now()
+            above = (
+                None
+                if parent is None
+                else await self.desk(self.run_store.known, parent)
+            )
             try:
                 run = await self.start(task, parent=above)
             except LimitReached as limit:
@@ -171,14 +188,20 @@ class Supervisor:
                 return await asyncio.shield(life)
             return (await self._result(run, patient=False))._replace(repeated=True)
 
-    async def start(self, task: Task, *, parent: Run | None = None, id: str | None = None) -> Run:
-        """Begin a task; `result` waits for it. Asked for the same work again, the run that does it or did."""
+    async def start(
+        self, task: Task, *, parent: Run | None = None, id: str | None = None
+    ) -> Run:
+        """Begin a task; `result` waits for it. Asked for the same work again, the run that does it
+        or did.
+        """
         check(task)
         id = id or self._named(task.agent, parent)
         usual = self._usual(parent)
         if not self.desk.inline:
             await self._loaded(task, usual)
-        admitted = self.desk(self.books.admit, task, parent, id, self._engine_for, usual)
+        admitted = self.desk(
+            self.run_store.admit, task, parent, id, self._engine_for, usual
+        )
         run: Run
         run, repeated = await admitted
         if not repeated and run.id not in self._lives:
@@ -192,38 +215,40 @@ class Supervisor:
 
     async def _result(self, run: Run, *, patient: bool) -> Result:
         while (life := self._lives.get(run.id)) is None:
-            found = await self.desk(self.books.known, run.id)
+            found = await self.desk(self.run_store.known, run.id)
             if not found.running:
                 break
-            taken, left = await self.take_over(found.root)
+            taken, left = await self.recover(found.root)
             if run.id in left and not patient:
                 raise Conflict(_WAITS.format(run=run.id, why=left[run.id]), run=run.id)
             if not taken:
                 await asyncio.sleep(LOOK_EVERY / 2)
         if life is not None:
             return await asyncio.shield(life)
-        result: Result = await self.desk(self.books.result, found)
+        result: Result = await self.desk(self.run_store.result, found)
         return result
 
-    async def take_over(self, root: str | None = None) -> Takeover:
+    async def recover(self, root: str | None = None) -> Recovery:
         """Go on with every run whose supervisor is gone, or with those of one tree, as far as what
         they need is here; return these, and what the others wait for."""
-        found: Takeover = await self.desk(take_over, self.books, root)
+        found: Recovery = await self.desk(recover, self.run_store, root)
         for run in found.taken:
             self._begin(run)
         return found
 
     async def look(self) -> None:
         """Adopt what was dropped into the workspace, although nobody reads just now."""
-        await self.desk(self.books.store.look)
+        await self.desk(self.run_store.store.look)
 
     async def stop(self, run: str, reason: str = "stopped by the operator") -> None:
         """End a run and all below it."""
-        await self.desk(self.books.runs.stop, run, "operator", reason)
+        await self.desk(self.run_store.runs.stop, run, "operator", reason)
         await self.hear()
 
     async def leave(self) -> None:
-        """Let go of all that runs, in the middle: it stays to be gone on with by whoever takes it over."""
+        """Let go of all that runs, in the middle: it stays to be gone on with by whoever takes it
+        over.
+        """
         lives = list(self._lives.values())
         for life in lives:
             life.cancel()
@@ -239,12 +264,17 @@ class Supervisor:
                 await self._connected(server)
             if not self.desk.inline:
                 loop = asyncio.get_running_loop()
-                self._listener = Listener(self.books.store, lambda: soon(loop, self._rung))
-                self._upkeep = Upkeep(self.books.store, lambda: bool(self._lives))
+                self._listener = Listener(
+                    self.run_store.store, lambda: soon(loop, self._rung)
+                )
+                self._upkeep = Upkeep(self.run_store.store, lambda: bool(self._lives))
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._open -= 1
         if self._open:
@@ -259,22 +289,29 @@ class Supervisor:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
         self.server_tools = []
-        if self._runner is None or self._runner.get_loop() is not asyncio.get_running_loop():
+        if (
+            self._runner is None
+            or self._runner.get_loop() is not asyncio.get_running_loop()
+        ):
             await self._close_engines()
 
     async def _close_engines(self) -> None:
-        """An engine lives with its event loop. Those found by name are made again when they are needed."""
+        """An engine lives with its event loop. Those found by name are made again when they are
+        needed.
+        """
         for each in self.engines.values():
             await each.close()
         self.engines = dict(self._given)
 
     def close(self) -> None:
-        """Let go of the workspace; the memory stays open. Engines that were given are closed with it."""
+        """Let go of the workspace; the memory stays open. Engines that were given are closed with
+        it.
+        """
         if self._runner is not None:
             self._runner.run(self._close_engines())
             self._runner.close()
             self._runner = None
-        self.desk.close(self.books.close)
+        self.desk.close(self.run_store.close)
         self._close_memory()
 
     def _close_memory(self) -> None:
@@ -294,11 +331,17 @@ class Supervisor:
         await asyncio.gather(*list(self._lives.values()), return_exceptions=True)
 
     async def _connected(self, server: str | Sequence[str]) -> None:
-        """Offer the tools of an MCP server for as long as this is open. Its connection lives in a task of its own."""
-        from orchestrator.mcp import serve
+        """Offer the tools of an MCP server for as long as this is open. Its connection lives in a
+        task of its own.
+        """
+        from orchestrator.tools.mcp import serve
 
-        tools: asyncio.Future[list[UserTool]] = asyncio.get_running_loop().create_future()
-        task = asyncio.create_task(serve(server, [each.tool.name for each in self.user_tools], tools))
+        tools: asyncio.Future[list[UserTool]] = (
+            asyncio.get_running_loop().create_future()
+        )
+        task = asyncio.create_task(
+            serve(server, [each.tool.name for each in self.user_tools], tools)
+        )
         self._background.append(task)
         await asyncio.wait((tools, task), return_when=asyncio.FIRST_COMPLETED)
         if task.done():
@@ -308,7 +351,7 @@ class Supervisor:
     async def _beat(self) -> None:
         while True:
             await asyncio.sleep(BEAT)
-            self.books.holder.beat()
+            self.run_store.holder.beat()
             if self._listener is None:
                 await self.hear()
 
@@ -320,7 +363,9 @@ class Supervisor:
         life.add_done_callback(lambda _: self._lives.pop(run.id, None))
 
     async def _live(self, run: Run) -> Result:
-        """A run from its prompt, or its last step, to its result, whatever goes wrong; a lock held long ends none."""
+        """A run from its prompt, or its last step, to its result, whatever goes wrong; a lock held
+        long ends none.
+        """
         try:
             while True:
                 with contextlib.suppress(StoreBusy):
@@ -338,21 +383,25 @@ class Supervisor:
             session = self.sessions[run.id] = await self._session(run)
             outcome = await self._lived(session)
         except Exception as error:
-            outcome = await self.desk(self.books.failed, run, error)
-        result: Result = await self.desk(self.books.close_run, run, outcome, session)
+            outcome = await self.desk(self.run_store.failed, run, error)
+        result: Result = await self.desk(
+            self.run_store.close_run, run, outcome, session
+        )
         parent = self.sessions.get(run.parent or "")
         if parent is not None and result.status == "blocked":
             parent.child_blocked(result)
         return result
 
     async def _lived(self, session: Session) -> Outcome:
-        news, over = await self.desk(self.books.missed, session)
+        news, over = await self.desk(self.run_store.missed, session)
         for each in news:
             session.offer(each)
         if reason := over or self._ending:
             session.stop(reason)
         run = session.run
-        with run_span(run.id, run.agent, provider=session.engine.name, model=session.terms.model) as span:
+        with run_span(
+            run.id, run.agent, provider=session.engine.name, model=session.terms.model
+        ) as span:
             outcome = await session.live()
             if outcome.status != "done":
                 span.failed(outcome.status)
@@ -361,15 +410,26 @@ class Supervisor:
     async def _session(self, run: Run) -> Session:
         engine = self._engine(str(run.fields["engine"]))
         tools = [*self.user_tools, *self.server_tools]
-        found = await self.desk(self.books.furnish, run, engine, not self.sessions)
+        found = await self.desk(self.run_store.furnish, run, engine, not self.sessions)
         ground = Ground(self, self.sharing, found.seat, lambda: session)
-        handlers = of_session(ground, run, tools, found.tools) if engine.takes_tools else {}
-        session = Session(self, self.books, run, engine, handlers, found.folder, found.terms, found.recorded)
+        handlers = (
+            of_session(ground, run, tools, found.tools) if engine.takes_tools else {}
+        )
+        session = Session(
+            self,
+            self.run_store,
+            run,
+            engine,
+            handlers,
+            found.folder,
+            found.terms,
+            found.recorded,
+        )
         return session
 
     async def _loaded(self, task: Task, usual: Usual) -> None:
         """Import an SDK that the task will need, off the event loop: it takes a second."""
-        agent = self.books.store.index.query.declared.get(task.agent)
+        agent = self.run_store.store.index.query.declared.get(task.agent)
         named = task.engine or (agent.engine if agent else None) or usual.engine
         if named not in self.engines:
             await asyncio.to_thread(self._engine, named)
@@ -377,8 +437,12 @@ class Supervisor:
     def _usual(self, parent: Run | None) -> Usual:
         """Return the engine and the model of those for whom nobody names one; below a run that
         lives here, the ones it was begun with."""
-        needed = parent.needs if parent is not None and parent.id in self._lives else None
-        return Usual(*(needed or {}).get("usual", (self.default_engine, self.default_model)))
+        needed = (
+            parent.needs if parent is not None and parent.id in self._lives else None
+        )
+        return Usual(
+            *(needed or {}).get("usual", (self.default_engine, self.default_model))
+        )
 
     def _engine_for(self, task: Task, agent: Agent, usual: Usual) -> tuple[str, Engine]:
         named = task.engine or agent.engine or usual.engine
@@ -387,23 +451,33 @@ class Supervisor:
     def _engine(self, name: str) -> Engine:
         """The engine of this name: given, declared in synapse.yaml, or one of ours."""
         if name not in self.engines:
-            kind, options = self.books.engine_declared(name)
+            kind, options = self.run_store.engine_declared(name)
             self.engines[name] = engines.load(kind, **options)
         return self.engines[name]
 
     # -- what it has -------------------------------------------------------------------------------
 
-    def _offer(self) -> needs.Offer:
+    def _offer(self) -> requirements.Offer:
         tools = [*self.user_tools, *self.server_tools]
         if tools != self._signed[0]:
-            self._signed = tools, needs.signatures(each.tool for each in tools)
-        version = self.books.templates.version
-        return needs.Offer(self.books.engine_declared, os.environ, self._given, self._signed[1], version)
+            self._signed = tools, requirements.signatures(each.tool for each in tools)
+        version = self.run_store.templates.version
+        return requirements.Offer(
+            self.run_store.engine_declared,
+            os.environ,
+            self._given,
+            self._signed[1],
+            version,
+        )
 
     def _lacking(self, run: Run, asked_for: bool = False) -> tuple[str, ...]:
-        """Return what a run needs that is not here. Whoever asks for its work goes by the templates of now."""
+        """Return what a run needs that is not here. Whoever asks for its work goes by the templates
+        of now.
+        """
         offer = self._offer()._replace(templates="") if asked_for else self._offer()
-        return needs.lacking(run.needs, offer) or tuple(self._unmade((run.needs or {}).get("engines", ())))
+        return requirements.lacking(run.needs, offer) or tuple(
+            self._unmade((run.needs or {}).get("engines", ()))
+        )
 
     def _unmade(self, names: Iterable[str]) -> Iterator[str]:
         for each in names:
@@ -421,16 +495,17 @@ class Supervisor:
     # -- what a session asks -----------------------------------------------------------------------
 
     async def hear(self) -> None:
-        """What is critical into the inboxes of those it is for; an end to what somebody stopped. Seen through even if
-        whoever asked is cancelled: what was taken off the log is everybody's."""
-        if self.desk.inline and not self.books.stirred():
+        """What is critical into the inboxes of those it is for; an end to what somebody stopped.
+        Seen through even if whoever asked is cancelled: what was taken off the log is everybody's.
+        """
+        if self.desk.inline and not self.run_store.stirred():
             await asyncio.sleep(0)  # whoever is out of time ends here
         else:
             await asyncio.shield(self._heard())
 
     async def _heard(self) -> None:
-        heard = await self.desk(self.books.heard, list(self.sessions.values()))
-        now = self.books.now()
+        heard = await self.desk(self.run_store.heard, list(self.sessions.values()))
+        now = self.run_store.now()
         for id, entry, tier in heard.news:
             if id in self.sessions:
                 self.sessions[id].offer(News(entry, now, tier))
@@ -439,11 +514,15 @@ class Supervisor:
                 self.sessions[id].stop(reason)
 
     def _rung(self) -> None:
-        """On the event loop, by a bell: look, unless somebody is looking, or nobody is there to be told."""
+        """On the event loop, by a bell: look, unless somebody is looking, or nobody is there to be
+        told.
+        """
         if self.sessions and (self._hearing is None or self._hearing.done()):
             self._hearing = asyncio.create_task(self.hear())
 
-    async def gather(self, session: Session, wanted: Iterable[str]) -> tuple[list[Result], list[str]]:
+    async def gather(
+        self, session: Session, wanted: Iterable[str]
+    ) -> tuple[list[Result], list[str]]:
         """Return the unread results of a session's children, those wanted or all, once they have
         ended or one has ended blocked, and the runs that have not; no results where news is due."""
         while True:
@@ -453,30 +532,36 @@ class Supervisor:
             running = [child for child in asked if child.running]
             ended = [child for child in asked if not child.running]
             if not running or any(child.status == "blocked" for child in ended):
-                return [await self.result(child) for child in ended], [child.id for child in running]
+                return [await self.result(child) for child in ended], [
+                    child.id for child in running
+                ]
             if session.due:
                 return [], [child.id for child in running]
             session.waits = True
-            await self._any_end(session, all(child.id in self._lives for child in running))
+            await self._any_end(
+                session, all(child.id in self._lives for child in running)
+            )
             session.waits = False
 
     async def _any_end(self, session: Session, here: bool) -> None:
         """Wait for the end of a child; look for that of one which another supervisor holds."""
         if here:
             await session.ended.wait()
-        elif not (await self.take_over(session.run.root)).taken:
+        elif not (await self.recover(session.run.root)).taken:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(session.ended.wait(), LOOK_EVERY)
 
     async def stranger(self, giver: Run, agent: str) -> str | None:
         """Return what an agent is told that gives work to one who is not registered; None for one
         who is."""
-        problem: str | None = await self.desk(self.books.stranger, giver, agent)
+        problem: str | None = await self.desk(self.run_store.stranger, giver, agent)
         return problem
 
     async def told(self, reader: Run, results: list[Result]) -> str:
         """What children left, as their parent is told."""
-        text: str = await self.desk(self.books.results_text, reader, results, "results")
+        text: str = await self.desk(
+            self.run_store.results_text, reader, results, "results"
+        )
         return text
 
     async def ended_children(self, run: str, read: frozenset[str]) -> list[Result]:
@@ -484,5 +569,5 @@ class Supervisor:
         return [await self.result(child) for child in await self._unread(run, read)]
 
     async def _unread(self, run: str, read: frozenset[str]) -> list[Run]:
-        children: list[Run] = await self.desk(self.books.runs.children, run)
+        children: list[Run] = await self.desk(self.run_store.runs.children, run)
         return [child for child in reversed(children) if child.id not in read]

@@ -1,7 +1,9 @@
-"""OpenTelemetry spans of runs, steps and tool calls, named as the conventions for generative AI name them.
+"""OpenTelemetry spans of runs, steps and tool calls, named as the conventions for generative AI
+name them.
 
-Nothing is imported here. Whoever configures a tracer provider has loaded OpenTelemetry; where nobody has, a span
-is nothing and costs next to nothing. Spans carry names and numbers, never prompts, results or entries.
+Nothing is imported here. Whoever configures a tracer provider has loaded OpenTelemetry; where
+nobody has, a span is nothing and costs next to nothing. Spans carry names and numbers, never
+prompts, results or entries.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from orchestrator.engine import Usage
+from orchestrator.engines.protocol import Usage
 
 
 class Span:
@@ -37,9 +39,13 @@ class Span:
         )
 
     def failed(self, kind: str) -> None:
-        """It did not come to its end: `kind` is a short word, such as an error's class or a run's status."""
+        """It did not come to its end: `kind` is a short word, such as an error's class or a run's
+        status.
+        """
         if self._recorded is not None:
-            self._recorded.set_status(sys.modules["opentelemetry.trace"].StatusCode.ERROR, kind)
+            self._recorded.set_status(
+                sys.modules["opentelemetry.trace"].StatusCode.ERROR, kind
+            )
             self.tell(error__type=kind)
 
 
@@ -47,7 +53,9 @@ _SILENT = Span()
 
 
 @contextmanager
-def run_span(run: str, agent: str, *, provider: str, model: str | None = None, **more: object) -> Iterator[Span]:
+def run_span(
+    run: str, agent: str, *, provider: str, model: str | None = None, **more: object
+) -> Iterator[Span]:
     """A run, from its first step to its end."""
     with _span(f"invoke_agent {agent}", "INTERNAL") as span:
         _name(span, "invoke_agent", run, agent, provider, model)
@@ -56,7 +64,9 @@ def run_span(run: str, agent: str, *, provider: str, model: str | None = None, *
 
 
 @contextmanager
-def step_span(run: str, agent: str, step: int, *, provider: str, model: str | None) -> Iterator[Span]:
+def step_span(
+    run: str, agent: str, step: int, *, provider: str, model: str | None
+) -> Iterator[Span]:
     """One call of a model."""
     with _span(f"chat {model}" if model else "chat", "CLIENT") as span:
         _name(span, "chat", run, agent, provider, model)
@@ -79,7 +89,9 @@ def tool_span(run: str, agent: str, tool: str, call: str) -> Iterator[Span]:
         yield span
 
 
-def _name(span: Span, operation: str, run: str, agent: str, provider: str, model: str | None) -> None:
+def _name(
+    span: Span, operation: str, run: str, agent: str, provider: str, model: str | None
+) -> None:
     span.tell(
         gen_ai__operation__name=operation,
         gen_ai__provider__name=provider,
@@ -98,7 +110,9 @@ def _span(name: str, kind: str) -> Iterator[Span]:
     tracer = trace.get_tracer("synapse-orchestrator")
     # An error's text may quote an entry: only its kind is told, below.
     silent = {"record_exception": False, "set_status_on_exception": False}
-    with tracer.start_as_current_span(name, kind=trace.SpanKind[kind], **silent) as recorded:
+    with tracer.start_as_current_span(
+        name, kind=trace.SpanKind[kind], **silent
+    ) as recorded:
         span = Span(recorded if recorded.is_recording() else None)
         try:
             yield span

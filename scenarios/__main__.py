@@ -1,7 +1,8 @@
 """The shell of the Brain Suite: one line read, one thing done, and its exit code.
 
-0: all gates met. 1: a gate missed, or a report that is not what its ledger says. 2: the harness could not do it.
-77: nothing was judged, for what it needs is not there; never to be counted as passed.
+0: all gates met. 1: a gate missed, or a report that is not what its ledger says. 2: the harness
+could not do it. 77: nothing was judged, for what it needs is not there; never to be counted as
+passed.
 """
 
 from __future__ import annotations
@@ -15,31 +16,28 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn, TextIO
 
-from scenarios import (
-    calibrate,
-    compare,
-    completion,
-    harness,
-    ledger,
-    markdown,
-    parameters,
-    recorded,
-    report,
-    rerun,
-    retrieval,
-    running,
-    texts,
-    verify,
-)
-from scenarios.cassette import MODES as CASSETTES
-from scenarios.cassette import BrokenCassette, Cassette
+from scenarios import completion, running, verify
 from scenarios.clients import shell as clients
 from scenarios.clients.places import Broken as BrokenSession
-from scenarios.lint import example, problems
-from scenarios.live import CLIENTS, MODELS, Broken, Live, Offer, missing, missing_program
-from scenarios.reading import BrokenScenario, library, load
-from scenarios.recorded import RETRIEVAL, BrokenData
-from scenarios.report import Report
+from scenarios.data import ledger, parameters, texts
+from scenarios.data.cassette import MODES as CASSETTES
+from scenarios.data.cassette import BrokenCassette, Cassette
+from scenarios.data.files import BrokenScenario, library, load
+from scenarios.measure import retrieval
+from scenarios.play import calibrate, harness, rerun
+from scenarios.play.lint import example, problems
+from scenarios.play.live import (
+    CLIENTS,
+    MODELS,
+    Broken,
+    Live,
+    Offer,
+    missing,
+    missing_program,
+)
+from scenarios.report import compare_reports, markdown, recorded, report
+from scenarios.report.recorded import RETRIEVAL, BrokenData
+from scenarios.report.report import Report
 from scenarios.running import BROKEN, GOOD, MISSED, SKIPPED, Wanted
 from synapse.cli.options import Usage
 
@@ -52,12 +50,12 @@ class Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    words = sys.argv[1:] if argv is None else list(argv)
+    arguments = sys.argv[1:] if argv is None else list(argv)
     try:
-        args = _arguments().parse_args(words)
+        args = _arguments().parse_args(arguments)
         code: int = args.act(args)
     except Usage as error:
-        _complain(error, "--json" in words)
+        _complain(error, "--json" in arguments)
         return Usage.exit_code
     except (
         BrokenScenario,
@@ -70,11 +68,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         parameters.BrokenParameters,
         OSError,
     ) as error:
-        _complain(error, "--json" in words)
+        _complain(error, "--json" in arguments)
         return BROKEN
     except KeyboardInterrupt:
         return 130
-    except Exception:  # a gate that was missed and a harness that fell over are told apart by the exit code
+    # a gate that was missed and a harness that fell over are told apart by the exit code
+    except Exception:
         traceback.print_exc()
         return BROKEN
     return code
@@ -83,8 +82,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _complain(error: Exception, as_json: bool) -> None:
     """Print an error, as JSON where that was asked for."""
     message = str(error)
-    told = {"error": {"type": type(error).__name__, "message": message}}
-    print(json.dumps(told, ensure_ascii=False) if as_json else f"brain-suite: {message}", file=sys.stderr)
+    failure = {"error": {"type": type(error).__name__, "message": message}}
+    print(
+        json.dumps(failure, ensure_ascii=False)
+        if as_json
+        else f"brain-suite: {message}",
+        file=sys.stderr,
+    )
 
 
 def _completion(args: argparse.Namespace) -> int:
@@ -102,43 +106,64 @@ def _new(args: argparse.Namespace) -> int:
     path = args.file or f"{args.id}.yaml"
     with open(path, "x", encoding="utf-8") as file:
         file.write(example(args.id))
-    print(f"{path}; check it with `brain-suite lint {path}`, play it with `brain-suite run {path}`")
+    print(
+        f"{path}; check it with `brain-suite lint {path}`, play it with `brain-suite run {path}`"
+    )
     return GOOD
 
 
 def _lint(args: argparse.Namespace) -> int:
-    found = 0
-    for named in args.scenario or library():
+    problems_count = 0
+    for name in args.scenario or library():
         try:
-            wrong = list(problems(named))
+            wrong = list(problems(name))
         except BrokenScenario as error:
             wrong = [str(error)]
-        found += len(wrong)
+        problems_count += len(wrong)
         for problem in wrong:
-            print(f"{named}: {problem}")
-    return MISSED if found else GOOD
+            print(f"{name}: {problem}")
+    return MISSED if problems_count else GOOD
 
 
 def _run(args: argparse.Namespace) -> int:
-    names = list(library()) if "all" in args.scenario else list(dict.fromkeys(args.scenario))
+    names = (
+        list(library())
+        if "all" in args.scenario
+        else list(dict.fromkeys(args.scenario))
+    )
     arms = args.arms.split(",") if args.arms else None
     cell = dict(_pair(text) for text in args.set)
     grid, full = args.grid, args.full
     measured = parameters.load(args.params) if args.params else None
-    wanted = Wanted(names, arms, args.runs, args.seed, cell, grid, full, args.retrieval, args.prompts, measured)
+    request = Wanted(
+        names,
+        arms,
+        args.runs,
+        args.seed,
+        cell,
+        grid,
+        full,
+        args.retrieval,
+        args.prompts,
+        measured,
+    )
     if args.live and (why := _not_live(args)):
         print(f"brain-suite: skipped: {why}", file=sys.stderr)
         return SKIPPED
     with open(os.devnull, "w") as nowhere:
-        out = nowhere if args.quiet else sys.stderr
-        made = _live(wanted, args, out) if args.live else running.play(wanted, args.out, args.jobs, out)
-    for line in running.shown(made, args.out):
+        stream = nowhere if args.quiet else sys.stderr
+        report_made = (
+            _live(request, args, stream)
+            if args.live
+            else running.play(request, args.out, args.jobs, stream)
+        )
+    for line in running.shown(report_made, args.out):
         print(line)
-    return running.code_of(made.table)
+    return running.code_of(report_made.table)
 
 
 def _not_live(args: argparse.Namespace) -> str | None:
-    """Why no model can be asked; from a cassette alone none has to be."""
+    """Return why no model can be asked, or None; a cassette alone needs no model."""
     return None if args.cassette_mode == "replay" else missing(args.live, os.environ)
 
 
@@ -146,7 +171,11 @@ def _calibrate(args: argparse.Namespace) -> int:
     if args.command and args.live not in CLIENTS:
         raise Broken(f"--command is for a client: --live {', '.join(CLIENTS)}")
     client = args.live in CLIENTS and args.cassette_mode != "replay"
-    if why := missing_program(args.live, args.command, os.environ) if client else _not_live(args):
+    if (
+        why := missing_program(args.live, args.command, os.environ)
+        if client
+        else _not_live(args)
+    ):
         print(f"brain-suite: skipped: {why}", file=sys.stderr)
         return SKIPPED
     with _asked(args, args.command) as live:
@@ -178,53 +207,76 @@ def _asked(args: argparse.Namespace, command: str | None = None) -> Iterator[Liv
 
 def _two(text: str) -> tuple[float, float]:
     try:
-        one, other = map(float, text.split(","))
+        one, second = map(float, text.split(","))
     except ValueError as error:
-        raise Broken(f"--price {text}: is not IN,OUT, in dollars per million tokens") from error
-    return one, other
+        raise Broken(
+            f"--price {text}: is not IN,OUT, in dollars per million tokens"
+        ) from error
+    return one, second
 
 
 def _report(args: argparse.Namespace) -> int:
     if args.table:
         print("\n".join(markdown.rivals(report.read(args.report))).rstrip())
         return GOOD
-    _, made = verify.again(args.report, args.jobs)
+    _, report_made = verify.again(args.report, args.jobs)
     folder = os.path.dirname(report.ledger_beside(args.report)) or "."
-    running.leave(made, folder)
-    for line in running.shown(made, folder):
+    running.leave(report_made, folder)
+    for line in running.shown(report_made, folder):
         print(line)
-    return running.code_of(made.table)
+    return running.code_of(report_made.table)
 
 
 def _verify(args: argparse.Namespace) -> int:
-    found = verify.differences(args.report, args.jobs) + verify.of_recorded(args.report, args.retrieval)
-    beside = report.ledger_beside(args.report)
-    recount = texts.recount(beside)
-    found += recount.differences if recount else ()
-    replayed = rerun.rerun(beside, args.scenario, args.jobs) if args.replay else None
-    found += replayed.differences if replayed else ()
-    print(*found, sep="\n", end="\n" * bool(found))
+    differences = verify.differences(args.report, args.jobs) + verify.of_recorded(
+        args.report, args.retrieval
+    )
+    ledger_path = report.ledger_beside(args.report)
+    recount = texts.recount(ledger_path)
+    differences += recount.differences if recount else ()
+    replayed = (
+        rerun.rerun(ledger_path, args.scenario, args.jobs) if args.replay else None
+    )
+    differences += replayed.differences if replayed else ()
+    print(*differences, sep="\n", end="\n" * bool(differences))
     for line in _not_checked(recount, replayed):
         print(f"not checked: {line}")
-    if found:
-        print(f"brain-suite: {len(found)} differences: the report is not what its data say", file=sys.stderr)
+    if differences:
+        print(
+            f"brain-suite: {len(differences)} differences: the report is not what its data say",
+            file=sys.stderr,
+        )
         return MISSED
     table = report.read(args.report)
     figures = sum(map(len, table["metrics"].values()))
-    print(f"ok: {figures} figures of {table['run']['runs']} runs follow from the ledger {table['run']['ledger'][:16]}")
+    print(
+        f"ok: {figures} figures of {table['run']['runs']} runs follow from the ledger"
+        f" {table['run']['ledger'][:16]}"
+    )
     if recount and not recount.missing:
-        print(f"ok: {recount.segments} counts of tokens follow from {recount.texts} texts")
+        print(
+            f"ok: {recount.segments} counts of tokens follow from {recount.texts} texts"
+        )
     if replayed and replayed.runs:
-        print(f"ok: {replayed.runs} runs were played again, and are the same to the byte")
-    part = table.get("recorded", {})
-    if away := recorded.missing(part, args.retrieval):
-        print(f"not checked: retrieval: nothing lies at {away}; say where it is: --retrieval FILE")
-    elif RETRIEVAL in part:
-        print(f"ok: retrieval follows from the data {part[RETRIEVAL]['data']['sha256'][:16]}")
+        print(
+            f"ok: {replayed.runs} runs were played again, and are the same to the byte"
+        )
+    recorded_parts = table.get("recorded", {})
+    if away := recorded.missing(recorded_parts, args.retrieval):
+        print(
+            f"not checked: retrieval: nothing lies at {away}; say where it is: --retrieval FILE"
+        )
+    elif RETRIEVAL in recorded_parts:
+        print(
+            f"ok: retrieval follows from the data"
+            f" {recorded_parts[RETRIEVAL]['data']['sha256'][:16]}"
+        )
     return GOOD
 
 
-def _not_checked(recount: texts.Recount | None, replayed: rerun.Rerun | None) -> Iterator[str]:
+def _not_checked(
+    recount: texts.Recount | None, replayed: rerun.Rerun | None
+) -> Iterator[str]:
     if recount and recount.missing:
         yield f"tokens, by the texts of their prompts: {recount.missing}"
     for line in replayed.skipped if replayed else ():
@@ -232,11 +284,15 @@ def _not_checked(recount: texts.Recount | None, replayed: rerun.Rerun | None) ->
 
 
 def _compare(args: argparse.Namespace) -> int:
-    found = list(compare.changes(report.read(args.before), report.read(args.after), args.tolerance))
-    for change in found:
+    changes = list(
+        compare_reports.changes(
+            report.read(args.before), report.read(args.after), args.tolerance
+        )
+    )
+    for change in changes:
         print(change.line)
-    worse = sum(change.worse for change in found)
-    print(f"{worse} worse, {len(found) - worse} better")
+    worse = sum(change.worse for change in changes)
+    print(f"{worse} worse, {len(changes) - worse} better")
     return MISSED if worse else GOOD
 
 
@@ -258,89 +314,200 @@ def _count(text: str) -> int:
 
 
 def _arguments() -> argparse.ArgumentParser:
-    parser = Parser(prog="brain-suite", description="What coordination costs and saves, measured.")
+    parser = Parser(
+        prog="brain-suite", description="What coordination costs and saves, measured."
+    )
     verbs = parser.add_subparsers(required=True, metavar="VERB")
 
-    def verb(name: str, act: Callable[[argparse.Namespace], int], help: str) -> argparse.ArgumentParser:
-        made = verbs.add_parser(name, help=help, description=help)
-        made.set_defaults(act=act)
-        return made
+    def verb(
+        name: str, act: Callable[[argparse.Namespace], int], help: str
+    ) -> argparse.ArgumentParser:
+        parser_of_verb = verbs.add_parser(name, help=help, description=help)
+        parser_of_verb.set_defaults(act=act)
+        return parser_of_verb
 
     verb("list", _list, "the scenarios there are")
     new = verb("new", _new, "write a scenario of your own, explained, to begin with")
     new.add_argument("id", metavar="ID")
-    new.add_argument("file", nargs="?", metavar="FILE", help="where to; else ID.yaml here. What is there stays")
-    lint = verb("lint", _lint, "what is wrong with scenarios: names, cycles, values that leak")
-    lint.add_argument("scenario", nargs="*", metavar="ID|FILE", help="these; else all that come with this")
+    new.add_argument(
+        "file",
+        nargs="?",
+        metavar="FILE",
+        help="where to; else ID.yaml here. What is there stays",
+    )
+    lint = verb(
+        "lint", _lint, "what is wrong with scenarios: names, cycles, values that leak"
+    )
+    lint.add_argument(
+        "scenario",
+        nargs="*",
+        metavar="ID|FILE",
+        help="these; else all that come with this",
+    )
     _running(verb("run", _run, "play a scenario and report on it"))
     jobs = verb("report", _report, "write a report again, from its ledger")
-    jobs.add_argument("report", metavar="REPORT", help="report.json, or the folder that it lies in")
-    about = "print the product beside the best rival of each scenario, as Markdown; write nothing"
-    jobs.add_argument("--table", action="store_true", help=about)
+    jobs.add_argument(
+        "report", metavar="REPORT", help="report.json, or the folder that it lies in"
+    )
+    text = "print the product beside the best rival of each scenario, as Markdown; write nothing"
+    jobs.add_argument("--table", action="store_true", help=text)
     _jobs(jobs)
-    jobs = verb("verify", _verify, "make every number of a report again from the ledger beside it")
-    jobs.add_argument("report", metavar="REPORT", help="report.json, or the folder that it lies in")
-    about = "play every run again as well, and compare: the same seed has to give the same ledger"
-    jobs.add_argument("--replay", action="store_true", help=about)
-    about = "with --replay: a scenario that is not in the library; may be given several times"
-    jobs.add_argument("--scenario", action="append", default=[], metavar="FILE", help=about)
+    jobs = verb(
+        "verify",
+        _verify,
+        "make every number of a report again from the ledger beside it",
+    )
+    jobs.add_argument(
+        "report", metavar="REPORT", help="report.json, or the folder that it lies in"
+    )
+    text = "play every run again as well, and compare: the same seed has to give the same ledger"
+    jobs.add_argument("--replay", action="store_true", help=text)
+    text = "with --replay: a scenario that is not in the library; may be given several times"
+    jobs.add_argument(
+        "--scenario", action="append", default=[], metavar="FILE", help=text
+    )
     _conversations(jobs, "where the conversations lie now; else where the report says")
     _jobs(jobs)
-    both = verb("compare", _compare, "what became worse from one report to another; exit code 1 where anything did")
+    both = verb(
+        "compare",
+        _compare,
+        "what became worse from one report to another; exit code 1 where anything did",
+    )
     both.add_argument("before", metavar="A")
     both.add_argument("after", metavar="B")
-    both.add_argument("--tolerance", type=float, default=compare.TOLERANCE, metavar="X", help="default: %(default)s")
-    about = "measure on a real model how agents read, search, claim and note, for `run --params` (L2)"
-    about += "; on a coding client, what its last message shows: p_read and heeds"
-    measure = verb("calibrate", _calibrate, about)
+    both.add_argument(
+        "--tolerance",
+        type=float,
+        default=compare_reports.TOLERANCE,
+        metavar="X",
+        help="default: %(default)s",
+    )
+    text = (
+        "measure on a real model how agents read, search, claim and note, for `run"
+        " --params` (L2)"
+    )
+    text += "; on a coding client, what its last message shows: p_read and heeds"
+    measure = verb("calibrate", _calibrate, text)
     calibrate.options(measure)
     _model(measure, required=True)
-    record = verb("record", _run, "play a scenario with a real model, and keep every call on a cassette (L2)")
+    record = verb(
+        "record",
+        _run,
+        "play a scenario with a real model, and keep every call on a cassette (L2)",
+    )
     _running(record)
     record.set_defaults(live="anthropic", cassette="cassette.jsonl")
-    about = "how much of the evidence for questions memory finds in recorded conversations (L1)"
-    retrieval.options(verb("retrieval", retrieval.run, about))
-    about = "what a real coding client reads and does twice, with the plugin and without (needs the client)"
-    clients.options(verb("clients", _clients, about))
-    shells = verb("completion", _completion, "print the completion script for bash or zsh")
+    text = "how much of the evidence for questions memory finds in recorded conversations (L1)"
+    retrieval.options(verb("retrieval", retrieval.run, text))
+    text = (
+        "what a real coding client reads and does twice, with the plugin and without"
+        " (needs the client)"
+    )
+    clients.options(verb("clients", _clients, text))
+    shells = verb(
+        "completion", _completion, "print the completion script for bash or zsh"
+    )
     shells.add_argument("shell", choices=completion.SHELLS)
     shells.set_defaults(verbs=verbs.choices)
     return parser
 
 
 def _running(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument("scenario", nargs="+", metavar="ID|FILE|all", help="several make one report")
-    verb.add_argument("--arms", metavar="A,B", help="these arms; else those of the scenario")
-    verb.add_argument("--runs", type=_count, metavar="N", help="so many seeds; else as many as the scenario says")
+    verb.add_argument(
+        "scenario", nargs="+", metavar="ID|FILE|all", help="several make one report"
+    )
+    verb.add_argument(
+        "--arms", metavar="A,B", help="these arms; else those of the scenario"
+    )
+    verb.add_argument(
+        "--runs",
+        type=_count,
+        metavar="N",
+        help="so many seeds; else as many as the scenario says",
+    )
     verb.add_argument("--seed", type=int, metavar="N", help="the first seed")
-    verb.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="another value of a parameter")
-    verb.add_argument("--no-grid", dest="grid", action="store_false", help="the scenario's own parameters alone")
-    verb.add_argument("--full", action="store_true", help="as many runs in the grid; more where a scenario has more")
-    verb.add_argument("--params", metavar="FILE", help="parameters of agents as `calibrate` measured them (L0)")
+    verb.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="another value of a parameter",
+    )
+    verb.add_argument(
+        "--no-grid",
+        dest="grid",
+        action="store_false",
+        help="the scenario's own parameters alone",
+    )
+    verb.add_argument(
+        "--full",
+        action="store_true",
+        help="as many runs in the grid; more where a scenario has more",
+    )
+    verb.add_argument(
+        "--params",
+        metavar="FILE",
+        help="parameters of agents as `calibrate` measured them (L0)",
+    )
     _model(verb)
-    _conversations(verb, "conversations to be measured as well, as `retrieval` reads them, for the report (L1)")
-    about = "keep the texts of all prompts beside the ledger, so that tokens can be counted again"
-    verb.add_argument("--prompts", action="store_true", help=about)
-    verb.add_argument("--quiet", action="store_true", help="do not tell how far it has got")
-    verb.add_argument("--out", default="brain-suite", metavar="DIR", help="where to; default: %(default)s")
+    _conversations(
+        verb,
+        "conversations to be measured as well, as `retrieval` reads them, for the report (L1)",
+    )
+    text = "keep the texts of all prompts beside the ledger, so that tokens can be counted again"
+    verb.add_argument("--prompts", action="store_true", help=text)
+    verb.add_argument(
+        "--quiet", action="store_true", help="do not tell how far it has got"
+    )
+    verb.add_argument(
+        "--out",
+        default="brain-suite",
+        metavar="DIR",
+        help="where to; default: %(default)s",
+    )
     _jobs(verb)
 
 
 def _model(verb: argparse.ArgumentParser, required: bool = False) -> None:
     """Add the options of whatever asks a real model."""
-    about = "the real model that is asked (L2): anthropic, openai, openai-chat"
-    about += f"; for `calibrate` a client as well: {', '.join(CLIENTS)}" * required
-    verb.add_argument("--live", metavar="ENGINE", help=about, required=required)
+    text = "the real model that is asked (L2): anthropic, openai, openai-chat"
+    text += f"; for `calibrate` a client as well: {', '.join(CLIENTS)}" * required
+    verb.add_argument("--live", metavar="ENGINE", help=text, required=required)
     usual = ", ".join(f"{model} ({engine})" for engine, model in MODELS.items())
     verb.add_argument("--model", metavar="NAME", help=f"which; else {usual}")
-    about = "never spend more" + "; a client: begin no session that would, by the dearest so far" * required
-    verb.add_argument("--max-usd", type=float, default=1.0, metavar="X", help=f"{about}; default: %(default)s")
-    about = "never take more tokens, sent and received"
-    verb.add_argument("--max-tokens", type=int, metavar="N", help=f"{about}; else the dollars alone limit it")
-    verb.add_argument("--price", metavar="IN,OUT", help="dollars per million tokens, of a model without a list price")
-    verb.add_argument("--cassette", metavar="FILE", help="keep every call there, and play what is there")
-    about = "replay: ask nobody; new: ask for what is not there; once: there must be none yet; all: ask anew"
-    verb.add_argument("--cassette-mode", choices=CASSETTES, default="new", help=about)
+    text = (
+        "never spend more"
+        + "; a client: begin no session that would, by the dearest so far" * required
+    )
+    verb.add_argument(
+        "--max-usd",
+        type=float,
+        default=1.0,
+        metavar="X",
+        help=f"{text}; default: %(default)s",
+    )
+    text = "never take more tokens, sent and received"
+    verb.add_argument(
+        "--max-tokens",
+        type=int,
+        metavar="N",
+        help=f"{text}; else the dollars alone limit it",
+    )
+    verb.add_argument(
+        "--price",
+        metavar="IN,OUT",
+        help="dollars per million tokens, of a model without a list price",
+    )
+    verb.add_argument(
+        "--cassette",
+        metavar="FILE",
+        help="keep every call there, and play what is there",
+    )
+    text = (
+        "replay: ask nobody; new: ask for what is not there; once: there must be none"
+        " yet; all: ask anew"
+    )
+    verb.add_argument("--cassette-mode", choices=CASSETTES, default="new", help=text)
 
 
 def _conversations(verb: argparse.ArgumentParser, about: str) -> None:
@@ -348,7 +515,13 @@ def _conversations(verb: argparse.ArgumentParser, about: str) -> None:
 
 
 def _jobs(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument("--jobs", type=_count, default=os.cpu_count() or 1, metavar="N", help="processes")
+    verb.add_argument(
+        "--jobs",
+        type=_count,
+        default=os.cpu_count() or 1,
+        metavar="N",
+        help="processes",
+    )
 
 
 if __name__ == "__main__":

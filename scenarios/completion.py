@@ -1,4 +1,6 @@
-"""`brain-suite completion`: a script for bash and zsh, made from the parser itself, so that it cannot go stale."""
+"""`brain-suite completion`: a script for bash and zsh, made from the parser itself, so that it
+cannot go stale.
+"""
 
 from __future__ import annotations
 
@@ -32,17 +34,31 @@ complete -o filenames -F _brain_suite brain-suite
 """
 
 
-def script(shell: str, verbs: dict[str, argparse.ArgumentParser], scenarios: list[str]) -> str:
-    """Return the script: verbs, their options, the values of options that have choices, and scenarios."""
+def script(
+    shell: str, verbs: dict[str, argparse.ArgumentParser], scenarios: list[str]
+) -> str:
+    """Return the script: verbs, their options, the values of options that have choices, and
+    scenarios.
+    """
     options, values = [], []
     for name, parser in verbs.items():
-        flags = [flag for action in parser._actions for flag in action.option_strings if flag.startswith("--")]
+        flags = [
+            flag
+            for action in parser._actions
+            for flag in action.option_strings
+            if flag.startswith("--")
+        ]
         options.append(f'                {name}) words="{" ".join(flags)}" ;;')
         for action in parser._actions:
             if action.choices and not action.option_strings:
-                values.append(f'        {name},{name}) words="{" ".join(map(str, action.choices))}" ;;')
+                values.append(
+                    f'        {name},{name}) words="{" ".join(map(str, action.choices))}" ;;'
+                )
             elif action.choices:
-                values.append(f'        {name},{action.option_strings[-1]}) words="{" ".join(action.choices)}" ;;')
+                values.append(
+                    f"        {name},{action.option_strings[-1]})"
+                    f' words="{" ".join(action.choices)}" ;;'
+                )
     return _SCRIPT.format(
         shell=shell,
         load=_ZSH if shell == "zsh" else "",

@@ -4,18 +4,19 @@
     me = mem.as_agent("eng-backend")
     me.append("BREAKING: use /v2/users", "api/endpoints", priority="critical")
 
-Names are loaded when they are first used: a shell command that only counts unread entries pays for nothing else.
+Names are loaded when they are first used: a shell command that only counts unread entries pays for
+nothing else.
 """
 
 from __future__ import annotations
 
-from synapse.typed import TYPE_CHECKING
+from synapse.system.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from synapse.agent_memory import AgentMemory, Seat
     from synapse.claims import Claim
+    from synapse.compat.shared import SharedMemoryStore
     from synapse.core import Memory, init, open
-    from synapse.discovery import find
-    from synapse.entry import Draft, Entry
     from synapse.errors import (
         Conflict,
         EmbedderError,
@@ -34,16 +35,26 @@ if TYPE_CHECKING:
         StoreError,
         SynapseError,
     )
-    from synapse.mail import Mail
-    from synapse.message import Message, Thread
-    from synapse.page import Event, Fate, Hit, Hits, Page, Problem, Rebuilt, Report
-    from synapse.seat import Seat
-    from synapse.shared import SharedMemoryStore
-    from synapse.view import View
-    from synapse.workspace import Agent, Settings, Skill
+    from synapse.mail.mailbox import Mail
+    from synapse.model.agents import Agent, Settings, Skill
+    from synapse.model.entry import Draft, Entry
+    from synapse.model.message import Message, Thread
+    from synapse.model.results import (
+        Event,
+        Fate,
+        Hit,
+        Hits,
+        Page,
+        Problem,
+        Rebuilt,
+        Report,
+    )
+    from synapse.system.discovery import find
+    from synapse.view.view import View
 
 __all__ = [
     "Agent",
+    "AgentMemory",
     "Claim",
     "Conflict",
     "Draft",
@@ -86,17 +97,26 @@ __all__ = [
 ]
 
 _HOMES = {
+    "agent_memory": ("AgentMemory", "Seat"),
     "claims": ("Claim",),
+    "compat.shared": ("SharedMemoryStore",),
     "core": ("Memory", "init", "open"),
-    "discovery": ("find",),
-    "entry": ("Draft", "Entry"),
-    "mail": ("Mail",),
-    "message": ("Message", "Thread"),
-    "page": ("Event", "Fate", "Hit", "Hits", "Page", "Problem", "Rebuilt", "Report"),
-    "seat": ("Seat",),
-    "shared": ("SharedMemoryStore",),
-    "view": ("View",),
-    "workspace": ("Agent", "Settings", "Skill"),
+    "mail.mailbox": ("Mail",),
+    "model.agents": ("Agent", "Settings", "Skill"),
+    "model.entry": ("Draft", "Entry"),
+    "model.message": ("Message", "Thread"),
+    "model.results": (
+        "Event",
+        "Fate",
+        "Hit",
+        "Hits",
+        "Page",
+        "Problem",
+        "Rebuilt",
+        "Report",
+    ),
+    "system.discovery": ("find",),
+    "view.view": ("View",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -1,4 +1,6 @@
-"""Memory: one open workspace, for whoever runs the team. The composition root; agents act through their seats."""
+"""Memory: one open workspace, for whoever runs the team. The composition root; agents act through
+their seats.
+"""
 
 from __future__ import annotations
 
@@ -9,25 +11,35 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 
-from synapse import clock as clocks
-from synapse.arguments import checked, encodes, fields_fit
+from synapse.agent_memory import AgentMemory
 from synapse.authority import admit
-from synapse.dates import When
-from synapse.digest import sha256
-from synapse.entry import SECOND, Draft, Entry
 from synapse.errors import Forbidden, InvalidEntry, NotFound, StoreCorrupt, StoreError
 from synapse.log import open_log
 from synapse.log.disk import sync_directory
 from synapse.log.files import FilesLog
-from synapse.namespace import is_component
-from synapse.page import Event, Page, Problem, Rebuilt, Report
-from synapse.pen import incarnation
-from synapse.records import Pending, Record, entry_of
-from synapse.seat import Seat
+from synapse.model import clock as clocks
+from synapse.model.agents import OPERATOR, ROLES, Agent, settled
+from synapse.model.dates import When
+from synapse.model.entry import SECOND, Draft, Entry
+from synapse.model.namespace import is_component
+from synapse.model.records import Pending, Record, entry_of
+from synapse.model.results import Event, Page, Problem, Rebuilt, Report
 from synapse.store import Store
-from synapse.workspace import OPERATOR, ROLES, Agent, settled
+from synapse.system.checks import checked, encodes, fields_fit
+from synapse.system.digest import sha256
+from synapse.writer import incarnation
 
-__all__ = ["Event", "Memory", "Page", "Problem", "Rebuilt", "Report", "Seat", "init", "open"]
+__all__ = [
+    "AgentMemory",
+    "Event",
+    "Memory",
+    "Page",
+    "Problem",
+    "Rebuilt",
+    "Report",
+    "init",
+    "open",
+]
 
 _FOLDERS = (
     "agents",
@@ -70,12 +82,14 @@ class Memory:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self._seats: dict[str, Seat] = {}
+        self._seats: dict[str, AgentMemory] = {}
 
     # -- agents ------------------------------------------------------------------------------------
 
     def register(self, agent: Agent) -> Agent:
-        """Declare an agent, or change what was declared; the agent with its role's rights filled in."""
+        """Declare an agent, or change what was declared; the agent with its role's rights filled
+        in.
+        """
         operators_alone("register")
         fields_fit(agent, f"agent {agent.id}")
         said = agent
@@ -93,14 +107,17 @@ class Memory:
         return agent
 
     def _check_role(self, agent: Agent) -> None:
-        """Refuse a role that is neither known nor the workspace's own, unless the agent says all that it decides."""
-        from synapse import roles
+        """Refuse a role that is neither known nor the workspace's own, unless the agent says all
+        that it decides.
+        """
+        from synapse.model import roles
 
         problem = roles.unknown(agent.role, self.store.root)
         if problem and not roles.declares_all(agent):
             raise InvalidEntry(
-                f"agent {agent.id}: {problem} (a role of your own has a template prompts/ROLE.md.j2 in the workspace,"
-                " or the agent is given read, write and authority)",
+                f"agent {agent.id}: {problem} (a role of your own has a template"
+                f" prompts/ROLE.md.j2 in the workspace, or the agent is given read,"
+                " write and authority)",
                 id=agent.id,
                 role=agent.role,
             )
@@ -108,25 +125,36 @@ class Memory:
     def agents(self) -> list[Agent]:
         return list(self.store.agents().values())
 
-    def as_agent(self, id: str, run: str | None = None, epoch: int | None = None) -> Seat:
+    def as_agent(
+        self, id: str, run: str | None = None, epoch: int | None = None
+    ) -> AgentMemory:
         """The memory as this agent has it; `operator` reads everything and writes no entries.
 
-        With a run and its epoch, as the agent has it in that incarnation of the run: a member of the run's project, and
-        everything that it writes is refused once the run was taken over or has ended.
+        With a run and its epoch, as the agent has it in that incarnation of the run: a member of
+        the run's project, and everything that it writes is refused once the run was taken over or
+        has ended.
         """
         (spawned, current), own = incarnation(), os.environ.get("SYNAPSE_AGENT")
         if spawned and id != own:
-            raise Forbidden(f"run {spawned} acts as {own} alone, not as {id}", agent=own, action=f"act as {id}")
+            raise Forbidden(
+                f"run {spawned} acts as {own} alone, not as {id}",
+                agent=own,
+                action=f"act as {id}",
+            )
         if spawned and run is not None and (run, epoch) != (spawned, current):
-            raise Forbidden(f"this process is run {spawned}, not {run}", agent=own, action=f"act for {run}")
+            raise Forbidden(
+                f"this process is run {spawned}, not {run}",
+                agent=own,
+                action=f"act for {run}",
+            )
         if (run is None) != (epoch is None):
             raise InvalidEntry("a run's seat needs the run and its epoch")
         if current is not None:
             run, epoch = spawned, current
         if run is not None and epoch is not None:
-            return Seat(self.store, id, run, epoch)
+            return AgentMemory(self.store, id, run, epoch)
         if id not in self._seats:
-            self._seats[id] = Seat(self.store, id)
+            self._seats[id] = AgentMemory(self.store, id)
         return self._seats[id]
 
     def last_seen(self) -> dict[str, int]:
@@ -136,20 +164,34 @@ class Memory:
 
     # -- the operator's voice ----------------------------------------------------------------------
 
-    def tell(self, whom: str, body: str, *, priority: str = "critical", re: str | None = None) -> Entry:
-        """Say something in the operator's own name to a team or an agent, whom it reaches whatever they read. `re`
-        is the entry that it is about; a question to the operator is thereby answered, and done."""
+    def tell(
+        self, whom: str, body: str, *, priority: str = "critical", re: str | None = None
+    ) -> Entry:
+        """Say something in the operator's own name to a team or an agent, whom it reaches whatever
+        they read. `re` is the entry that it is about; a question to the operator is thereby
+        answered, and done.
+        """
         operators_alone("tell")
         asked = None if re is None else self.store.current(re)
         to = self._addressee(whom)
         kind, _, name = to.partition(":")
         place = f"{'team' if kind == 'team' else 'agents'}/{name}"
         related = () if asked is None else (asked.id,)
-        draft = Draft(body, place, OPERATOR, priority, addressees=(to,), related=related)
-        entry = admit(draft, Agent(OPERATOR, "cto", authority=100, write=("*",)), self.store.settings)
+        draft = Draft(
+            body, place, OPERATOR, priority, addressees=(to,), related=related
+        )
+        entry = admit(
+            draft,
+            Agent(OPERATOR, "cto", authority=100, write=("*",)),
+            self.store.settings,
+        )
         told = entry_of(self.store.log.append(Pending("entry", OPERATOR, {}, entry)))
-        if asked is not None and asked.id in {question.id for question in self.questions()}:
-            self.store.act("resolve", OPERATOR, entry=asked.id, note=f"answered in {told.id}")
+        if asked is not None and asked.id in {
+            question.id for question in self.questions()
+        }:
+            self.store.act(
+                "resolve", OPERATOR, entry=asked.id, note=f"answered in {told.id}"
+            )
         return told
 
     def questions(self) -> list[Entry]:
@@ -157,19 +199,29 @@ class Memory:
         operators_alone("ask for questions")
         self.store.fresh()
         index = self.store.index
-        return index.query.addressed(f"agent:{OPERATOR}", self.store.clock(), index.horizon)[::-1]
+        return index.query.addressed(
+            f"agent:{OPERATOR}", self.store.clock(), index.horizon
+        )[::-1]
 
     def _addressee(self, whom: str) -> str:
         """A team or an agent that there is, as it is written in `to`."""
-        known = frozenset().union(*(agent.names for agent in self.store.agents().values()))
-        found = [name for name in (whom, f"agent:{whom}", f"team:{whom}") if name in known]
+        known = frozenset().union(
+            *(agent.names for agent in self.store.agents().values())
+        )
+        found = [
+            name for name in (whom, f"agent:{whom}", f"team:{whom}") if name in known
+        ]
         if len(found) > 1:
-            raise InvalidEntry(f"{whom} is an agent and a team: write {' or '.join(found)}", to=whom)
+            raise InvalidEntry(
+                f"{whom} is an agent and a team: write {' or '.join(found)}", to=whom
+            )
         if not found:
-            from synapse.spelling import hint
+            from synapse.system.spelling import hint
 
             names = {name.partition(":")[2] for name in known}
-            meant = hint(whom.partition(":")[2] or whom, names, "`synapse agents` lists them")
+            meant = hint(
+                whom.partition(":")[2] or whom, names, "`synapse agents` lists them"
+            )
             raise NotFound(f"there is no team and no agent {whom}; {meant}", to=whom)
         return found[0]
 
@@ -188,7 +240,9 @@ class Memory:
         return self.store.acts(agent, entry, since, limit)
 
     def verify(self, head: str | None = None) -> Report:
-        """Prove the journal's chain and every file against it. `head` is what an earlier report ended with."""
+        """Prove the journal's chain and every file against it. `head` is what an earlier report
+        ended with.
+        """
         log = self.store.log
         if not isinstance(log, FilesLog):
             return Report((), log.mark()[1], "")
@@ -198,7 +252,11 @@ class Memory:
             return report
         time.sleep(0.1)  # others write: a file that was on its way is there now
         again, _ = self._proven(log, head)
-        return again._replace(problems=tuple(problem for problem in again.problems if problem in report.problems))
+        return again._replace(
+            problems=tuple(
+                problem for problem in again.problems if problem in report.problems
+            )
+        )
 
     def _proven(self, log: FilesLog, head: str | None) -> tuple[Report, int]:
         """What is wrong now, and when the last record was received."""
@@ -216,7 +274,10 @@ class Memory:
         except OSError as error:
             raise StoreError(f"{log.root} could not be read: {error}") from error
         if seen > report.records:
-            cut = Problem("journal", f"ends at record {report.records}, but the index has seen {seen}: it was cut")
+            cut = Problem(
+                "journal",
+                f"ends at record {report.records}, but the index has seen {seen}: it was cut",
+            )
             report = report._replace(problems=(*report.problems, cut))
             return report, proof.at
         try:
@@ -226,7 +287,9 @@ class Memory:
         return report._replace(problems=report.problems + undeclared), proof.at
 
     def repair(self) -> Report:
-        """Put files back as the journal has them and record what was done; then what `verify` still finds."""
+        """Put files back as the journal has them and record what was done; then what `verify` still
+        finds.
+        """
         from synapse.log.proof import Proof, mend
 
         operators_alone("repair")
@@ -252,7 +315,9 @@ class Memory:
         count, sound = self.store.rebuild()
         self.store.index.catch_up()
         self.store.sign()
-        return Rebuilt(count, self.store.index.digest(), () if sound else self.verify().problems)
+        return Rebuilt(
+            count, self.store.index.digest(), () if sound else self.verify().problems
+        )
 
     def digest(self) -> str:
         """A hash of all that was derived from the log; equal logs have equal digests."""
@@ -260,7 +325,9 @@ class Memory:
         return self.store.index.digest()
 
     def export(self, generation: str | None = None) -> Iterator[str]:
-        """The whole log, a line of JSON each, or its entries as another generation of the format has them."""
+        """The whole log, a line of JSON each, or its entries as another generation of the format
+        has them.
+        """
         from synapse import exchange
 
         operators_alone("export")
@@ -269,7 +336,11 @@ class Memory:
             yield from exchange.lines_out(self.store)
             return
         for path, text in exchange.entries_as(self.store, generation):
-            line = text if generation == "C" else json.dumps({"path": path, "text": text}, ensure_ascii=False)
+            line = (
+                text
+                if generation == "C"
+                else json.dumps({"path": path, "text": text}, ensure_ascii=False)
+            )
             yield f"{line}\n"
 
     def import_(self, lines: Iterable[str]) -> int:
@@ -286,17 +357,23 @@ class Memory:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
     def _undeclared(self, log: FilesLog) -> Iterator[Problem]:
         """Files of the operator's that are not, byte for byte, what the journal says."""
-        from synapse.declared import render_agent
+        from synapse.formats.declared import render_agent
 
         self.store.index.catch_up()
         if self.store.unnoticed("synapse.yaml"):
-            yield Problem("synapse.yaml", "was edited since it was last read; the next read takes it in")
+            yield Problem(
+                "synapse.yaml",
+                "was edited since it was last read; the next read takes it in",
+            )
         declared = self.store.index.query.declared
         paths = {f"agents/{id}.yaml": id for id in declared}
         for path in sorted({*paths, *log.declared()}):
@@ -305,35 +382,56 @@ class Memory:
             except OSError as error:
                 yield Problem(path, f"cannot be read: {error}")
                 continue
-            if agent is None or (sha256(raw) != declared.sha(agent.id) and raw != render_agent(agent).encode()):
+            if agent is None or (
+                sha256(raw) != declared.sha(agent.id)
+                and raw != render_agent(agent).encode()
+            ):
                 yield Problem(
-                    path, "was edited, and the journal does not know it; the next read takes in what is valid"
+                    path,
+                    (
+                        "was edited, and the journal does not know it; the next read"
+                        " takes in what is valid"
+                    ),
                 )
 
 
 def operators_alone(action: str) -> None:
-    """What acts on the whole workspace, or shows all of it, is not for a run that acts as its agent alone."""
+    """What acts on the whole workspace, or shows all of it, is not for a run that acts as its agent
+    alone.
+    """
     run, own = os.environ.get("SYNAPSE_RUN"), os.environ.get("SYNAPSE_AGENT")
     if run:
-        raise Forbidden(f"run {run} acts as {own} alone; to {action} is the operator's", agent=own, action=action)
+        raise Forbidden(
+            f"run {run} acts as {own} alone; to {action} is the operator's",
+            agent=own,
+            action=action,
+        )
 
 
 @checked
 def init(
-    root: str | os.PathLike[str], *, clock: Callable[[], int] = clocks.now, draw: Callable[[int], bytes] = os.urandom
+    root: str | os.PathLike[str],
+    *,
+    clock: Callable[[], int] = clocks.now,
+    draw: Callable[[int], bytes] = os.urandom,
 ) -> Memory:
     """Make a directory a workspace and open it. What is there already stays as it is."""
     path = os.path.abspath(os.path.expanduser(_place(root)))
     try:
         _make(path)
     except OSError as error:
-        raise StoreError(f"{path} cannot be made a workspace: {error.strerror or error}") from error
+        raise StoreError(
+            f"{path} cannot be made a workspace: {error.strerror or error}"
+        ) from error
     return open(path, clock=clock, draw=draw)
 
 
 @checked
 def open(
-    address: str | os.PathLike[str], *, clock: Callable[[], int] = clocks.now, draw: Callable[[int], bytes] = os.urandom
+    address: str | os.PathLike[str],
+    *,
+    clock: Callable[[], int] = clocks.now,
+    draw: Callable[[int], bytes] = os.urandom,
 ) -> Memory:
     """Open the workspace at a directory, or `memory:`. Never creates one: NotFound says how to."""
     log = open_log(_place(address), clock)
@@ -356,7 +454,9 @@ def _place(address: str | os.PathLike[str]) -> str:
 
 
 def _make(root: str) -> None:
-    """The folders and the settings; then the root's name, and those above it that are new, are put on the disk."""
+    """The folders and the settings; then the root's name, and those above it that are new, are put
+    on the disk.
+    """
     above = os.path.dirname(root)
     grown = [above]
     while not os.path.isdir(above):
@@ -377,11 +477,16 @@ def _make(root: str) -> None:
 
 
 def _share(root: str) -> None:
-    """Tell git, where the root lies in a work tree of it, what to leave out and how to merge the rest."""
+    """Tell git, where the root lies in a work tree of it, what to leave out and how to merge the
+    rest.
+    """
     from synapse.log import git
 
     if git.is_work_tree(root):
-        for name, text in ((".gitignore", git.IGNORE), (".gitattributes", git.ATTRIBUTES)):
+        for name, text in (
+            (".gitignore", git.IGNORE),
+            (".gitattributes", git.ATTRIBUTES),
+        ):
             path = os.path.join(root, name)
             if not os.path.lexists(path):
                 with builtins.open(path, "x", encoding="utf-8") as file:

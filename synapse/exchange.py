@@ -1,21 +1,24 @@
-"""A whole log as JSON Lines, out and in again. The lines are the journal's own: equal logs, equal lines."""
+"""A whole log as JSON Lines, out and in again. The lines are the journal's own: equal logs, equal
+lines.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
 
-from synapse import clock, codec, kinds
-from synapse.digest import sha256
-from synapse.entry import NEVER, Entry, minted
 from synapse.errors import Conflict, InvalidEntry, InvalidQuery, NotFound
+from synapse.formats import codec
 from synapse.index.query import agent_from
 from synapse.log.chain import GENESIS, Tail, decode, encode, link, split
 from synapse.log.files import FilesLog
 from synapse.log.line import Line
 from synapse.log.merge import Merged
-from synapse.records import Record
+from synapse.model import clock, kinds
+from synapse.model.entry import NEVER, Entry, minted
+from synapse.model.records import Record
 from synapse.store import Store
+from synapse.system.digest import sha256
 
 GENERATIONS = ("A", "B", "C")
 
@@ -34,9 +37,14 @@ def lines_out(store: Store) -> Iterator[str]:
 
 
 def entries_as(store: Store, generation: str) -> Iterator[tuple[str, str]]:
-    """Every entry, live and archived, as a path and the text that readers of another generation expect."""
+    """Every entry, live and archived, as a path and the text that readers of another generation
+    expect.
+    """
     if generation not in GENERATIONS:
-        raise InvalidQuery(f"generation {generation!r} is not one of {', '.join(GENERATIONS)}", generation=generation)
+        raise InvalidQuery(
+            f"generation {generation!r} is not one of {', '.join(GENERATIONS)}",
+            generation=generation,
+        )
     store.fresh()
     for entry in everything(store):
         yield kinds.place(entry.id, entry._asdict()), codec.render_as(entry, generation)
@@ -49,23 +57,28 @@ def everything(store: Store) -> list[Entry]:
 
 
 def lines_in(store: Store, lines: Iterable[str]) -> int:
-    """Take in the lines of an export, into a log that holds nothing yet; how many records. All or none."""
+    """Take in the lines of an export, into a log that holds nothing yet; how many records. All or
+    none.
+    """
     if next(iter(store.log.since(0)), None) is not None:
-        raise Conflict("the workspace holds records already; import into a new one (`synapse init DIR`)")
+        raise Conflict(
+            "the workspace holds records already; import into a new one (`synapse init DIR`)"
+        )
     raws = list(proven(lines))
     records = [record for record in map(decode, raws) if record is not None]
     if isinstance(store.log, FilesLog):
-        store.log.take_over(raws, records)
+        store.log.recover(raws, records)
         store.sign(*write_declarations(store.log, records))
     else:
-        store.log.take_over(records)
+        store.log.recover(records)
     store.fresh(force=True)
     return len(records)
 
 
 def merge_in(store: Store, source: str | None) -> Merged:
-    """Append what another workspace, or an export of one, holds and this one does not; without a source, what git's
-    merge left in the journal as a second history."""
+    """Append what another workspace, or an export of one, holds and this one does not; without a
+    source, what git's merge left in the journal as a second history.
+    """
     if not isinstance(store.log, FilesLog):
         raise InvalidQuery("only a workspace in a directory can be merged into")
     lines = list(_lines_of(source)) if source else []
@@ -79,10 +92,16 @@ def merge_in(store: Store, source: str | None) -> Merged:
 
 
 def _lines_of(source: str) -> Iterator[bytes]:
-    """The lines of a workspace's journal, or of an export; InvalidEntry where a text is not what was written."""
+    """The lines of a workspace's journal, or of an export; InvalidEntry where a text is not what
+    was written.
+    """
     journal = os.path.join(source, "journal")
     if os.path.isdir(journal):
-        names = sorted(name for name in os.listdir(journal) if name.endswith(".jsonl") and name[:-6].isdigit())
+        names = sorted(
+            name
+            for name in os.listdir(journal)
+            if name.endswith(".jsonl") and name[:-6].isdigit()
+        )
         paths = [os.path.join(journal, name) for name in names]
     elif os.path.isfile(source):
         paths = [source]
@@ -94,7 +113,10 @@ def _lines_of(source: str) -> Iterator[bytes]:
                 record = decode(raw) if raw.endswith(b"\n") else None
                 if record is not None:
                     if not _whole(record):
-                        raise InvalidEntry(f"{path}: the text of line {number} is not what was written", path=path)
+                        raise InvalidEntry(
+                            f"{path}: the text of line {number} is not what was written",
+                            path=path,
+                        )
                     yield raw
 
 
@@ -107,15 +129,26 @@ def proven(lines: Iterable[str]) -> Iterator[bytes]:
         raw = line.rstrip("\r\n").encode() + b"\n"
         record = decode(raw)
         kept, head, _ = split(raw)
-        if record is None or record.seq <= seq or link(chain, head) != kept or not _whole(record):
-            raise InvalidEntry(f"line {number} is not the next line of an export: nothing was imported", line=number)
+        if (
+            record is None
+            or record.seq <= seq
+            or link(chain, head) != kept
+            or not _whole(record)
+        ):
+            raise InvalidEntry(
+                f"line {number} is not the next line of an export: nothing was imported",
+                line=number,
+            )
         chain, seq = kept, record.seq
         yield raw
 
 
 def _whole(record: Record) -> bool:
     """Whether the text is the one that the chain vouches for."""
-    return record.text is None or sha256(record.text.encode("utf-8", "surrogatepass")) == record.sha
+    return (
+        record.text is None
+        or sha256(record.text.encode("utf-8", "surrogatepass")) == record.sha
+    )
 
 
 def _line(record: Record, tail: Tail) -> Line:
@@ -138,10 +171,16 @@ def _line(record: Record, tail: Tail) -> Line:
 def write_declarations(log: FilesLog, records: Iterable[Record]) -> list[str]:
     """The agents' files, as the last record of each declares it; which were written."""
     written = []
-    declared = {record.fields["agent"]["id"]: record for record in records if record.kind == "agent"}
+    declared = {
+        record.fields["agent"]["id"]: record
+        for record in records
+        if record.kind == "agent"
+    }
     for id, record in declared.items():
         path = f"agents/{id}.yaml"
-        if record.fields.get("how") != "removed" and not os.path.exists(os.path.join(log.root, path)):
+        if record.fields.get("how") != "removed" and not os.path.exists(
+            os.path.join(log.root, path)
+        ):
             text = codec.render_agent(agent_from(record.fields["agent"]))
             log.mirror.place(path, text.encode())
             written.append(path)

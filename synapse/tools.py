@@ -1,7 +1,9 @@
-"""Tools: the memory as a model calls it. Schemas as short as they can be, answers of a few lines of text.
+"""Tools: the memory as a model calls it. Schemas as short as they can be, answers of a few lines of
+text.
 
-An answer is a capsule of at most 2,048 bytes; what it quotes stands in the form of `block`, so that no entry
-poses as anything else. Whatever is wrong with a call is told as text: nothing that a model writes raises.
+An answer is a capsule of at most 2,048 bytes; what it quotes stands in the form of `block`, so that
+no entry poses as anything else. Whatever is wrong with a call is told as text: nothing that a model
+writes raises.
 """
 
 from __future__ import annotations
@@ -9,22 +11,27 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from synapse import block, recall
-from synapse.capsule import short
-from synapse.clock import seconds
-from synapse.entry import NEVER, PRIORITIES, Entry, words
+from synapse.agent_memory import AgentMemory
 from synapse.errors import InvalidEntry, ReadOnly, SynapseError
-from synapse.kinds import MESSAGE, URGENCY, kind_of
-from synapse.mail import Mail
-from synapse.message import Message
-from synapse.reference import resolved
-from synapse.seat import Seat
-from synapse.typed import Any, NamedTuple
-from synapse.workspace import OPERATOR
+from synapse.knowledge import recall
+from synapse.knowledge.capsule import short
+from synapse.knowledge.references import resolved
+from synapse.mail.mailbox import Mail
+from synapse.model.agents import OPERATOR
+from synapse.model.clock import seconds
+from synapse.model.entry import NEVER, PRIORITIES, Entry, words
+from synapse.model.kinds import MESSAGE, URGENCY, kind_of
+from synapse.model.message import Message
+from synapse.system.typed import Any, NamedTuple
+from synapse.view import block
 
 CAPSULE = 2_048  # bytes
 PAGE = 20
-BRIEFING = (200, 2_000, 10_000)  # tokens of a briefing: at least, where nothing is said, at most
+BRIEFING = (
+    200,
+    2_000,
+    10_000,
+)  # tokens of a briefing: at least, where nothing is said, at most
 
 Arguments = Mapping[str, Any]
 
@@ -39,23 +46,31 @@ UNNAMED = "it does not say what is missing"
 
 
 class ToolProblem(str):
-    """The answer to a call that could not be done: `Error: ` and why. A text like any other answer."""
+    """The answer to a call that could not be done: `Error: ` and why. A text like any other
+    answer.
+    """
 
     __slots__ = ()
 
 
 class Tool(NamedTuple):
-    """A tool of the memory. `call` acts as a seat; its third argument is the key under which a retry writes nothing."""
+    """A tool of the memory. `call` acts as a seat; its third argument is the key under which a
+    retry writes nothing.
+    """
 
     name: str
     description: str
     schema: Mapping[str, Any]
-    call: Callable[[Seat, Arguments, str | None], str]
+    call: Callable[[AgentMemory, Arguments, str | None], str]
     writes: bool
 
 
-def call(tool: Tool, seat: Seat, arguments: object, once: str | None = None) -> str:
-    """What the tool answers; a ToolProblem where the arguments do not fit, or the memory refuses."""
+def call(
+    tool: Tool, seat: AgentMemory, arguments: object, once: str | None = None
+) -> str:
+    """What the tool answers; a ToolProblem where the arguments do not fit, or the memory
+    refuses.
+    """
     try:
         return tool.call(seat, checked(tool, arguments), once)
     except SynapseError as error:
@@ -63,10 +78,15 @@ def call(tool: Tool, seat: Seat, arguments: object, once: str | None = None) -> 
 
 
 def offered(role: str) -> list[Tool]:
-    """The tools of a role. What is offered costs tokens in every turn, so it is only what the role uses: those who
-    hand out work say which results they took in, and keep what the team should know; for the others, ending a turn says
-    the one, and an entry the other."""
-    return [tool for tool in TOOLS if tool.name not in _LEADS or role in ("cto", "project-lead")]
+    """The tools of a role. What is offered costs tokens in every turn, so it is only what the role
+    uses: those who hand out work say which results they took in, and keep what the team should
+    know; for the others, ending a turn says the one, and an entry the other.
+    """
+    return [
+        tool
+        for tool in TOOLS
+        if tool.name not in _LEADS or role in ("cto", "project-lead")
+    ]
 
 
 def checked(tool: Tool, arguments: object) -> Arguments:
@@ -75,8 +95,16 @@ def checked(tool: Tool, arguments: object) -> Arguments:
     if not isinstance(arguments, Mapping):
         raise InvalidEntry(f"{tool.name} takes an object with {', '.join(takes)}")
     given = {name: value for name, value in arguments.items() if value is not None}
-    problems = [f"{tool.name} takes no {block.escaped(str(name)[:40])!r}" for name in given if name not in takes]
-    problems += [f"{name} is missing" for name in tool.schema.get("required", ()) if name not in given]
+    problems = [
+        f"{tool.name} takes no {block.escaped(str(name)[:40])!r}"
+        for name in given
+        if name not in takes
+    ]
+    problems += [
+        f"{name} is missing"
+        for name in tool.schema.get("required", ())
+        if name not in given
+    ]
     problems += [
         f"{name} must be {_kind(takes[name])}"
         for name, value in given.items()
@@ -98,36 +126,53 @@ def _fits(schema: Mapping[str, Any], value: object) -> bool:
         case "boolean":
             return isinstance(value, bool)
         case _:
-            return isinstance(value, Sequence) and not isinstance(value, str) and all(map(_is_text, value))
+            return (
+                isinstance(value, Sequence)
+                and not isinstance(value, str)
+                and all(map(_is_text, value))
+            )
 
 
 def _is_text(value: object) -> bool:
     """Text that can be stored: half a surrogate pair, which JSON can say, cannot."""
-    return isinstance(value, str) and not any("\ud800" <= char <= "\udfff" for char in value)
+    return isinstance(value, str) and not any(
+        "\ud800" <= char <= "\udfff" for char in value
+    )
 
 
 def _kind(schema: Mapping[str, Any]) -> str:
     if "enum" in schema:
         return f"one of {', '.join(schema['enum'])}"
-    return {"string": "text", "integer": "a whole number", "number": "a number", "boolean": "true or false"}.get(
-        schema["type"], "a list of texts"
-    )
+    return {
+        "string": "text",
+        "integer": "a whole number",
+        "number": "a number",
+        "boolean": "true or false",
+    }.get(schema["type"], "a list of texts")
 
 
-# -- the tools -------------------------------------------------------------------------------------------
+# -- the tools -------------------------------------------------------------------------
 
 
-def _append(seat: Seat, given: Arguments, once: str | None) -> str:
-    fields = {name: value for name, value in given.items() if name not in ("namespace", "body")}
+def _append(seat: AgentMemory, given: Arguments, once: str | None) -> str:
+    fields = {
+        name: value
+        for name, value in given.items()
+        if name not in ("namespace", "body")
+    }
     if "supersedes" in fields:
-        fields["supersedes"] = [resolved(seat, id).id for id in words(fields["supersedes"])]
+        fields["supersedes"] = [
+            resolved(seat, id).id for id in words(fields["supersedes"])
+        ]
     return _stored(seat.append(given["body"], given["namespace"], once=once, **fields))
 
 
-def _report_blocker(seat: Seat, given: Arguments, once: str | None) -> str:
+def _report_blocker(seat: AgentMemory, given: Arguments, once: str | None) -> str:
     where = f"blockers/{given.get('project') or _project(seat)}"
     text = blocker_of(given["text"]) or given["text"]
-    return _stored(seat.append(f"Blocked: {text}", where, priority="critical", once=once))
+    return _stored(
+        seat.append(f"Blocked: {text}", where, priority="critical", once=once)
+    )
 
 
 def blocker_of(text: str) -> str | None:
@@ -135,7 +180,9 @@ def blocker_of(text: str) -> str | None:
     other text, and for `Blocked: none`. What is missing is the rest of that paragraph, or the next
     one where nothing follows."""
     lines = [line.strip() for line in text.strip().splitlines()]
-    first = next((at for at, line in enumerate(lines) if any(map(str.isalnum, line))), len(lines))
+    first = next(
+        (at for at, line in enumerate(lines) if any(map(str.isalnum, line))), len(lines)
+    )
     match = _BLOCKED.fullmatch(lines[first]) if first < len(lines) else None
     if match is None:
         return None
@@ -155,10 +202,13 @@ def _unmarked(text: str) -> str:
     return text
 
 
-def _project(seat: Seat) -> str:
+def _project(seat: AgentMemory) -> str:
     project = seat.pen.project()
     if project is None:
-        raise InvalidEntry("no project is known here: append to a namespace below blockers/, with priority critical")
+        raise InvalidEntry(
+            "no project is known here: append to a namespace below blockers/, with"
+            " priority critical"
+        )
     return project
 
 
@@ -167,25 +217,38 @@ def _stored(entry: Entry) -> str:
     return f"Stored as {entry.id} in {entry.namespace}{waits}."
 
 
-def _read(seat: Seat, given: Arguments, once: str | None) -> str:
+def _read(seat: AgentMemory, given: Arguments, once: str | None) -> str:
     if "id" in given:
         return _one(seat, given["id"], given.get("offset", 0), once)
     if seat.id != OPERATOR and not given.keys() & {"namespace", "since"}:
         return _news(seat, once)
-    page = seat.read(since=given.get("since"), namespace=given.get("namespace"), limit=PAGE)
+    page = seat.read(
+        since=given.get("since"), namespace=given.get("namespace"), limit=PAGE
+    )
     if not page:
         return f"Nothing here for you: {page.matched} live entries match, you may see none of them."
-    return _capsule([_short(entry) for entry in page], page.visible, "name a namespace or since")
+    return _capsule(
+        [_short(entry) for entry in page], page.visible, "name a namespace or since"
+    )
 
 
-def _news(seat: Seat, once: str | None) -> str:
-    """Return what the agent was not shown, and mark what is there whole. A retry gives again what its key marked."""
+def _news(seat: AgentMemory, once: str | None) -> str:
+    """Return what the agent was not shown, and mark what is there whole. A retry gives again what
+    its key marked.
+    """
     page = seat.read(unread=True, limit=PAGE)
     whole = [block.whole(entry).text for entry in page]
     heavy = [len(text.encode()) > CAPSULE // 2 for text in whole]
-    texts = [block.pointer(entry).text if cut else text for entry, text, cut in zip(page, whole, heavy, strict=True)]
+    texts = [
+        block.pointer(entry).text if cut else text
+        for entry, text, cut in zip(page, whole, heavy, strict=True)
+    ]
     answer, count = _filled(texts, page.visible, "read again")
-    ids = [entry.id for entry, cut in zip(page[:count], heavy[:count], strict=True) if not cut]
+    ids = [
+        entry.id
+        for entry, cut in zip(page[:count], heavy[:count], strict=True)
+        if not cut
+    ]
     earlier = _named(seat, once)
     if earlier is not None:
         return "".join(block.whole(seat.get(id)).text for id in earlier)
@@ -197,8 +260,10 @@ def _news(seat: Seat, once: str | None) -> str:
     return f"Nothing new for you: {every}, and you were shown all that you may see of them."
 
 
-def _named(seat: Seat, once: str | None) -> list[str] | None:
-    """Return the entries that a first call under this key marked as shown; None where there was none."""
+def _named(seat: AgentMemory, once: str | None) -> list[str] | None:
+    """Return the entries that a first call under this key marked as shown; None where there was
+    none.
+    """
     if once is None:
         return None
     seat.store.index.catch_up()
@@ -206,8 +271,10 @@ def _named(seat: Seat, once: str | None) -> list[str] | None:
     return None if seq is None else list(seat.store.log.at(seq).fields["ids"])
 
 
-def _note(seat: Seat, entry: Entry, once: str | None) -> None:
-    """Mark an entry as shown that the agent has just been given to its end, where it was not before."""
+def _note(seat: AgentMemory, entry: Entry, once: str | None) -> None:
+    """Mark an entry as shown that the agent has just been given to its end, where it was not
+    before.
+    """
     agent, index = seat.store.agent(seat.id), seat.store.index
     if agent is None or entry.author == agent.id or entry.staged:
         return
@@ -230,52 +297,67 @@ def _short(entry: Entry) -> str:
     return text if len(text.encode()) <= CAPSULE // 2 else block.pointer(entry).text
 
 
-def _one(seat: Seat, id: str, offset: int, once: str | None) -> str:
+def _one(seat: AgentMemory, id: str, offset: int, once: str | None) -> str:
     """One entry whole, or as much of it as there is room for, from an offset on."""
     entry = resolved(seat, id)
     id = entry.id
     if not 0 <= offset < len(entry.body):
-        raise InvalidEntry(f"offset {offset} is not within the {len(entry.body)} characters of {id}")
+        raise InvalidEntry(
+            f"offset {offset} is not within the {len(entry.body)} characters of {id}"
+        )
     fate = seat.fate(id)
-    state = f"(no longer shown: {fate.reason}{' by ' + fate.by if fate.by else ''})\n" if fate else ""
+    state = (
+        f"(no longer shown: {fate.reason}{' by ' + fate.by if fate.by else ''})\n"
+        if fate
+        else ""
+    )
 
     def shown(n: int) -> str:
-        text, end = block.whole(entry._replace(body=entry.body[offset : offset + n])).text, offset + n
+        text, end = (
+            block.whole(entry._replace(body=entry.body[offset : offset + n])).text,
+            offset + n,
+        )
         more = f"(characters {offset} to {end} of {len(entry.body)}; the rest: offset {end})\n"
         return state + text + (more if end < len(entry.body) else "")
 
     low, high = 1, min(CAPSULE, len(entry.body) - offset)
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if len(shown(middle).encode()) <= CAPSULE else (low, middle - 1)
+        low, high = (
+            (middle, high)
+            if len(shown(middle).encode()) <= CAPSULE
+            else (low, middle - 1)
+        )
     if offset + low >= len(entry.body) and not fate:
         _note(seat, entry, once)
     return shown(low)
 
 
-def _memory_search(seat: Seat, given: Arguments, _: str | None) -> str:
+def _memory_search(seat: AgentMemory, given: Arguments, _: str | None) -> str:
     return recall.search(seat, **given).text
 
 
-def _memory_remember(seat: Seat, given: Arguments, once: str | None) -> str:
+def _memory_remember(seat: AgentMemory, given: Arguments, once: str | None) -> str:
     entry = recall.remember(seat, once=once, **given)
     waits = "; it waits for review" if entry.staged else ""
     disputed = f"; disputed with {', '.join(entry.disputed)}" if entry.disputed else ""
     return f"Kept as {short(entry)} in {entry.namespace}{waits}{disputed}."
 
 
-def _memory_forget(seat: Seat, given: Arguments, once: str | None) -> str:
-    return f"Forgot {short(recall.forget(seat, once=once, **given))}; it stays in the log."
+def _memory_forget(seat: AgentMemory, given: Arguments, once: str | None) -> str:
+    return (
+        f"Forgot {short(recall.forget(seat, once=once, **given))}; it stays in the log."
+    )
 
 
-def _claim(seat: Seat, given: Arguments, once: str | None) -> str:
+def _claim(seat: AgentMemory, given: Arguments, once: str | None) -> str:
     if given.get("release"):
         return f"Released {seat.release(given['work'], once=once).work!r}."
     claim = seat.claim(given["work"], minutes=given.get("minutes", 30), once=once)
     return f"{claim.work!r} is yours until {seconds(claim.until)}."
 
 
-def _ack(seat: Seat, given: Arguments, once: str | None) -> str:
+def _ack(seat: AgentMemory, given: Arguments, once: str | None) -> str:
     ids = [resolved(seat, id).id for id in words(given["ids"])]
     messages = [id for id in ids if kind_of(id) == MESSAGE]
     others = [id for id in ids if id not in messages]
@@ -286,11 +368,13 @@ def _ack(seat: Seat, given: Arguments, once: str | None) -> str:
     return f"Acknowledged {', '.join(ids)}."
 
 
-def _briefing(seat: Seat, given: Arguments, once: str | None) -> str:
+def _briefing(seat: AgentMemory, given: Arguments, once: str | None) -> str:
     least, usual, most = BRIEFING
     budget = given.get("budget", usual)
     if not least <= budget <= most:
-        raise InvalidEntry(f"budget is {budget} tokens: write {least} to {most}, or none for {usual}")
+        raise InvalidEntry(
+            f"budget is {budget} tokens: write {least} to {most}, or none for {usual}"
+        )
     view = seat.briefing(budget, about=given.get("task", ""), commands=False)
     if seat.id != OPERATOR:
         total = len(view.included) + len(view.left_out)
@@ -298,23 +382,36 @@ def _briefing(seat: Seat, given: Arguments, once: str | None) -> str:
     return view.markdown()
 
 
-def _send(seat: Seat, given: Arguments, once: str | None) -> str:
+def _send(seat: AgentMemory, given: Arguments, once: str | None) -> str:
     fields = {name: given[name] for name in ("subject", "priority") if name in given}
     mail = Mail(seat)
     if "re" in given:
         if "thread" in given:
-            raise InvalidEntry("an answer goes to the thread of its message: give re or thread, not both")
-        message = mail.reply(resolved(seat, given["re"]).id, given["body"], to=given.get("to"), once=once, **fields)
+            raise InvalidEntry(
+                "an answer goes to the thread of its message: give re or thread, not both"
+            )
+        message = mail.reply(
+            resolved(seat, given["re"]).id,
+            given["body"],
+            to=given.get("to"),
+            once=once,
+            **fields,
+        )
     else:
         if "to" not in given:
-            raise InvalidEntry("to whom? Give to (an agent, a team, or all), or re (the message that this answers)")
-        message = mail.send(given["to"], given["body"], thread=given.get("thread"), once=once, **fields)
+            raise InvalidEntry(
+                "to whom? Give to (an agent, a team, or all), or re (the message that this answers)"
+            )
+        message = mail.send(
+            given["to"], given["body"], thread=given.get("thread"), once=once, **fields
+        )
     return f"Sent as {message.entry.id} to {message.entry.to} in {message.thread}."
 
 
-def _inbox(seat: Seat, _: Arguments, once: str | None) -> str:
-    """Give the unread messages, and mark those as read that are there whole. A retry gives again what its key
-    marked."""
+def _inbox(seat: AgentMemory, _: Arguments, once: str | None) -> str:
+    """Give the unread messages, and mark those as read that are there whole. A retry gives again
+    what its key marked.
+    """
     mail = Mail(seat)
     earlier = _named(seat, once)
     if earlier is not None:
@@ -327,7 +424,11 @@ def _inbox(seat: Seat, _: Arguments, once: str | None) -> str:
         for message, text, cut in zip(waiting, texts, heavy, strict=False)
     ]
     answer, count = _filled(shown, len(waiting), "call inbox again")
-    ids = [message.entry.id for message, cut in zip(waiting[:count], heavy[:count], strict=True) if not cut]
+    ids = [
+        message.entry.id
+        for message, cut in zip(waiting[:count], heavy[:count], strict=True)
+        if not cut
+    ]
     if ids:
         _mark(lambda: mail.read(ids, once=once))
     return answer or "No unread messages."
@@ -335,14 +436,26 @@ def _inbox(seat: Seat, _: Arguments, once: str | None) -> str:
 
 def _letter(message: Message) -> str:
     """Return a message as text: its thread and subject, then the entry in its whole form."""
-    subject = f", subject: {block.escaped(' '.join(message.subject.split()))}" if message.subject else ""
-    return f"({message.thread}, {message.priority}{subject})\n{block.whole(message.entry, False).text}"
+    subject = (
+        f", subject: {block.escaped(' '.join(message.subject.split()))}"
+        if message.subject
+        else ""
+    )
+    return (
+        f"({message.thread},"
+        f" {message.priority}{subject})\n{block.whole(message.entry, False).text}"
+    )
 
 
 def _object(required: Iterable[str] = (), **properties: Any) -> dict[str, Any]:
     """The schema of an object; a bare type's name stands for a schema of that type."""
-    named = {name: {"type": what} if isinstance(what, str) else what for name, what in properties.items()}
-    return {"type": "object", "properties": named} | ({"required": list(required)} if required else {})
+    named = {
+        name: {"type": what} if isinstance(what, str) else what
+        for name, what in properties.items()
+    }
+    return {"type": "object", "properties": named} | (
+        {"required": list(required)} if required else {}
+    )
 
 
 _PRIORITY = {"type": "string", "enum": list(PRIORITIES)}
@@ -358,7 +471,13 @@ _ENTRY = _object(
 )
 _WHICH = _object(id="string", offset="integer", namespace="string", since="string")
 _WORK = _object(("work",), work="string", minutes="integer", release="boolean")
-_QUERY = _object(("query",), query="string", scope="string", top_k="integer", max_capsule_bytes="integer")
+_QUERY = _object(
+    ("query",),
+    query="string",
+    scope="string",
+    top_k="integer",
+    max_capsule_bytes="integer",
+)
 _FACT = _object(
     ("fact", "scope"),
     fact="string",
@@ -385,28 +504,67 @@ TOOLS = (
         True,
     ),
     Tool("read", "Unread entries, newest or one", _WHICH, _read, False),
-    Tool("memory_search", "Search agent, group, global or all", _QUERY, _memory_search, False),
-    Tool("report_blocker", "Report one", _object(("text",), text="string"), _report_blocker, True),
+    Tool(
+        "memory_search",
+        "Search agent, group, global or all",
+        _QUERY,
+        _memory_search,
+        False,
+    ),
+    Tool(
+        "report_blocker",
+        "Report one",
+        _object(("text",), text="string"),
+        _report_blocker,
+        True,
+    ),
     Tool("claim", "Reserve work", _WORK, _claim, True),
-    Tool("ack", "Confirm entries delivered to you", _object(("ids",), ids=_IDS), _ack, True),
-    Tool("memory_remember", "Keep a fact for scope agent, group or global", _FACT, _memory_remember, True),
-    Tool("memory_forget", "Withdraw a fact", _object(("fact_id",), fact_id="string"), _memory_forget, True),
+    Tool(
+        "ack",
+        "Confirm entries delivered to you",
+        _object(("ids",), ids=_IDS),
+        _ack,
+        True,
+    ),
+    Tool(
+        "memory_remember",
+        "Keep a fact for scope agent, group or global",
+        _FACT,
+        _memory_remember,
+        True,
+    ),
+    Tool(
+        "memory_forget",
+        "Withdraw a fact",
+        _object(("fact_id",), fact_id="string"),
+        _memory_forget,
+        True,
+    ),
 )
 _LEADS = ("ack", "memory_remember", "memory_forget")
 
-# What clients of the MCP server are given beside these: a supervised agent has its briefing in its prompt.
+# What clients of the MCP server are given beside these: a supervised agent has its briefing in its
+# prompt.
 CLIENTS = (
-    Tool("briefing", "What to know now, for a task", _object(task="string", budget="integer"), _briefing, False),
+    Tool(
+        "briefing",
+        "What to know now, for a task",
+        _object(task="string", budget="integer"),
+        _briefing,
+        False,
+    ),
     Tool("send", "Send a message, or answer one", _LETTER, _send, True),
     Tool("inbox", "Unread messages; marks them as read", _object(), _inbox, False),
 )
 
 
-# -- capsules --------------------------------------------------------------------------------------------
+# -- capsules --------------------------------------------------------------------------
 
 
 def _capsule(blocks: Sequence[str], total: int, advice: str) -> str:
-    """Return as many blocks as there is room for, in their order; the last line says what is missing."""
+    """Return as many blocks as there is room for, in their order; the last line says what is
+    missing.
+    """
     return _filled(blocks, total, advice)[0]
 
 
@@ -427,4 +585,8 @@ def _filled(blocks: Sequence[str], total: int, advice: str) -> tuple[str, int]:
 def _cut(text: str) -> str:
     """One text within a capsule."""
     raw = text.encode("utf-8", "replace")
-    return text if len(raw) <= CAPSULE else raw[: CAPSULE - 4].decode("utf-8", "ignore") + "…"
+    return (
+        text
+        if len(raw) <= CAPSULE
+        else raw[: CAPSULE - 4].decode("utf-8", "ignore") + "…"
+    )

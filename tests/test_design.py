@@ -1,4 +1,6 @@
-"""The design documents keep in step with the code: every guarantee names tests that exist, every module its place."""
+"""The design documents keep in step with the code: every guarantee names tests that exist, every
+module its place.
+"""
 
 import ast
 import re
@@ -6,12 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator import budget, holder, runs, session, tools, wake, writeback
+from orchestrator import session, wake
 from orchestrator.engines import clients, lifeline
-from orchestrator.limits import DAY, RUN
-from synapse import clauses, lock, notify, store, worth
+from orchestrator.prompts import selection
+from orchestrator.runs import lease, records, writeback
+from orchestrator.spend.limits import DAY, RUN
+from orchestrator.tools import functions
+from synapse import notify, store
 from synapse.index import search
 from synapse.log import adopt
+from synapse.model import worth
+from synapse.system import lock
+from synapse.view import clauses
 
 ROOT = Path(__file__).parents[1]
 DESIGN = ROOT / "synapse/DESIGN.md"
@@ -19,9 +27,6 @@ TEAM_DESIGN = ROOT / "orchestrator/DESIGN.md"
 PROMISES = ROOT / "docs/promises.md"
 PAGES = (DESIGN, TEAM_DESIGN, PROMISES)
 NAMED = re.compile(r"`((?:tests|synapse|orchestrator)/[\w/]+\.py)::((?:\w+::)?\w+)`")
-
-# The folders whose modules the table names one by one.
-FOLDERS = {DESIGN: ("consolidate", "log", "index", "mcp", "testing"), TEAM_DESIGN: ("engines", "testing")}
 
 
 def page(path):
@@ -33,7 +38,11 @@ def defined_in(path):
     body = ast.parse((ROOT / path).read_text(encoding="utf-8")).body
     found = {node.name for node in body if isinstance(node, ast.FunctionDef)}
     for kind in (node for node in body if isinstance(node, ast.ClassDef)):
-        found |= {f"{kind.name}::{node.name}" for node in kind.body if isinstance(node, ast.FunctionDef)}
+        found |= {
+            f"{kind.name}::{node.name}"
+            for node in kind.body
+            if isinstance(node, ast.FunctionDef)
+        }
     return {name for name in found if name.rpartition("::")[2].startswith("test_")}
 
 
@@ -48,7 +57,11 @@ def missing(text):
 
 def promises(path):
     """The rows of the table of promises: number -> (promise, tests)."""
-    rows = re.findall(r"^\| ([PO]\d+) \| (.+?) \| (.+) \|$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    rows = re.findall(
+        r"^\| ([PO]\d+) \| (.+?) \| (.+) \|$",
+        path.read_text(encoding="utf-8"),
+        re.MULTILINE,
+    )
     return {number: (promise, NAMED.findall(named)) for number, promise, named in rows}
 
 
@@ -77,55 +90,82 @@ def test_the_site_promises_what_the_designs_do():
 
 @pytest.mark.parametrize(
     "text",
-    ["`tests/test_design.py::test_that_is_not_here`", "`tests/test_nowhere.py::test_named_tests_exist`"],
+    [
+        "`tests/test_design.py::test_that_is_not_here`",
+        "`tests/test_nowhere.py::test_named_tests_exist`",
+    ],
 )
 def test_a_wrong_name_is_found(text):
     assert missing(text) == [text.strip("`")]
     assert missing("`tests/test_design.py::test_named_tests_exist`") == []
 
 
-@pytest.mark.parametrize("path", FOLDERS, ids=page)
+@pytest.mark.parametrize("path", [DESIGN, TEAM_DESIGN], ids=page)
 def test_every_module_has_its_place(path):
-    section = path.read_text(encoding="utf-8").partition("\n## Modules\n")[2].partition("\n## ")[0]
+    section = (
+        path.read_text(encoding="utf-8")
+        .partition("\n## Modules\n")[2]
+        .partition("\n## ")[0]
+    )
     told = [
-        name for row in re.findall(r"^\| (.+?) \|", section, re.MULTILINE) for name in re.findall(r"`([^`]+)`", row)
+        name
+        for row in re.findall(r"^\| (.+?) \|", section, re.MULTILINE)
+        for name in re.findall(r"`([^`]+)`", row)
     ]
-    single = {each.name for each in path.parent.glob("*.py") if not each.stem.startswith("__")}
+    single = {
+        each.name for each in path.parent.glob("*.py") if not each.stem.startswith("__")
+    }
     folders = {f"{each.parent.name}/" for each in path.parent.glob("*/__init__.py")}
     assert sorted(told) == sorted(single | folders)
-    inside = {each.name for folder in FOLDERS[path] for each in (path.parent / folder).glob("*")}
-    inside = {name for name in inside if name.endswith((".py", ".sql")) and "__" not in name}
+    inside = {
+        each.name for folder in folders for each in (path.parent / folder).glob("*")
+    }
+    inside = {
+        name for name in inside if name.endswith((".py", ".sql")) and "__" not in name
+    }
     assert {name for name in inside if f"`{name}`" not in section} == set()
 
 
 def test_figures_are_the_programs():
     text = " ".join(DESIGN.read_text(encoding="utf-8").split())
-    assert f"ranks the newest {search.RANKED} matches; a question looks up its rarest words first, " in text
-    assert f"{search.LOOKED_UP:,} entries in all, and weighs the best {search.SEEDS} of them" in text
+    assert (
+        f"ranks the newest {search.RANKED} matches; a question looks up its rarest words first, "
+        in text
+    )
+    assert (
+        f"{search.LOOKED_UP:,} entries in all, and weighs the best {search.SEEDS} of them"
+        in text
+    )
     assert f"is counted up to {search.COUNTED:,} entries" in text
     assert f"Where more than {clauses.FEW} entries hold the same" in text
     assert f"at most {lock.PATIENCE:g} s" in text
     assert f"has not changed for {adopt.SETTLED * 1000:g} ms" in text
     assert f"{1 / store.LOOK_EVERY:g} looks a second".replace("5", "five") in text
-    assert f"looks again {1 / notify.RECONCILE:g} times a second".replace("4", "four") in text
+    assert (
+        f"looks again {1 / notify.RECONCILE:g} times a second".replace("4", "four")
+        in text
+    )
 
 
 def test_figures_are_the_orchestrators():
     text = " ".join(TEAM_DESIGN.read_text(encoding="utf-8").split())
-    assert f"a hang after the lease ({holder.LEASE:g} s)" in text
-    assert f"{runs.ATTEMPTS} deaths without a step".replace("3", "Three") in text
+    assert f"a hang after the lease ({lease.LEASE:g} s)" in text
+    assert f"{records.ATTEMPTS} deaths without a step".replace("3", "Three") in text
     assert f"{wake.QUOTA} wakes a minute".replace("10", "Ten") in text
     assert f"{wake.TALK} entries are told".replace("10", "ten") in text
     assert f"at most {writeback.LONGEST} characters" in text
-    assert f"Results over {tools.LONGEST:,} characters" in text
+    assert f"Results over {functions.LONGEST:,} characters" in text
     assert (session.REMINDERS, session.SECOND_TRIES) == (2, 2), "twice, says the text"
-    assert f"the newest {budget.NEWEST} runs" in text
-    assert f"have {budget.CRITICALS:,} tokens of their own" in text
-    assert f"up to {budget.MOST:,} tokens with the frame" in text
-    assert f"as far as {budget.LEAST} tokens go" in text
-    assert f"({budget.FIND_TURNS} turns of the run's usual size, and {budget.FIND_TOKENS:,} tokens" in text
-    assert f"counts as {budget.DOUBT} entries" in text
-    before = budget.stated("engineer")
+    assert f"the newest {selection.NEWEST} runs" in text
+    assert f"have {selection.CRITICALS:,} tokens of their own" in text
+    assert f"up to {selection.MOST:,} tokens with the frame" in text
+    assert f"as far as {selection.LEAST} tokens go" in text
+    assert (
+        f"({selection.FIND_TURNS} turns of the run's usual size, and"
+        f" {selection.FIND_TOKENS:,} tokens"
+    ) in text
+    assert f"counts as {selection.DOUBT} entries" in text
+    before = selection.stated("engineer")
     assert f"({before.turns} turns and {before.work:,} tokens for an engineer)" in text
     assert f"halves with every {worth.SPREAD} newer ones" in text
     assert f"depth {RUN.depth}, {RUN.children} children, {RUN.turns} turns" in text
@@ -135,7 +175,14 @@ def test_figures_are_the_orchestrators():
 
 def test_versions_of_clients_are_those_that_were_seen():
     text = TEAM_DESIGN.read_text(encoding="utf-8")
-    for client in (clients.CLAUDE_CODE, clients.CODEX, clients.GEMINI, clients.OPENCLAW):
-        assert re.search(rf"^\| `{client.name}` \|.*\| {re.escape(client.verified)} \|$", text, re.MULTILINE), (
-            client.name
-        )
+    for client in (
+        clients.CLAUDE_CODE,
+        clients.CODEX,
+        clients.GEMINI,
+        clients.OPENCLAW,
+    ):
+        assert re.search(
+            rf"^\| `{client.name}` \|.*\| {re.escape(client.verified)} \|$",
+            text,
+            re.MULTILINE,
+        ), client.name

@@ -17,21 +17,21 @@ import pytest
 from docs import generate
 from docs.hooks import INCLUDED
 from orchestrator.cli.verbs import VERBS as TEAM_VERBS
-from orchestrator.engine import ENGINES
 from orchestrator.engines import clients
 from orchestrator.engines.process import Process
-from orchestrator.holder import LEASE
-from orchestrator.limits import DAY, RUN, policy
-from orchestrator.prices import own
+from orchestrator.engines.protocol import ENGINES
+from orchestrator.runs.lease import LEASE
+from orchestrator.spend.limits import DAY, RUN, policy
+from orchestrator.spend.prices import own
 from orchestrator.testing.model_server import ModelServer
-from synapse import yaml_text
 from synapse.cli.options import Usage
 from synapse.cli.verbs import VERBS
-from synapse.declared import read_settings
 from synapse.errors import SynapseError
-from synapse.keys import SETTINGS, strays
-from synapse.namespace import DEFAULT_TTL, PREFIX_TTL
-from synapse.workspace import ROLES, Settings
+from synapse.formats.declared import read_settings
+from synapse.formats.keys import SETTINGS, strays
+from synapse.model.agents import ROLES, Settings
+from synapse.model.namespace import DEFAULT_TTL, PREFIX_TTL
+from synapse.system import yaml
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -172,7 +172,7 @@ def test_settings_that_are_shown_are_valid(page):
     """A block of YAML is a part of synapse.yaml."""
     for block in fences(read(page)):
         if block.language == "yaml":
-            fields = yaml_text.load(block.code, depth=4, typed=True)
+            fields = yaml.load(block.code, depth=4, typed=True)
             assert [stray.path for stray in strays(fields, SETTINGS)] == [], block.line
             assert read_settings(block.code, "synapse.yaml", Settings())[1] == (), block.line
             policy(fields)
@@ -273,7 +273,7 @@ def test_engines_are_the_programs():
 def settings(page, name):
     """What a page shows of synapse.yaml, from this key on."""
     (text,) = (block.code for block in fences(read(DOCS / page)) if block.code.startswith(f"{name}:\n"))
-    return yaml_text.load(text, depth=4, typed=True)
+    return yaml.load(text, depth=4, typed=True)
 
 
 def test_limits_are_the_programs():

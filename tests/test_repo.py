@@ -1,4 +1,6 @@
-"""What is committed: nothing of one machine, nothing unfinished, and a lock that pins everything."""
+"""What is committed: nothing of one machine, nothing unfinished, and a lock that pins
+everything.
+"""
 
 import re
 import subprocess
@@ -37,7 +39,11 @@ def pins():
             yield Requirement(requirement.strip()), [value.strip() for value in hashes]
 
 
-@pytest.mark.parametrize("pattern", [REGISTRY, MACHINE, UNFINISHED], ids=("registry", "machine", "unfinished"))
+@pytest.mark.parametrize(
+    "pattern",
+    [REGISTRY, MACHINE, UNFINISHED],
+    ids=("registry", "machine", "unfinished"),
+)
 def test_no_committed_file_has(pattern):
     hits = []
     for path in committed():
@@ -70,23 +76,34 @@ def test_lock_pins_everything_by_hash_and_names_no_place():
     for requirement, hashes in found:
         assert re.fullmatch(r"==[\w.!+-]+", str(requirement.specifier)), requirement
         assert hashes, requirement
-        assert all(re.fullmatch(r"sha256:[0-9a-f]{64}", value) for value in hashes), requirement
+        assert all(re.fullmatch(r"sha256:[0-9a-f]{64}", value) for value in hashes), (
+            requirement
+        )
     text = (ROOT / "requirements.lock").read_text(encoding="utf-8")
-    assert not re.search(r"://|file:|\s@\s|^\s*(?:-[ief]|--(?!hash=))", text, re.MULTILINE)
+    assert not re.search(
+        r"://|file:|\s@\s|^\s*(?:-[ief]|--(?!hash=))", text, re.MULTILINE
+    )
 
 
 def test_lock_satisfies_what_is_asked_for():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    locked = {canonicalize_name(pin.name): str(pin.specifier).removeprefix("==") for pin, _ in pins()}
+    locked = {
+        canonicalize_name(pin.name): str(pin.specifier).removeprefix("==")
+        for pin, _ in pins()
+    }
     asked = [
         *project["project"]["dependencies"],
         *project["dependency-groups"]["dev"],
         *project["build-system"]["requires"],
     ]
     for requirement in map(Requirement, asked):
-        assert requirement.specifier.contains(locked[canonicalize_name(requirement.name)]), requirement
+        assert requirement.specifier.contains(
+            locked[canonicalize_name(requirement.name)]
+        ), requirement
 
 
 def test_changelog_has_unreleased_on_top():
-    headings = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    headings = re.findall(
+        r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
     assert headings[0] == "[Unreleased]"

@@ -6,16 +6,26 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from orchestrator import ledger
 from orchestrator.cli.grid import grid
 from orchestrator.cli.told import Told, about, folder, money, number, runs, told
-from orchestrator.folder import LEDGER
-from orchestrator.ledger import Overhead
+from orchestrator.runs import ledger
+from orchestrator.runs.folder import LEDGER
+from orchestrator.runs.ledger import Overhead
 from synapse.cli.call import Call
 from synapse.cli.options import Options
 
 BY = ("department", "agent", "project", "role", "model")
-HEADERS = ("runs", "done", "blocked", "failed", "running", "blockers", "tokens", "cost", "overhead")
+HEADERS = (
+    "runs",
+    "done",
+    "blocked",
+    "failed",
+    "running",
+    "blockers",
+    "tokens",
+    "cost",
+    "overhead",
+)
 OVERHEAD = """\
 overhead: tokens that memory took (views, tool schemas, recalls, wakes, entries
 written back, what the system text says of it) as a share of the tokens of the
@@ -27,10 +37,11 @@ FAILED = ("failed", "timeout", "stopped", "refused")
 
 
 class Sum(NamedTuple):
-    """What a group of runs took. `blocked` are runs that ended so; `blockers` the critical entries in `blockers/`,
-    whatever became of the runs, None where nothing tells whose they are. `overhead` is what memory cost of the work,
-    as billed; None where nothing worked. `estimated`: nobody reported some of the tokens, or no tokenizer was there
-    to count what they were for."""
+    """What a group of runs took. `blocked` are runs that ended so; `blockers` the critical entries
+    in `blockers/`, whatever became of the runs, None where nothing tells whose they are. `overhead`
+    is what memory cost of the work, as billed; None where nothing worked. `estimated`: nobody
+    reported some of the tokens, or no tokenizer was there to count what they were for.
+    """
 
     name: str
     runs: int
@@ -47,12 +58,22 @@ class Sum(NamedTuple):
 
 def stats_options(parser: Options) -> None:
     add = parser.add_argument
-    add("--by", default="department", choices=BY, metavar="WHAT", help=f"{', '.join(BY)}; else department")
-    add("--since", metavar="WHEN", help="24h, yesterday, last tuesday, 2026-02-01; else all")
+    add(
+        "--by",
+        default="department",
+        choices=BY,
+        metavar="WHAT",
+        help=f"{', '.join(BY)}; else department",
+    )
+    add(
+        "--since",
+        metavar="WHEN",
+        help="24h, yesterday, last tuesday, 2026-02-01; else all",
+    )
 
 
 def stats(call: Call) -> None:
-    from synapse.dates import since as parse_since
+    from synapse.model.dates import since as parse_since
 
     by = call.args.by
     since = parse_since(call.args.since, call.memory.store.clock()) or 0
@@ -62,18 +83,28 @@ def stats(call: Call) -> None:
         groups.setdefault(str(each.fields.get(by) or "-"), []).append(each)
     reported = None if by == "model" else _blockers(call, by, since)
     sums = [
-        _sum(call, name, groups.get(name, []), None if reported is None else reported[name])
+        _sum(
+            call,
+            name,
+            groups.get(name, []),
+            None if reported is None else reported[name],
+        )
         for name in sorted({*groups, *(reported or ())})
     ]
     whole = _sum(call, "in all", found, sum(_blockers(call, "agent", since).values()))
-    call.show(lambda: {"by": by, "groups": sums, "all": whole}, lambda: _drawn(by, sums, whole))
+    call.show(
+        lambda: {"by": by, "groups": sums, "all": whole},
+        lambda: _drawn(by, sums, whole),
+    )
 
 
 def _drawn(by: str, sums: list[Sum], whole: Sum) -> str:
     if not sums:
         return "no runs"
     rows = [_row(each) for each in (*sums, *([whole] if len(sums) > 1 else []))]
-    about_overhead = f"\n{OVERHEAD}" if any(each.overhead is not None for each in sums) else ""
+    about_overhead = (
+        f"\n{OVERHEAD}" if any(each.overhead is not None for each in sums) else ""
+    )
     note = "\n~: nobody reported or could count some of it" if whole.estimated else ""
     return grid((by, *HEADERS), rows, HEADERS) + about_overhead + note
 
@@ -82,7 +113,9 @@ def _row(each: Sum) -> list[str]:
     counts = (each.runs, each.done, each.blocked, each.failed, each.running)
     blockers = "-" if each.blockers is None else str(each.blockers)
     tokens = about(number(each.tokens), each.estimated)
-    overhead = "-" if each.overhead is None else about(f"{each.overhead:.1%}", each.estimated)
+    overhead = (
+        "-" if each.overhead is None else about(f"{each.overhead:.1%}", each.estimated)
+    )
     return [each.name, *map(str, counts), blockers, tokens, money(each.cost), overhead]
 
 
@@ -91,7 +124,9 @@ def _sum(call: Call, name: str, found: list[Told], blockers: int | None) -> Sum:
     costs = [each.cost for each in found if each.cost is not None]
     spent = [parts for each in found if (parts := _overhead(call, each)) is not None]
     work = sum(parts.work for parts in spent)
-    estimated = any(each.usage.estimated for each in found) or any(parts.counting != "exact" for parts in spent)
+    estimated = any(each.usage.estimated for each in found) or any(
+        parts.counting != "exact" for parts in spent
+    )
     return Sum(
         name,
         len(found),
@@ -108,9 +143,13 @@ def _sum(call: Call, name: str, found: list[Told], blockers: int | None) -> Sum:
 
 
 def _blockers(call: Call, by: str, since: int) -> Counter[str]:
-    """How many critical entries there are in `blockers/`, by the project that they are in or by their author."""
+    """How many critical entries there are in `blockers/`, by the project that they are in or by
+    their author.
+    """
     agents, found = call.memory.store.agents(), Counter[str]()
-    for namespace, author, count in call.memory.store.index.query.db.run("blockers", {"since": since}):
+    for namespace, author, count in call.memory.store.index.query.db.run(
+        "blockers", {"since": since}
+    ):
         agent = agents.get(author)
         whose = {"project": namespace.partition("/")[2], "agent": author}
         if agent is not None:
@@ -122,7 +161,9 @@ def _blockers(call: Call, by: str, since: int) -> Counter[str]:
 def _overhead(call: Call, each: Told) -> Overhead | None:
     """From the record of its end, or from the ledger while it runs."""
     if not each.running:
-        return Overhead(*each.fields["overhead"]) if each.fields.get("overhead") else None
+        return (
+            Overhead(*each.fields["overhead"]) if each.fields.get("overhead") else None
+        )
     return ledger.overhead(ledger.read(folder(call, each.id).lines(LEDGER)))
 
 

@@ -1,4 +1,6 @@
-"""Which engine a run gets where nobody names one: the one there is a key for, else the scripted one."""
+"""Which engine a run gets where nobody names one: the one there is a key for, else the scripted
+one.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from synapse.cli.options import Usage
 
 if TYPE_CHECKING:
-    from orchestrator.engine import Engine
+    from orchestrator.engines.protocol import Engine
 
 KEYS = (("anthropic", "ANTHROPIC_API_KEY"), ("openai", "OPENAI_API_KEY"))
 MODELS = {"anthropic": "claude-sonnet-5", "openai": "gpt-5.4-mini"}
@@ -22,7 +24,9 @@ def chosen(name: str | None, env: Mapping[str, str] = os.environ) -> str:
     return next((engine for engine, key in KEYS if env.get(key)), "scripted")
 
 
-def model_of(engine: str, model: str | None, models: Mapping[str, str] = MODELS) -> str | None:
+def model_of(
+    engine: str, model: str | None, models: Mapping[str, str] = MODELS
+) -> str | None:
     return model or models.get(engine) or MODELS.get(engine)
 
 
@@ -36,8 +40,10 @@ def made(engine: str, script: str | None) -> str | Engine:
 
 
 def takes_tools(name: str) -> bool:
-    """Whether agents on engines of this kind call tools; asked of its class, for making one may take a key."""
-    from orchestrator.engine import kind_of
+    """Whether agents on engines of this kind call tools; asked of its class, for making one may
+    take a key.
+    """
+    from orchestrator.engines.protocol import kind_of
 
     return bool(getattr(kind_of(name), "takes_tools", True))
 

@@ -30,7 +30,7 @@ models:
   openai: gpt-5.4-mini
 
 # What scripted agents say: a function of yours, or these, which tell what their prompts showed them.
-script: orchestrator.rehearsal:play
+script: orchestrator.example_team:play
 
 # Tokens that the memory may take in each prompt; or auto: what is critical, and what is expected to save more than
 # it costs.
@@ -71,5 +71,6 @@ _WHO = (
     ("qa", "specialist", "quality", "Tests what the others say they have done."),
 )
 AGENTS = {
-    id: _AGENT.format(id=id, role=role, department=department, about=about) for id, role, department, about in _WHO
+    id: _AGENT.format(id=id, role=role, department=department, about=about)
+    for id, role, department, about in _WHO
 }

@@ -5,17 +5,17 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from orchestrator import steps
 from orchestrator.cli.told import Fields, folder, one
-from orchestrator.folder import RECEIPT, STEPS, Folder
-from orchestrator.prompt import Prompt
+from orchestrator.prompts.render import Prompt
+from orchestrator.runs import steps
+from orchestrator.runs.folder import RECEIPT, STEPS, Folder
 from synapse.cli.call import Call
 from synapse.cli.options import Options
 from synapse.cli.show import clean
 from synapse.errors import NotFound, StoreCorrupt
 
 if TYPE_CHECKING:
-    from orchestrator.receipt import Receipt
+    from orchestrator.prompts.receipt import Receipt
 
 
 def receipt_options(parser: Options) -> None:
@@ -23,7 +23,7 @@ def receipt_options(parser: Options) -> None:
 
 
 def receipt(call: Call) -> None:
-    from orchestrator.receipt import explain
+    from orchestrator.prompts.receipt import explain
 
     run = one(call, call.args.run)
     found = _receipt(call, run)
@@ -31,7 +31,7 @@ def receipt(call: Call) -> None:
 
 
 def _receipt(call: Call, run: Fields) -> Receipt:
-    from orchestrator.receipt import load
+    from orchestrator.prompts.receipt import load
 
     place = folder(call, str(run["run"]))
     if not place.has(RECEIPT):
@@ -48,7 +48,9 @@ def replay(call: Call) -> None:
     run = one(call, call.args.run)
     prompt = _kept(call, run)
     if call.json:
-        return call.show({"run": run["run"], **prompt._asdict(), "sha256": prompt.sha256}, "")
+        return call.show(
+            {"run": run["run"], **prompt._asdict(), "sha256": prompt.sha256}, ""
+        )
     if sys.stdout.isatty():
         return call.say("\n".join(map(clean, prompt.text.split("\n"))))
     sys.stdout.flush()
@@ -58,12 +60,14 @@ def replay(call: Call) -> None:
 
 
 def _kept(call: Call, run: Fields) -> Prompt:
-    """The prompt whose hash the log holds: as the run's folder has it, else made again from the log."""
+    """The prompt whose hash the log holds: as the run's folder has it, else made again from the
+    log.
+    """
     id, known = str(run["run"]), _journalled(call, run)
     stored = _stored(folder(call, id))
     if known is None:
         raise NotFound(f"run {id} has no prompt yet", id=id)
-    from orchestrator import receipt
+    from orchestrator.prompts import receipt
 
     return receipt.replay(known, stored, lambda: _again(call, run))
 
@@ -72,30 +76,42 @@ def _stored(place: Folder) -> Prompt | None:
     """As the run's folder has it; None where it is gone or damaged."""
     try:
         first = next(iter(steps.read(place.lines(STEPS))), None)
-        return None if first is None else Prompt(*(str(first.fields[part]) for part in Prompt._fields))
+        return (
+            None
+            if first is None
+            else Prompt(*(str(first.fields[part]) for part in Prompt._fields))
+        )
     except (StoreCorrupt, KeyError):
         return None
 
 
 def _again(call: Call, run: Fields) -> Prompt:
     """Made once more, by its receipt."""
-    from orchestrator.fence import secret
-    from orchestrator.prompt import Assignment
-    from orchestrator.receipt import derive
-    from orchestrator.templates import Templates
+    from orchestrator.prompts.fence import secret
+    from orchestrator.prompts.receipt import derive
+    from orchestrator.prompts.render import Assignment
+    from orchestrator.prompts.templates import Templates
 
     try:
         found = _receipt(call, run)
     except NotFound as error:
         raise StoreCorrupt(
-            f"the prompt of {run['run']} in its folder was changed or is gone, and so is its receipt"
+            f"the prompt of {run['run']} in its folder was changed or is gone, and so"
+            f" is its receipt"
         ) from error
     memory, root = call.memory, call.memory.store.root or call.root
     seat = memory.as_agent(found.agent, str(run["run"]), int(run["epoch"]))
     agent = memory.store.agents()[found.agent]
-    above = memory.store.index.query.run(str(run["parent"])) if run.get("parent") else None
+    above = (
+        memory.store.index.query.run(str(run["parent"])) if run.get("parent") else None
+    )
     asked = run.get("asked") or {}
-    task = Assignment(str(run["task"]), str(run["project"]), str(above["agent"]) if above else None, asked.get("role"))
+    task = Assignment(
+        str(run["task"]),
+        str(run["project"]),
+        str(above["agent"]) if above else None,
+        asked.get("role"),
+    )
     return derive(seat, found, task, secret(root), Templates(memory.store.root), agent)
 
 
@@ -103,6 +119,9 @@ def _journalled(call: Call, run: Fields) -> str | None:
     """The hash of the prompt that the log holds."""
     for record in call.memory.store.acts(str(run["agent"]), None, run["at"], None):
         shown = record.fields
-        if record.kind == "shown" and (shown.get("how"), shown.get("run")) == ("spawn", run["run"]):
+        if record.kind == "shown" and (shown.get("how"), shown.get("run")) == (
+            "spawn",
+            run["run"],
+        ):
             return str(shown["prompt"])
     return None

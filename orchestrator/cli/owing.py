@@ -1,18 +1,29 @@
-"""`orchestrator debts | questions`: what was paid for and went unread; what waits for the operator's word."""
+"""`orchestrator debts | questions`: what was paid for and went unread; what waits for the
+operator's word.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from orchestrator import steps
 from orchestrator.cli.grid import grid
-from orchestrator.cli.told import Fields, Told, first_line, folder, money, runs, tokens, told
-from orchestrator.folder import STEPS
-from synapse import codec
+from orchestrator.cli.told import (
+    Fields,
+    Told,
+    first_line,
+    folder,
+    money,
+    runs,
+    tokens,
+    told,
+)
+from orchestrator.runs import steps
+from orchestrator.runs.folder import STEPS
 from synapse.cli.call import Call
 from synapse.cli.options import Options
 from synapse.cli.show import block, columns
-from synapse.entry import Entry
+from synapse.formats import codec
+from synapse.model.entry import Entry
 
 HEADERS = ("run", "state", "tokens", "cost", "for", "summary")
 
@@ -23,16 +34,28 @@ def debts_options(parser: Options) -> None:
 
 def debts(call: Call) -> None:
     found = told(call, unread(call, runs(call, project=call.args.project)))
-    tokens, costs = sum(each.tokens for each in found), [each.cost for each in found if each.cost is not None]
+    tokens, costs = (
+        sum(each.tokens for each in found),
+        [each.cost for each in found if each.cost is not None],
+    )
     data = {"debts": found, "tokens": tokens, "cost": sum(costs) if costs else None}
-    call.show(lambda: data | {"debts": [each.json() for each in found]}, lambda: _drawn(found))
+    call.show(
+        lambda: data | {"debts": [each.json() for each in found]}, lambda: _drawn(found)
+    )
 
 
 def _drawn(found: list[Told]) -> str:
     if not found:
         return "no debts: every result was read"
     rows = [
-        [each.id, each.state, tokens(each.usage), money(each.cost), str(each.fields["parent"]), first_line(each)]
+        [
+            each.id,
+            each.state,
+            tokens(each.usage),
+            money(each.cost),
+            str(each.fields["parent"]),
+            first_line(each),
+        ]
         for each in found
     ]
     return grid(HEADERS, rows, ("tokens", "cost"))
@@ -51,22 +74,37 @@ def questions(call: Call) -> None:
 
 
 def _asked(entry: Entry) -> str:
-    return f'{block(entry, whole=True, width=columns())}\n    answer: synapse tell {entry.author} --re {entry.id} "..."'
+    return (
+        f"{block(entry, whole=True, width=columns())}\n    answer: synapse tell"
+        f' {entry.author} --re {entry.id} "..."'
+    )
 
 
 def unread(call: Call, everything: list[dict[str, object]]) -> list[Fields]:
-    """The runs that ended, after at least one turn, for a parent that ended too, and whose result nobody was told:
-    not the parent as its result, and nobody, the operator included, by the entry that it left. A coding client hands
-    its sub-agents' results on itself."""
+    """The runs that ended, after at least one turn, for a parent that ended too, and whose result
+    nobody was told: not the parent as its result, and nobody, the operator included, by the entry
+    that it left. A coding client hands its sub-agents' results on itself.
+    """
     known = {str(run["run"]): run for run in everything}
-    over = [run for run in everything if run["state"] == "ended" and run.get("turns") and run.get("parent")]
+    over = [
+        run
+        for run in everything
+        if run["state"] == "ended" and run.get("turns") and run.get("parent")
+    ]
     over = [run for run in over if not run.get("attached")]
-    due = [run for run in over if known.get(str(run["parent"]), {}).get("state") == "ended"]
+    due = [
+        run for run in over if known.get(str(run["parent"]), {}).get("state") == "ended"
+    ]
     if not due:
         return []
     read = _read(call, known)
     told = call.memory.store.index.query.deliveries
-    return [run for run in due if not {run["run"], run.get("entry")} & read and not told(entry=str(run.get("entry")))]
+    return [
+        run
+        for run in due
+        if not {run["run"], run.get("entry")} & read
+        and not told(entry=str(run.get("entry")))
+    ]
 
 
 def _read(call: Call, ids: Iterable[str]) -> set[object]:

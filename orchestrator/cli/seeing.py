@@ -7,12 +7,24 @@ from textwrap import wrap
 from typing import Any
 
 from orchestrator.cli.grid import grid
-from orchestrator.cli.told import Fields, Told, below, first_line, lasted, money, one, runs, tokens, told, waiting_lines
+from orchestrator.cli.told import (
+    Fields,
+    Told,
+    below,
+    first_line,
+    lasted,
+    money,
+    one,
+    runs,
+    tokens,
+    told,
+    waiting_lines,
+)
 from synapse.cli.call import Call
 from synapse.cli.options import Options
 from synapse.cli.parse import number as whole
 from synapse.cli.show import WIDTH, clean, columns, first, short
-from synapse.entry import SECOND
+from synapse.model.entry import SECOND
 
 HEADERS = ("run", "state", "turns", "tokens", "cost", "time", "task")
 RECENT = 24 * 3_600 * SECOND  # so long `ps` names what ended otherwise than done
@@ -24,20 +36,38 @@ def ps_options(parser: Options) -> None:
     add("--all", action="store_true", help="those that have ended too")
     add("--agent", metavar="AGENT", help="only this agent's")
     add("--project", metavar="P", help="only this project's")
-    add("--limit", type=whole, default=50, metavar="N", help="the newest so many; 0: all; else 50")
+    add(
+        "--limit",
+        type=whole,
+        default=50,
+        metavar="N",
+        help="the newest so many; 0: all; else 50",
+    )
 
 
 def ps(call: Call) -> None:
     args = call.args
     state = None if args.all else "running"
-    found = runs(call, state=state, agent=args.agent, project=args.project, limit=args.limit or None)
+    found = runs(
+        call,
+        state=state,
+        agent=args.agent,
+        project=args.project,
+        limit=args.limit or None,
+    )
     shown = told(call, found)
     if args.all:
-        call.show(lambda: {"runs": [each.json() for each in shown]}, lambda: listing(shown, everything=True))
+        call.show(
+            lambda: {"runs": [each.json() for each in shown]},
+            lambda: listing(shown, everything=True),
+        )
         return
     undone = told(call, _undone(call))
     call.show(
-        lambda: {"runs": [each.json() for each in shown], "not_done": [each.json() for each in undone]},
+        lambda: {
+            "runs": [each.json() for each in shown],
+            "not_done": [each.json() for each in undone],
+        },
         lambda: listing(shown, everything=False) + _not_done(undone),
     )
 
@@ -59,10 +89,16 @@ def _not_done(undone: list[Told]) -> str:
 def listing(shown: list[Told], *, everything: bool) -> str:
     """Return the table of these runs; with the reason why, where one ended otherwise than done."""
     if not shown:
-        return "no runs" if everything else "nothing runs; `orchestrator ps --all` lists what ran"
+        return (
+            "no runs"
+            if everything
+            else "nothing runs; `orchestrator ps --all` lists what ran"
+        )
     table = grid(HEADERS, list(map(_row, shown)), ("turns", "tokens", "cost", "time"))
     undone = [each for each in shown if _why(each)]
-    return "\n".join([table, *waiting_lines(shown), *(["", _reasons(undone)] if undone else [])])
+    return "\n".join(
+        [table, *waiting_lines(shown), *(["", _reasons(undone)] if undone else [])]
+    )
 
 
 def _row(each: Told) -> list[str]:
@@ -71,7 +107,11 @@ def _row(each: Told) -> list[str]:
 
 
 def _why(each: Told) -> str:
-    return "" if each.state in ("running", "closed", "orphaned", "done") else str(each.fields.get("why", ""))
+    return (
+        ""
+        if each.state in ("running", "closed", "orphaned", "done")
+        else str(each.fields.get("why", ""))
+    )
 
 
 def _reasons(undone: list[Told]) -> str:
@@ -79,27 +119,47 @@ def _reasons(undone: list[Told]) -> str:
     lines = []
     for each in undone:
         lines.append(f"{each.id}  {each.state}")
-        lines += wrap(clean(_why(each)), WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
+        lines += wrap(
+            clean(_why(each)),
+            WIDTH,
+            initial_indent="  ",
+            subsequent_indent="  ",
+            break_on_hyphens=False,
+        )
     return "\n".join(lines)
 
 
 def tree_options(parser: Options) -> None:
     add = parser.add_argument
     add("run", nargs="?", metavar="RUN", help="from this run on; else all trees")
-    add("--limit", type=whole, default=10, metavar="N", help="the newest so many trees; 0: all; else 10")
+    add(
+        "--limit",
+        type=whole,
+        default=10,
+        metavar="N",
+        help="the newest so many trees; 0: all; else 10",
+    )
 
 
 def tree(call: Call) -> None:
     grown = _trees(call)
-    shown = {each.id: each for each in told(call, [run for tops in grown.values() for run in tops])}
+    shown = {
+        each.id: each
+        for each in told(call, [run for tops in grown.values() for run in tops])
+    }
     tops = [str(run["run"]) for run in grown.get(None, ())]
     call.show(
         lambda: {"trees": [_nested(top, shown, grown) for top in tops]},
-        lambda: "\n".join([*_drawn(tops, shown, grown), *waiting_lines(shown.values())]) or "no runs",
+        lambda: (
+            "\n".join([*_drawn(tops, shown, grown), *waiting_lines(shown.values())])
+            or "no runs"
+        ),
     )
 
 
-def _drawn(tops: list[str], shown: dict[str, Told], grown: dict[str | None, list[Fields]]) -> Iterator[str]:
+def _drawn(
+    tops: list[str], shown: dict[str, Told], grown: dict[str | None, list[Fields]]
+) -> Iterator[str]:
     for top in tops:
         yield from drawn(top, shown, grown, columns() or 0)
 
@@ -123,18 +183,29 @@ def _trees(call: Call) -> dict[str | None, list[Fields]]:
 
 
 def drawn(
-    top: str, shown: dict[str, Told], grown: dict[str | None, list[Fields]], width: int, lead: str = "", turn: str = ""
+    top: str,
+    shown: dict[str, Told],
+    grown: dict[str | None, list[Fields]],
+    width: int,
+    lead: str = "",
+    turn: str = "",
 ) -> Iterator[str]:
     """The lines of a tree: each run with its state, and what it left or is at."""
     each = shown[top]
     figures = f"{tokens(each.usage)} tokens, {money(each.cost)}, {lasted(each.took)}"
-    yield short(f"{lead}{turn}{top}  {each.state}  {figures}  {first_line(each)}", width)
+    yield short(
+        f"{lead}{turn}{top}  {each.state}  {figures}  {first_line(each)}", width
+    )
     inner = lead + {"": "", "├─ ": "│  ", "└─ ": "   "}[turn]
     children = [str(run["run"]) for run in grown.get(top, ())]
     for child in children:
-        yield from drawn(child, shown, grown, width, inner, "└─ " if child == children[-1] else "├─ ")
+        yield from drawn(
+            child, shown, grown, width, inner, "└─ " if child == children[-1] else "├─ "
+        )
 
 
-def _nested(top: str, shown: dict[str, Told], grown: dict[str | None, list[Fields]]) -> dict[str, object]:
+def _nested(
+    top: str, shown: dict[str, Told], grown: dict[str | None, list[Fields]]
+) -> dict[str, object]:
     children = [_nested(str(run["run"]), shown, grown) for run in grown.get(top, ())]
     return {**shown[top].json(), "children": children}

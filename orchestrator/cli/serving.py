@@ -23,7 +23,11 @@ LOG = "runs/.daemon.log"
 
 
 def up_options(parser: Options) -> None:
-    parser.add_argument("--detach", action="store_true", help="in the background; what it says goes to " + LOG)
+    parser.add_argument(
+        "--detach",
+        action="store_true",
+        help="in the background; what it says goes to " + LOG,
+    )
     engine_options(parser)
 
 
@@ -43,12 +47,14 @@ async def _served(call: Call, boss: Supervisor) -> None:
     import signal
 
     from orchestrator.daemon import Daemon
-    from orchestrator.nightly import nightly, snapshots_of
+    from orchestrator.nightly.job import nightly, snapshots_of
+    from orchestrator.nightly.schedule import Alarm, plan_of, zone_of
     from orchestrator.plugin.install import agents_md
-    from orchestrator.schedule import Alarm, plan_of, zone_of
 
     plan = plan_of(call.memory.store.settings)
-    snapshots_of(call.memory.store.settings)  # what is wrong with it is said now, not at night
+    snapshots_of(
+        call.memory.store.settings
+    )  # what is wrong with it is said now, not at night
     jobs = [*nightly(_root(call), plan), *agents_md.nightly(_root(call), plan)]
     alarm = Alarm(jobs, zone_of(plan.zone), call.memory.store.clock, call.note)
     daemon = Daemon(_root(call), boss, alarm, call.note)
@@ -71,15 +77,24 @@ def _detached(call: Call) -> None:
     with open(os.path.join(root, LOG), "ab") as log:
         began = log.tell()
         process = subprocess.Popen(
-            words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, close_fds=True
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            close_fds=True,
         )
     told = _answered(call, process, began)
     process.returncode = 0  # it stays, and nobody waits for it
     call.show(told, f"up as process {told['pid']}")
 
 
-def _answered(call: Call, process: subprocess.Popen[bytes], began: int) -> dict[str, Any]:
-    """What the new daemon says, once it does; where it does not, the last that it wrote to its log."""
+def _answered(
+    call: Call, process: subprocess.Popen[bytes], began: int
+) -> dict[str, Any]:
+    """What the new daemon says, once it does; where it does not, the last that it wrote to its
+    log.
+    """
     from orchestrator.daemon import ask
     from synapse.errors import NotFound
 
@@ -89,10 +104,16 @@ def _answered(call: Call, process: subprocess.Popen[bytes], began: int) -> dict[
             return ask(_root(call), "status")
         except NotFound:
             time.sleep(0.05)
-    with open(os.path.join(_root(call), LOG), encoding="utf-8", errors="replace") as log:
+    with open(
+        os.path.join(_root(call), LOG), encoding="utf-8", errors="replace"
+    ) as log:
         log.seek(began)
         lines = [line.strip() for line in log if line.strip()]
-    why = lines[-1].removeprefix("orchestrator: ") if lines else f"it said nothing in {PATIENCE:.0f} s"
+    why = (
+        lines[-1].removeprefix("orchestrator: ")
+        if lines
+        else f"it said nothing in {PATIENCE:.0f} s"
+    )
     raise StoreError(f"the daemon did not come up: {why} ({LOG})")
 
 
@@ -107,9 +128,15 @@ def down(call: Call) -> None:
     end = time.monotonic() + PATIENCE
     while is_up(_root(call)):
         if time.monotonic() > end:
-            raise StoreError(f"the daemon, process {told['pid']}, was asked to go down and is still up")
+            raise StoreError(
+                f"the daemon, process {told['pid']}, was asked to go down and is still up"
+            )
         time.sleep(0.02)
-    left = f"; for `orchestrator up` or `resume` to go on with: {', '.join(told['runs'])}" if told["runs"] else ""
+    left = (
+        f"; for `orchestrator up` or `resume` to go on with: {', '.join(told['runs'])}"
+        if told["runs"]
+        else ""
+    )
     call.show(told, f"down{left}")
 
 
@@ -121,7 +148,9 @@ def status(call: Call) -> None:
     told = _asked(_root(call), "status")
     runs = ", ".join(told["runs"]) or "none"
     jobs = f"; it is at: {', '.join(told['jobs'])}" if told["jobs"] else ""
-    left = "".join(f"\n{clean(f'{run} {why}')}" for run, why in told.get("left", {}).items())
+    left = "".join(
+        f"\n{clean(f'{run} {why}')}" for run, why in told.get("left", {}).items()
+    )
     up = f"up as process {told['pid']} for {told['seconds']:.0f} s"
     call.show(told, f"{up}; it holds these runs: {runs}{jobs}{left}")
 

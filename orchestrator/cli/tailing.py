@@ -6,12 +6,12 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from orchestrator import steps
 from orchestrator.cli.told import Fields, about, money, number, one, tokens
-from orchestrator.engine import Usage
-from orchestrator.folder import STEPS, Tail
-from orchestrator.ledger import load, used
-from orchestrator.steps import Step
+from orchestrator.engines.protocol import Usage
+from orchestrator.runs import steps
+from orchestrator.runs.folder import STEPS, Tail
+from orchestrator.runs.ledger import load, used
+from orchestrator.runs.steps import Step
 from synapse.cli.call import Call
 from synapse.cli.following import Interruptible
 from synapse.cli.options import Options
@@ -32,7 +32,16 @@ def tail(call: Call) -> None:
     with Interruptible():
         for step in _steps(call, str(run["run"])):
             if call.json:
-                call.say(to_json({"n": step.n, "epoch": step.epoch, "kind": step.kind, **step.fields}))
+                call.say(
+                    to_json(
+                        {
+                            "n": step.n,
+                            "epoch": step.epoch,
+                            "kind": step.kind,
+                            **step.fields,
+                        }
+                    )
+                )
             else:
                 for line in lines(step):
                     call.say(short(line, columns() or 0))
@@ -45,7 +54,9 @@ def _steps(call: Call, id: str) -> Iterator[Step]:
     """The steps so far, and with --follow those to come, until the run has ended."""
     grown = Tail(call.memory.store.root or call.root, id, STEPS)
     while True:
-        over = not call.args.follow or one(call, id)["state"] == "ended"  # before the look: nothing comes after
+        over = (
+            not call.args.follow or one(call, id)["state"] == "ended"
+        )  # before the look: nothing comes after
         yield from steps.read(grown.lines())
         if over:
             return
@@ -53,11 +64,16 @@ def _steps(call: Call, id: str) -> Iterator[Step]:
 
 
 def lines(step: Step) -> Iterator[str]:
-    """A step as people read it: what was said to the model, what it said, what it called, what that gave."""
+    """A step as people read it: what was said to the model, what it said, what it called, what that
+    gave.
+    """
     lead, fields = f"{step.n:>4}  ", step.fields
     if step.kind == "prompt":
         shown = len(fields.get("ids", ()))
-        yield f"{lead}prompt   {shown} {'entry' if shown == 1 else 'entries'} shown; {_task(fields['task'])}"
+        yield (
+            f"{lead}prompt   {shown} {'entry' if shown == 1 else 'entries'} shown;"
+            f" {_task(fields['task'])}"
+        )
     elif step.kind == "turn":
         yield from _turn(lead, fields["turn"], taken(fields))
     elif step.kind == "result":
@@ -74,7 +90,10 @@ def taken(fields: Fields) -> Usage:
 
 
 def _turn(lead: str, turn: Fields, usage: Usage) -> Iterator[str]:
-    counts = (about(number(count), usage.estimated) for count in (usage.input_tokens, usage.output_tokens))
+    counts = (
+        about(number(count), usage.estimated)
+        for count in (usage.input_tokens, usage.output_tokens)
+    )
     spent = "{} in, {} out".format(*counts)
     said = _one_line(turn["text"])
     if said or not turn["calls"]:
@@ -98,7 +117,9 @@ def _about(fields: Fields) -> str:
 
 
 def _task(text: str) -> str:
-    return _one_line("\n".join(line for line in text.splitlines() if not line.startswith("#")))
+    return _one_line(
+        "\n".join(line for line in text.splitlines() if not line.startswith("#"))
+    )
 
 
 def _one_line(text: str) -> str:
@@ -111,4 +132,7 @@ def ended(run: Fields) -> str:
         return "      still running"
     usage = Usage(**(run.get("usage") or {}))
     why = run.get("why") or run.get("summary") or ""
-    return f"      {run.get('status')}: {tokens(usage)} tokens, {money(run.get('cost'))}  {_one_line(str(why))}"
+    return (
+        f"      {run.get('status')}: {tokens(usage)} tokens, {money(run.get('cost'))} "
+        f" {_one_line(str(why))}"
+    )

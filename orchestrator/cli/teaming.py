@@ -15,7 +15,7 @@ from synapse.cli.options import Options
 from synapse.cli.show import WIDTH, fields
 
 if TYPE_CHECKING:
-    from orchestrator.task import Result
+    from orchestrator.runs.task import Result
     from orchestrator.team import Report
 
 HEADERS = ("run", "state", "tokens", "cost", "said")
@@ -25,7 +25,9 @@ def team_options(parser: Options) -> None:
     add = parser.add_argument
     add("--project", required=True, metavar="P", help="which project it is")
     add("--brief", metavar="TEXT", help="what is wanted; none, or -: standard input")
-    add("--file", metavar="FILE", help="who takes part; else team.yaml in the workspace")
+    add(
+        "--file", metavar="FILE", help="who takes part; else team.yaml in the workspace"
+    )
     add("--force", action="store_true", help="do again what was just done")
     engine_options(parser)
 
@@ -36,9 +38,14 @@ def team(call: Call) -> int:
     from orchestrator.team import Team
 
     args, brief = call.args, said(call.args.brief)
-    who = Team.from_yaml(args.file or os.path.join(call.memory.store.root or call.root, "team.yaml"))
+    who = Team.from_yaml(
+        args.file or os.path.join(call.memory.store.root or call.root, "team.yaml")
+    )
     engine = chosen(args.engine or who.engine)
-    model, acts = model_of(engine, args.model, who.models), made(engine, args.script or who.script)
+    model, acts = (
+        model_of(engine, args.model, who.models),
+        made(engine, args.script or who.script),
+    )
     with Supervisor(call.memory, engine=acts, model=model) as boss:
         work = who.run(boss, brief, args.project, args.force)
         lived = live(boss, work, quiet=args.quiet or call.json)
@@ -52,7 +59,13 @@ def team(call: Call) -> int:
 
 def _as_json(report: Report) -> dict[str, object]:
     runs = [fields(result.fields()) for result in report.runs]
-    return {"status": report.status, "text": report.text, "why": report.why, "plan": report.plan, "runs": runs}
+    return {
+        "status": report.status,
+        "text": report.text,
+        "why": report.why,
+        "plan": report.plan,
+        "runs": runs,
+    }
 
 
 def _shown(report: Report) -> str:

@@ -1,4 +1,6 @@
-"""Runs as they are told: from their records, and from their ledgers while they run. Reads, and decides nothing."""
+"""Runs as they are told: from their records, and from their ledgers while they run. Reads, and
+decides nothing.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +9,11 @@ from collections.abc import Iterable, Mapping
 from textwrap import fill
 from typing import Any, NamedTuple
 
-from orchestrator import ledger
-from orchestrator.engine import Usage
-from orchestrator.folder import LEDGER, Folder
-from orchestrator.holder import lives
-from orchestrator.ledger import Overhead
+from orchestrator.engines.protocol import Usage
+from orchestrator.runs import ledger
+from orchestrator.runs.folder import LEDGER, Folder
+from orchestrator.runs.lease import lives
+from orchestrator.runs.ledger import Overhead
 from synapse.cli.call import Call
 from synapse.cli.show import WIDTH, clean, first
 from synapse.errors import Conflict, NotFound
@@ -44,34 +46,48 @@ class Told(NamedTuple):
 
     @property
     def state(self) -> str:
-        """`running`; `orphaned` where its supervisor is gone, `closed` where the client that it is a session of
-        is, and its figures are still to come; or how it ended."""
+        """`running`; `orphaned` where its supervisor is gone, `closed` where the client that it is
+        a session of is, and its figures are still to come; or how it ended.
+        """
         if self.running:
             lost = "closed" if self.fields.get("attached") else "orphaned"
             return "running" if self.held else lost
         return str(self.fields.get("status") or "ended")
 
     def json(self) -> dict[str, Any]:
-        took = {"tokens": self.tokens, "estimated": self.usage.estimated, "cost": self.cost}
+        took = {
+            "tokens": self.tokens,
+            "estimated": self.usage.estimated,
+            "cost": self.cost,
+        }
         waits = {"waits": self.waits} if self.waits else {}
         seconds = self.took / 1_000_000
-        return {**self.fields, "turns": self.turns, **took, "seconds": seconds, "state": self.state, **waits}
+        return {
+            **self.fields,
+            "turns": self.turns,
+            **took,
+            "seconds": seconds,
+            "state": self.state,
+            **waits,
+        }
 
 
 def told(call: Call, runs: Iterable[Fields]) -> list[Told]:
     now = call.memory.store.clock()
     rows = [_told(call, run, now) for run in runs]
     waits = _waits(call) if any(row.running and not row.held for row in rows) else {}
-    return [row._replace(waits=waits[row.id]) if row.id in waits else row for row in rows]
+    return [
+        row._replace(waits=waits[row.id]) if row.id in waits else row for row in rows
+    ]
 
 
 def _waits(call: Call) -> dict[str, str]:
     """Return what each run waits for that `resume`, called here as it is, would leave alone."""
-    from orchestrator.engine import declared
-    from orchestrator.folder import ELSEWHERE, is_elsewhere
-    from orchestrator.needs import Offer, lacking, waiting
-    from orchestrator.runs import Runs, run_of
-    from orchestrator.templates import version_at
+    from orchestrator.engines.protocol import declared
+    from orchestrator.prompts.templates import version_at
+    from orchestrator.runs.folder import ELSEWHERE, is_elsewhere
+    from orchestrator.runs.records import Runs, run_of
+    from orchestrator.runs.requirements import Offer, lacking, waiting
 
     store, root = call.memory.store, call.memory.store.root or call.root
     engines = dict(store.settings.other).get("engines")
@@ -79,18 +95,29 @@ def _waits(call: Call) -> dict[str, str]:
     offer = Offer(lambda name: declared(engines, name), os.environ, {}, {}, version)
 
     def lacks(run: Fields) -> tuple[str, ...]:
-        missing = (ELSEWHERE,) if is_elsewhere(root, str(run["run"]), run) else lacking(run.get("needs"), offer)
+        missing = (
+            (ELSEWHERE,)
+            if is_elsewhere(root, str(run["run"]), run)
+            else lacking(run.get("needs"), offer)
+        )
         return () if missing and known.over(run_of(run), known=True) else missing
 
     running = store.index.query.runs(state="running")
-    orphans = [run for run in running if not lives(root, str(run.get("holder"))) and not run.get("attached")]
+    orphans = [
+        run
+        for run in running
+        if not lives(root, str(run.get("holder"))) and not run.get("attached")
+    ]
     return waiting(orphans, lacks)
 
 
 def waiting_lines(rows: Iterable[Told]) -> list[str]:
     """Return a line for each run that waits for what is not here."""
     lines = (clean(f"{row.id} {row.waits}") for row in rows if row.waits)
-    return [fill(line, WIDTH, subsequent_indent="  ", break_on_hyphens=False) for line in lines]
+    return [
+        fill(line, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+        for line in lines
+    ]
 
 
 def _told(call: Call, run: Fields, now: int) -> Told:
@@ -99,7 +126,9 @@ def _told(call: Call, run: Fields, now: int) -> Told:
     if usage is None:
         lines = ledger.read(folder(call, run["run"]).lines(LEDGER))
         usage, cost = ledger.spent(lines)
-        held = run["state"] != "running" or lives(call.memory.store.root or call.root, str(run.get("holder")))
+        held = run["state"] != "running" or lives(
+            call.memory.store.root or call.root, str(run.get("holder"))
+        )
         return Told(run, len(lines), usage, cost, took, held)
     return Told(run, run.get("turns", 0), Usage(**usage), run.get("cost"), took)
 
@@ -111,8 +140,9 @@ def runs(call: Call, **wanted: Any) -> list[dict[str, Any]]:
 
 
 def one(call: Call, name: str) -> Fields:
-    """Return the run of this name, else the only one whose name begins so, else the one that the agent of this
-    name is at."""
+    """Return the run of this name, else the only one whose name begins so, else the one that the
+    agent of this name is at.
+    """
     call.memory.store.fresh()
     query = call.memory.store.index.query
     found = query.run(name)
@@ -120,9 +150,13 @@ def one(call: Call, name: str) -> Fields:
         return found
     close = [run for run in query.runs() if name and str(run["run"]).startswith(name)]
     if not close:
-        raise NotFound(f"there is no run {name}; `orchestrator ps --all` lists them", id=name)
+        raise NotFound(
+            f"there is no run {name}; `orchestrator ps --all` lists them", id=name
+        )
     if len(close) > 1:
-        running = [run for run in close if run["state"] == "running" and run["agent"] == name]
+        running = [
+            run for run in close if run["state"] == "running" and run["agent"] == name
+        ]
         if len(running) == 1:
             return running[0]
         several = ", ".join(str(run["run"]) for run in close[:5])
@@ -138,7 +172,9 @@ def first_line(each: Told) -> str:
     """What came of it in a line, or what it is at."""
     fields = each.fields
     names = ("summary", "why") if fields.get("status") == "done" else ("why", "summary")
-    return first(str(fields.get(names[0]) or fields.get(names[1]) or fields.get("task", "")))
+    return first(
+        str(fields.get(names[0]) or fields.get(names[1]) or fields.get("task", ""))
+    )
 
 
 def below(runs: Iterable[Fields]) -> dict[str | None, list[Fields]]:

@@ -26,7 +26,8 @@ Persistent=true
 [Install]
 WantedBy=timers.target
 """
-# cron knows one zone, sleeps with the machine, and skips what clocks skip. So it only asks, and the schedule decides.
+# cron knows one zone, sleeps with the machine, and skips what clocks skip. So it only asks, and the
+# schedule decides.
 CRON = """\
 # Every ten minutes it asks what is due, which is nothing but once a day: `crontab -e`
 */10 * * * * {words} --quiet
@@ -35,8 +36,16 @@ CRON = """\
 
 def systemd(root: str, python: str, name: str, at: time, zone: str) -> str:
     """A service and a timer. Whatever else runs nights may go on: each local date has one."""
-    escaped = " ".join(f'"{word}"' if " " in word else word for word in _words(root, python)).replace("%", "%%")
-    return SYSTEMD.format(name=name, root=root.replace("%", "%%"), words=escaped, at=at.isoformat("seconds"), zone=zone)
+    escaped = " ".join(
+        f'"{word}"' if " " in word else word for word in _words(root, python)
+    ).replace("%", "%%")
+    return SYSTEMD.format(
+        name=name,
+        root=root.replace("%", "%%"),
+        words=escaped,
+        at=at.isoformat("seconds"),
+        zone=zone,
+    )
 
 
 def cron(root: str, python: str) -> str:

@@ -32,13 +32,22 @@ _TABLE = (
         "take the memory out of a client again",
         "orchestrator uninstall claude-code",
     ),
-    _verb("doctor", "clients", "examining", "whether clients have the memory, and why not", "orchestrator doctor"),
+    _verb(
+        "doctor",
+        "clients",
+        "examining",
+        "whether clients have the memory, and why not",
+        "orchestrator doctor",
+    ),
     _verb(
         "run",
         "do",
         "running",
         "give a task to an agent, and wait for what comes of it",
-        'orchestrator run --agent eng-frontend --project brain-suite \\\n    --max-usd 0.5 "Fix the landing page"',
+        (
+            "orchestrator run --agent eng-frontend --project brain-suite \\\n   "
+            ' --max-usd 0.5 "Fix the landing page"'
+        ),
     ),
     _verb(
         "team",
@@ -47,10 +56,28 @@ _TABLE = (
         "give a brief to a team: plan, work, test, report",
         'orchestrator team --project shop --brief "A page that sells one book"',
     ),
-    _verb("init", "do", "setup", "write an example workspace with a team", "orchestrator init"),
-    _verb("ps", "see", "seeing", "the runs that are going on, or all", "orchestrator ps --all --limit 20"),
+    _verb(
+        "init",
+        "do",
+        "setup",
+        "write an example workspace with a team",
+        "orchestrator init",
+    ),
+    _verb(
+        "ps",
+        "see",
+        "seeing",
+        "the runs that are going on, or all",
+        "orchestrator ps --all --limit 20",
+    ),
     _verb("tree", "see", "seeing", "who spawned whom", "orchestrator tree lead-1f0c"),
-    _verb("tail", "see", "tailing", "what a run did, step by step", "orchestrator tail eng-backend-9a31 --follow"),
+    _verb(
+        "tail",
+        "see",
+        "tailing",
+        "what a run did, step by step",
+        "orchestrator tail eng-backend-9a31 --follow",
+    ),
     _verb(
         "stats",
         "see",
@@ -58,18 +85,84 @@ _TABLE = (
         "runs, tokens, cost, overhead, blockers",
         "orchestrator stats --by department --since 7d",
     ),
-    _verb("receipt", "see", "explaining", "what went into a prompt, and why", "orchestrator receipt lead-1f0c"),
-    _verb("replay", "see", "explaining", "the prompt a run began with", "orchestrator replay lead-1f0c > p.md"),
-    _verb("wakes", "see", "hearing", "how far what is critical got, to whom", "orchestrator wakes --since 24h"),
-    _verb("debts", "see", "owing", "results that were paid for and that nobody read", "orchestrator debts"),
+    _verb(
+        "receipt",
+        "see",
+        "explaining",
+        "what went into a prompt, and why",
+        "orchestrator receipt lead-1f0c",
+    ),
+    _verb(
+        "replay",
+        "see",
+        "explaining",
+        "the prompt a run began with",
+        "orchestrator replay lead-1f0c > p.md",
+    ),
+    _verb(
+        "wakes",
+        "see",
+        "hearing",
+        "how far what is critical got, to whom",
+        "orchestrator wakes --since 24h",
+    ),
+    _verb(
+        "debts",
+        "see",
+        "owing",
+        "results that were paid for and that nobody read",
+        "orchestrator debts",
+    ),
     _verb("questions", "see", "owing", "what agents ask you", "orchestrator questions"),
-    _verb("stop", "end", "ending", "end runs, with all that they spawned", "orchestrator stop lead-1f0c"),
-    _verb("resume", "end", "running", "go on with runs whose process died", "orchestrator resume --tool shop:look"),
-    _verb("up", "keep", "serving", "stay: go on with what died, tidy the memory at night", "orchestrator up --detach"),
-    _verb("down", "keep", "serving", "end what `up` began; its runs wait", "orchestrator down"),
-    _verb("status", "keep", "serving", "whether it is up, and what it holds", "orchestrator status"),
-    _verb("propose", "keep", "proposing", "have an engine propose merges", "orchestrator propose --max-usd 0.2"),
-    _verb("schedule", "keep", "scheduling", "when the memory is tidied, and was", "orchestrator schedule --days 30"),
+    _verb(
+        "stop",
+        "end",
+        "ending",
+        "end runs, with all that they spawned",
+        "orchestrator stop lead-1f0c",
+    ),
+    _verb(
+        "resume",
+        "end",
+        "running",
+        "go on with runs whose process died",
+        "orchestrator resume --tool shop:look",
+    ),
+    _verb(
+        "up",
+        "keep",
+        "serving",
+        "stay: go on with what died, tidy the memory at night",
+        "orchestrator up --detach",
+    ),
+    _verb(
+        "down",
+        "keep",
+        "serving",
+        "end what `up` began; its runs wait",
+        "orchestrator down",
+    ),
+    _verb(
+        "status",
+        "keep",
+        "serving",
+        "whether it is up, and what it holds",
+        "orchestrator status",
+    ),
+    _verb(
+        "propose",
+        "keep",
+        "proposing",
+        "have an engine propose merges",
+        "orchestrator propose --max-usd 0.2",
+    ),
+    _verb(
+        "schedule",
+        "keep",
+        "scheduling",
+        "when the memory is tidied, and was",
+        "orchestrator schedule --days 30",
+    ),
     _verb(
         "defrag-agent",
         "keep",
@@ -77,14 +170,25 @@ _TABLE = (
         "tidy an agent's own MEMORY.md and notes",
         "orchestrator defrag-agent ~/agents/scout --nap --context 0.8",
     ),
-    _verb("completion", "keep", "completion", "print a completion script", "orchestrator completion bash"),
+    _verb(
+        "completion",
+        "keep",
+        "completion",
+        "print a completion script",
+        "orchestrator completion bash",
+    ),
 )
 VERBS = {verb.name: verb for verb in _TABLE}
 
 
 def overview() -> str:
     """What `orchestrator --help` says."""
-    lines = ["usage: orchestrator [--root DIR] [--json] VERB ...", "", "Teams of agents on a shared memory.", ""]
+    lines = [
+        "usage: orchestrator [--root DIR] [--json] VERB ...",
+        "",
+        "Teams of agents on a shared memory.",
+        "",
+    ]
     return "\n".join([*lines, *listed(GROUPS, _TABLE), *_FOOT])
 
 

@@ -1,8 +1,9 @@
-"""Anthropic's Messages through the official SDK. Knows how a conversation looks there, and nothing of memory.
+"""Anthropic's Messages through the official SDK. Knows how a conversation looks there, and nothing
+of memory.
 
-Cached are, by at most four marks: the system prompt with the tools, the view, and the conversation up to where it
-went the last time and up to where it goes now. What cannot be told in text and calls (thinking and its signature)
-is kept as it came and sent back so.
+Cached are, by at most four marks: the system prompt with the tools, the view, and the conversation
+up to where it went the last time and up to where it goes now. What cannot be told in text and calls
+(thinking and its signature) is kept as it came and sent back so.
 """
 
 from __future__ import annotations
@@ -12,16 +13,40 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from orchestrator.engine import Call, EngineError, Message, Rejected, Request, Turn, Usage
-from orchestrator.engines.stream import Dropped, Reading, call_of, ending, extra, guess, model_of, problem, take
+from orchestrator.engines.protocol import (
+    Call,
+    EngineError,
+    Message,
+    Rejected,
+    Request,
+    Turn,
+    Usage,
+)
+from orchestrator.engines.stream import (
+    Dropped,
+    Reading,
+    call_of,
+    ending,
+    extra,
+    guess,
+    model_of,
+    problem,
+    take,
+)
 
-STOPS = {"max_tokens": "length", "model_context_window_exceeded": "length", "refusal": "refusal"}
+STOPS = {
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refusal",
+}
 Part = dict[str, Any]
 
 
 class Anthropic:
-    """Where the address and the key are not given, they are the SDK's own business (ANTHROPIC_BASE_URL,
-    ANTHROPIC_API_KEY). `parameters` go into each request as they are (thinking, say)."""
+    """Where the address and the key are not given, they are the SDK's own business
+    (ANTHROPIC_BASE_URL, ANTHROPIC_API_KEY). `parameters` go into each request as they are
+    (thinking, say).
+    """
 
     name = "anthropic"
     interrupt = "now"
@@ -56,9 +81,15 @@ class Anthropic:
     async def count(self, request: Request) -> int | None:
         import anthropic
 
-        counts = {key: self.parameters[key] for key in ("thinking", "tool_choice") if key in self.parameters}
+        counts = {
+            key: self.parameters[key]
+            for key in ("thinking", "tool_choice")
+            if key in self.parameters
+        }
         try:
-            counted = await self._client.messages.count_tokens(**self._asked(request), extra_body=counts)
+            counted = await self._client.messages.count_tokens(
+                **self._asked(request), extra_body=counts
+            )
         except (anthropic.APIError, TypeError) as error:
             raise _told(error) from error
         found: int = counted.input_tokens
@@ -81,14 +112,24 @@ def conversation(request: Request) -> dict[str, Any]:
     for part in (*system, *view, *ends):
         part["cache_control"] = {"type": "ephemeral"}
     tools = [
-        {"name": tool.name, "description": tool.description, "input_schema": dict(tool.schema)}
+        {
+            "name": tool.name,
+            "description": tool.description,
+            "input_schema": dict(tool.schema),
+        }
         for tool in request.tools
     ]
-    return {"messages": turns} | ({"system": system} if system else {}) | ({"tools": tools} if tools else {})
+    return (
+        {"messages": turns}
+        | ({"system": system} if system else {})
+        | ({"tools": tools} if tools else {})
+    )
 
 
 def _turns(messages: Iterable[Message]) -> list[dict[str, Any]]:
-    """By turns, the user's and the assistant's; the answers to calls come first, as the provider wants it."""
+    """By turns, the user's and the assistant's; the answers to calls come first, as the provider
+    wants it.
+    """
     turns: list[dict[str, Any]] = []
     for message in messages:
         role = "assistant" if message.role == "assistant" else "user"
@@ -98,13 +139,19 @@ def _turns(messages: Iterable[Message]) -> list[dict[str, Any]]:
         elif parts:
             turns.append({"role": role, "content": parts})
     for turn in turns:
-        turn["content"].sort(key=lambda part: turn["role"] == "user" and part["type"] != "tool_result")
+        turn["content"].sort(
+            key=lambda part: turn["role"] == "user" and part["type"] != "tool_result"
+        )
     return turns
 
 
 def _parts(message: Message) -> list[Part]:
     if message.role == "tool":
-        result: Part = {"type": "tool_result", "tool_use_id": message.answers, "content": message.text}
+        result: Part = {
+            "type": "tool_result",
+            "tool_use_id": message.answers,
+            "content": message.text,
+        }
         return [result | {"is_error": True} if message.failed else result]
     if isinstance(message.native, Mapping) and "anthropic" in message.native:
         return [dict(part) for part in message.native["anthropic"]]
@@ -113,7 +160,15 @@ def _parts(message: Message) -> list[Part]:
 
 def _plain(text: str, calls: Iterable[Call]) -> list[Part]:
     """A message as it is without anything of the provider's own. It takes no empty texts."""
-    uses = [{"type": "tool_use", "id": each.id, "name": each.name, "input": dict(each.arguments)} for each in calls]
+    uses = [
+        {
+            "type": "tool_use",
+            "id": each.id,
+            "name": each.name,
+            "input": dict(each.arguments),
+        }
+        for each in calls
+    ]
     return [*([_text(text)] if text.strip() else []), *uses]
 
 
@@ -124,7 +179,11 @@ def _text(text: str) -> Part:
 def _told(error: Exception) -> EngineError:
     """A TypeError is how the SDK says that there is no key."""
     if isinstance(error, TypeError):
-        return Rejected("there is no key, set ANTHROPIC_API_KEY" if "api_key" in str(error) else str(error))
+        return Rejected(
+            "there is no key, set ANTHROPIC_API_KEY"
+            if "api_key" in str(error)
+            else str(error)
+        )
     found = problem(error)
     return found if isinstance(found, EngineError) else Rejected(str(found))
 
@@ -132,7 +191,9 @@ def _told(error: Exception) -> EngineError:
 class _Reading:
     """One reply: its parts, as far as they have come."""
 
-    def __init__(self, client: Any, asked: dict[str, Any], extra: dict[str, Any]) -> None:
+    def __init__(
+        self, client: Any, asked: dict[str, Any], extra: dict[str, Any]
+    ) -> None:
         self._client, self._asked, self._extra = client, asked, extra
         self._parts: list[Part] = []
         self._arguments: dict[int, str] = {}
@@ -147,7 +208,9 @@ class _Reading:
         import httpx2
 
         try:
-            stream = await self._client.messages.create(**self._asked, **self._extra, stream=True)
+            stream = await self._client.messages.create(
+                **self._asked, **self._extra, stream=True
+            )
         except (anthropic.APIError, TypeError) as error:
             raise _told(error) from error
         try:
@@ -175,7 +238,11 @@ class _Reading:
                 self._open.discard(event.index)
             case "message_delta":
                 self._stop = event.delta.stop_reason
-                self._usage |= {key: value for key, value in event.usage.to_dict().items() if value is not None}
+                self._usage |= {
+                    key: value
+                    for key, value in event.usage.to_dict().items()
+                    if value is not None
+                }
             case "message_stop":
                 self._ended = True
 
@@ -185,13 +252,18 @@ class _Reading:
             case "text_delta":
                 part["text"] += delta.text
             case "input_json_delta":
-                self._arguments[index] = self._arguments.get(index, "") + delta.partial_json
+                self._arguments[index] = (
+                    self._arguments.get(index, "") + delta.partial_json
+                )
             case "thinking_delta":
                 part["thinking"] += delta.thinking
             case "signature_delta":
                 part["signature"] = delta.signature
             case "citations_delta":
-                part["citations"] = [*(part.get("citations") or ()), delta.citation.to_dict()]
+                part["citations"] = [
+                    *(part.get("citations") or ()),
+                    delta.citation.to_dict(),
+                ]
 
     def turn(self, *, whole: bool) -> Turn:
         stop = STOPS.get(self._stop or "", "done") if whole else "interrupted"
@@ -202,9 +274,15 @@ class _Reading:
             if part["type"] == "text":
                 kept += [part] if part["text"].strip() else []
             elif part["type"] == "tool_use":
-                if index in self._open or stop == "refusal" or (stop == "length" and last):
+                if (
+                    index in self._open
+                    or stop == "refusal"
+                    or (stop == "length" and last)
+                ):
                     continue  # it is cut, or not to be trusted
-                calls.append(call_of(part["id"], part["name"], self._arguments.get(index, "")))
+                calls.append(
+                    call_of(part["id"], part["name"], self._arguments.get(index, ""))
+                )
                 kept.append(part | {"input": dict(calls[-1].arguments)})
             elif index not in self._open:
                 kept.append(part)
@@ -222,10 +300,25 @@ class _Reading:
 
     def _spent(self, whole: bool) -> Usage:
         usage = self._usage
-        read, written = usage.get("cache_read_input_tokens") or 0, usage.get("cache_creation_input_tokens") or 0
+        read, written = (
+            usage.get("cache_read_input_tokens") or 0,
+            usage.get("cache_creation_input_tokens") or 0,
+        )
         out = usage.get("output_tokens") or 0
         if whole:
-            return Usage(usage.get("input_tokens", 0) + read + written, out, read, written)
-        sent = usage["input_tokens"] + read + written if usage else guess(json.dumps(self._asked))
+            return Usage(
+                usage.get("input_tokens", 0) + read + written, out, read, written
+            )
+        sent = (
+            usage["input_tokens"] + read + written
+            if usage
+            else guess(json.dumps(self._asked))
+        )
         said = [part.get("text") or part.get("thinking") or "" for part in self._parts]
-        return Usage(sent, max(out, guess(*said, *self._arguments.values())), read, written, estimated=True)
+        return Usage(
+            sent,
+            max(out, guess(*said, *self._arguments.values())),
+            read,
+            written,
+            estimated=True,
+        )

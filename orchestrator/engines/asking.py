@@ -1,4 +1,6 @@
-"""What a client is given: its command line, its prompt, and the session that it is to go on with. Nearly pure."""
+"""What a client is given: its command line, its prompt, and the session that it is to go on with.
+Nearly pure.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,12 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from orchestrator.engine import Message, Rejected, Request, Usage
+from orchestrator.engines.protocol import Message, Rejected, Request, Usage
 
 LONGEST_ARGUMENT = 120_000  # bytes; Linux takes 128 KiB in one
-PLACEHOLDER = re.compile(r"\{(prompt|prompt_file|system_file|schema|schema_file|session|model|root)\}")
+PLACEHOLDER = re.compile(
+    r"\{(prompt|prompt_file|system_file|schema|schema_file|session|model|root)\}"
+)
 
 # The structured result that a client can be asked for.
 REPORT = json.dumps(
@@ -20,7 +24,10 @@ REPORT = json.dumps(
         "type": "object",
         "properties": {
             "summary": {"type": "string"},
-            "blocked": {"type": ["string", "null"], "description": "What keeps you from your task; else null"},
+            "blocked": {
+                "type": ["string", "null"],
+                "description": "What keeps you from your task; else null",
+            },
         },
         "required": ["summary", "blocked"],
         "additionalProperties": False,
@@ -29,7 +36,9 @@ REPORT = json.dumps(
 
 
 class Session(NamedTuple):
-    """A client's session, and what had been used in it where the client reports nothing but totals."""
+    """A client's session, and what had been used in it where the client reports nothing but
+    totals.
+    """
 
     id: str
     used: Usage = Usage()
@@ -37,7 +46,12 @@ class Session(NamedTuple):
     @property
     def text(self) -> str:
         used = self.used
-        counts = (used.input_tokens, used.output_tokens, used.cached_tokens, used.written_tokens)
+        counts = (
+            used.input_tokens,
+            used.output_tokens,
+            used.cached_tokens,
+            used.written_tokens,
+        )
         return f"{self.id} {','.join(map(str, counts))}" if any(counts) else self.id
 
     @classmethod
@@ -62,29 +76,52 @@ def prompt_of(request: Request, *, resumed: bool, with_system: bool) -> str:
     """All that was said so far, or where a session is resumed, what it does not know yet."""
     messages = request.messages
     if resumed:
-        last = max((at for at, each in enumerate(messages) if each.role == "assistant"), default=-1)
+        last = max(
+            (at for at, each in enumerate(messages) if each.role == "assistant"),
+            default=-1,
+        )
         messages = messages[last + 1 :]
     texts = [_told(message) for message in messages if message.text]
-    return "\n\n".join([request.system, *texts] if with_system and request.system and not resumed else texts)
+    return "\n\n".join(
+        [request.system, *texts]
+        if with_system and request.system and not resumed
+        else texts
+    )
 
 
 def _told(message: Message) -> str:
-    return f"## Your Earlier Output\n\n{message.text}" if message.role == "assistant" else message.text
+    return (
+        f"## Your Earlier Output\n\n{message.text}"
+        if message.role == "assistant"
+        else message.text
+    )
 
 
 def fill(words: Sequence[str], values: Mapping[str, str]) -> list[str]:
     """The words with their placeholders filled, once: what is filled in is not looked at."""
     filled = [PLACEHOLDER.sub(lambda found: values[found[1]], word) for word in words]
     if any(len(word.encode()) > LONGEST_ARGUMENT for word in filled):
-        raise Rejected("the prompt is too long for an argument: have it read from {prompt_file} or from standard input")
+        raise Rejected(
+            "the prompt is too long for an argument: have it read from {prompt_file}"
+            " or from standard input"
+        )
     return filled
 
 
-def values_for(request: Request, session: Session | None, prompt: str, folder: str, root: str) -> dict[str, str]:
+def values_for(
+    request: Request, session: Session | None, prompt: str, folder: str, root: str
+) -> dict[str, str]:
     """What the placeholders stand for; what is a file is written into the folder."""
-    files = {"prompt_file": prompt, "system_file": request.system, "schema_file": REPORT}
+    files = {
+        "prompt_file": prompt,
+        "system_file": request.system,
+        "schema_file": REPORT,
+    }
     return {
-        **{name: _written(os.path.join(folder, name), text) for name, text in files.items()},
+        **{
+            name: _written(os.path.join(folder, name), text)
+            for name, text in files.items()
+        },
         "prompt": prompt,
         "schema": REPORT,
         "session": session.id if session else str(uuid.uuid4()),

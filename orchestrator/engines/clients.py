@@ -1,8 +1,9 @@
-"""The coding clients as data: how a session is started and resumed, and where its output says what. No code.
+"""The coding clients as data: how a session is started and resumed, and where its output says what.
+No code.
 
-Each was seen to behave so in the version that it names; `make soak` runs that version. In an argument, {prompt} is
-the prompt, {prompt_file} and {system_file} are files that hold it and the system text, {session} is the session,
-{model} the model, {root} the workspace of the memory.
+Each was seen to behave so in the version that it names; `make soak` runs that version. In an
+argument, {prompt} is the prompt, {prompt_file} and {system_file} are files that hold it and the
+system text, {session} is the session, {model} the model, {root} the workspace of the memory.
 """
 
 from __future__ import annotations
@@ -12,19 +13,21 @@ from typing import NamedTuple
 
 from orchestrator.engines.reading import Rule
 
-# What any program needs of our environment. Everything else is some other agent's, or a secret of nobody's concern.
+# What any program needs of our environment. Everything else is some other agent's, or a secret of
+# nobody's concern.
 BASE = (
-    "PATH HOME USER LOGNAME SHELL LANG LC_* TZ TERM TMPDIR XDG_* SSL_CERT_FILE SSL_CERT_DIR NODE_EXTRA_CA_CERTS "
-    "HTTP_PROXY HTTPS_PROXY NO_PROXY ALL_PROXY http_proxy https_proxy no_proxy all_proxy"
+    "PATH HOME USER LOGNAME SHELL LANG LC_* TZ TERM TMPDIR XDG_* SSL_CERT_FILE"
+    " SSL_CERT_DIR NODE_EXTRA_CA_CERTS HTTP_PROXY HTTPS_PROXY NO_PROXY ALL_PROXY"
+    " http_proxy https_proxy no_proxy all_proxy"
 ).split()
 
 
 class Client(NamedTuple):
     """What is known of a client.
 
-    `permissions`: what is added to its arguments so that it may do without asking: `own`, nothing, as its maker
-    set it; `memory`, the least that lets its agent use the shell of the memory; `all`, everything.
-    `totals`: it reports what its whole session used, not this step.
+    `permissions`: what is added to its arguments so that it may do without asking: `own`, nothing,
+    as its maker set it; `memory`, the least that lets its agent use the shell of the memory; `all`,
+    everything. `totals`: it reports what its whole session used, not this step.
     """
 
     name: str
@@ -33,7 +36,9 @@ class Client(NamedTuple):
     resume: tuple[str, ...] = ()  # none: a step starts again, with what was said so far
     model: tuple[str, ...] = ()
     system: tuple[str, ...] = ()  # none: the system text comes before the prompt
-    report: tuple[str, ...] = ()  # asks for a structured result; {schema}, {schema_file}
+    report: tuple[
+        str, ...
+    ] = ()  # asks for a structured result; {schema}, {schema_file}
     permissions: Mapping[str, tuple[str, ...]] = {"own": (), "memory": (), "all": ()}
     form: str = "text"  # or "lines" of JSON, or one "json" text
     rules: tuple[Rule, ...] = ()
@@ -49,7 +54,14 @@ CLAUDE_CODE = Client(
     name="claude-code",
     program="claude",
     start=("-p", "--output-format", "stream-json", "--verbose"),
-    resume=("-p", "--output-format", "stream-json", "--verbose", "--resume", "{session}"),
+    resume=(
+        "-p",
+        "--output-format",
+        "stream-json",
+        "--verbose",
+        "--resume",
+        "{session}",
+    ),
     model=("--model", "{model}"),
     system=("--append-system-prompt-file", "{system_file}"),
     report=("--json-schema", "{schema}"),
@@ -60,7 +72,9 @@ CLAUDE_CODE = Client(
     },
     form="lines",
     rules=(
-        Rule({"type": "system", "subtype": "init"}, session="session_id", model="model"),
+        Rule(
+            {"type": "system", "subtype": "init"}, session="session_id", model="model"
+        ),
         Rule(
             {"type": "result"},
             text="result",
@@ -70,18 +84,43 @@ CLAUDE_CODE = Client(
             cost="model_usage_since_last_result.*.costUSD | total_cost_usd",
             input=(
                 "model_usage_since_last_result.*.inputTokens | usage.input_tokens",
-                "model_usage_since_last_result.*.cacheReadInputTokens | usage.cache_read_input_tokens",
-                "model_usage_since_last_result.*.cacheCreationInputTokens | usage.cache_creation_input_tokens",
+                (
+                    "model_usage_since_last_result.*.cacheReadInputTokens |"
+                    " usage.cache_read_input_tokens"
+                ),
+                (
+                    "model_usage_since_last_result.*.cacheCreationInputTokens |"
+                    " usage.cache_creation_input_tokens"
+                ),
             ),
-            output=("model_usage_since_last_result.*.outputTokens | usage.output_tokens",),
-            cached=("model_usage_since_last_result.*.cacheReadInputTokens | usage.cache_read_input_tokens",),
-            written=("model_usage_since_last_result.*.cacheCreationInputTokens | usage.cache_creation_input_tokens",),
+            output=(
+                "model_usage_since_last_result.*.outputTokens | usage.output_tokens",
+            ),
+            cached=(
+                (
+                    "model_usage_since_last_result.*.cacheReadInputTokens |"
+                    " usage.cache_read_input_tokens"
+                ),
+            ),
+            written=(
+                (
+                    "model_usage_since_last_result.*.cacheCreationInputTokens |"
+                    " usage.cache_creation_input_tokens"
+                ),
+            ),
             report="structured_output",
         ),
         Rule({"type": "result", "is_error": True}, error="errors.* | result | subtype"),
     ),
     lost="No conversation found",
-    keeps=("ANTHROPIC_*", "CLAUDE_CONFIG_DIR", "CLAUDE_CODE_USE_*", "CLAUDE_CODE_OAUTH_TOKEN", "AWS_*", "DISABLE_*"),
+    keeps=(
+        "ANTHROPIC_*",
+        "CLAUDE_CONFIG_DIR",
+        "CLAUDE_CODE_USE_*",
+        "CLAUDE_CODE_OAUTH_TOKEN",
+        "AWS_*",
+        "DISABLE_*",
+    ),
     sets={"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"},
     verified="2.1.329",
     install="npm install -g @anthropic-ai/claude-code",
@@ -91,8 +130,24 @@ CODEX = Client(
     name="codex",
     program="codex",
     # A login shell would read the machine's profile, and with it lose our PATH.
-    start=("exec", "--json", "--skip-git-repo-check", "-c", "allow_login_shell=false", "-"),
-    resume=("exec", "resume", "--json", "--skip-git-repo-check", "-c", "allow_login_shell=false", "{session}", "-"),
+    start=(
+        "exec",
+        "--json",
+        "--skip-git-repo-check",
+        "-c",
+        "allow_login_shell=false",
+        "-",
+    ),
+    resume=(
+        "exec",
+        "resume",
+        "--json",
+        "--skip-git-repo-check",
+        "-c",
+        "allow_login_shell=false",
+        "{session}",
+        "-",
+    ),
     model=("--model", "{model}"),
     report=("--output-schema", "{schema_file}"),
     permissions={
@@ -108,7 +163,9 @@ CODEX = Client(
     form="lines",
     rules=(
         Rule({"type": "thread.started"}, session="thread_id"),
-        Rule({"type": "item.completed", "item.type": "agent_message"}, text="item.text"),
+        Rule(
+            {"type": "item.completed", "item.type": "agent_message"}, text="item.text"
+        ),
         Rule(
             {"type": "turn.completed"},
             input=("usage.input_tokens",),
@@ -116,7 +173,9 @@ CODEX = Client(
             cached=("usage.cached_input_tokens",),
             written=("usage.cache_write_input_tokens",),
         ),
-        Rule({"type": "turn.failed"}, error="error.message"),  # an `error` before it may be one that it got over
+        Rule(
+            {"type": "turn.failed"}, error="error.message"
+        ),  # an `error` before it may be one that it got over
     ),
     lost="no rollout found",
     totals=True,
@@ -156,10 +215,15 @@ GEMINI = Client(
     install="npm install -g @google/gemini-cli",
 )
 
-# Embedded (--local), not through its gateway: there the agent would run in a process that is not ours, with another's
-# environment. Without an id of ours, every run would share the session of the client's agent. A session that it does
+# Embedded (--local), not through its gateway: there the agent would run in a process that is not
+# ours, with another's
+# environment. Without an id of ours, every run would share the session of the client's agent. A
+# session that it does
 # not have it begins, and does not say so. How long it may take is for us to say.
-_AGENT = "agent --local --json --agent main --session-id {session} --message-file {prompt_file} --timeout 0"
+_AGENT = (
+    "agent --local --json --agent main --session-id {session} --message-file"
+    " {prompt_file} --timeout 0"
+)
 
 OPENCLAW = Client(
     name="openclaw",
@@ -174,14 +238,26 @@ OPENCLAW = Client(
             session="meta.agentMeta.sessionId",
             model="meta.agentMeta.model",
             cost="meta.agentMeta.usage.cost.total",
-            input=("meta.agentMeta.usage.input", "meta.agentMeta.usage.cacheRead", "meta.agentMeta.usage.cacheWrite"),
+            input=(
+                "meta.agentMeta.usage.input",
+                "meta.agentMeta.usage.cacheRead",
+                "meta.agentMeta.usage.cacheWrite",
+            ),
             output=("meta.agentMeta.usage.output",),
             cached=("meta.agentMeta.usage.cacheRead",),
             written=("meta.agentMeta.usage.cacheWrite",),
             error="meta.error.message",
         ),
     ),
-    keeps=("OPENCLAW_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*", "OPENROUTER_*", "OLLAMA_*"),
+    keeps=(
+        "OPENCLAW_*",
+        "ANTHROPIC_*",
+        "OPENAI_*",
+        "GEMINI_*",
+        "GOOGLE_*",
+        "OPENROUTER_*",
+        "OLLAMA_*",
+    ),
     verified="2026.9.6",
     install="npm install -g openclaw (needs Node 24.16 or 26.1)",
 )

@@ -1,16 +1,19 @@
-"""The keeper of a client's process: nothing of it outlives the supervisor, nor its own end. A program of its own.
+"""The keeper of a client's process: nothing of it outlives the supervisor, nor its own end. A
+program of its own.
 
     python -I -S lifeline.py LIFE GRACE COMMAND...
 
-LIFE is the descriptor of one end of a pair of sockets, or the path of a named pipe; only the supervisor holds the other
-end. A byte from there asks
-for the end: SIGTERM, and SIGKILL after GRACE seconds. If it closes, the supervisor is dead, and there is only HASTE.
-When the command ends by itself, whatever it left behind ends at once. Its exit code is passed on as a shell would.
+LIFE is the descriptor of one end of a pair of sockets, or the path of a named pipe; only the
+supervisor holds the other end. A byte from there asks for the end: SIGTERM, and SIGKILL after GRACE
+seconds. If it closes, the supervisor is dead, and there is only HASTE. When the command ends by
+itself, whatever it left behind ends at once. Its exit code is passed on as a shell would.
 
-On Linux the keeper is a subreaper: whatever is orphaned below it becomes its child, whatever group or session it
-made for itself, and nothing can hide. Elsewhere it knows the command's process group, no more.
+On Linux the keeper is a subreaper: whatever is orphaned below it becomes its child, whatever group
+or session it made for itself, and nothing can hide. Elsewhere it knows the command's process group,
+no more.
 
-A bare interpreter runs this file where it lies: it imports nothing of ours, and only what loads fast.
+A bare interpreter runs this file where it lies: it imports nothing of ours, and only what loads
+fast.
 """
 
 from __future__ import annotations
@@ -108,13 +111,20 @@ class Keeper:
                 self._code = code if code >= 0 else SIGNALLED - code
 
     def _signal(self, number: int) -> None:
-        """To the command's group, and to each child of ours. Nobody else can bear the number of a child that we
-        have not reaped."""
+        """To the command's group, and to each child of ours. Nobody else can bear the number of a
+        child that we have not reaped.
+        """
         try:
             os.killpg(self._child, number)
         except (ProcessLookupError, PermissionError):
             pass
-        for pid in _children(os.getpid()) if LINUX else [self._child] if self._code is None else []:
+        for pid in (
+            _children(os.getpid())
+            if LINUX
+            else [self._child]
+            if self._code is None
+            else []
+        ):
             try:
                 os.kill(pid, number)
             except (ProcessLookupError, PermissionError):
@@ -173,7 +183,9 @@ def _children(parent: int) -> list[int]:
 
 
 def _opened(life: str) -> int:
-    """The lifeline. One by its path may have closed before we came. Opened, the path has served its end."""
+    """The lifeline. One by its path may have closed before we came. Opened, the path has served its
+    end.
+    """
     if life.isdigit():
         return int(life)
     found = os.open(life, os.O_RDONLY | os.O_NONBLOCK)

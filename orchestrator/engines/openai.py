@@ -1,6 +1,8 @@
-"""OpenAI's Responses through the official SDK. Knows how a conversation looks there, and nothing of memory.
+"""OpenAI's Responses through the official SDK. Knows how a conversation looks there, and nothing of
+memory.
 
-Nothing is kept at the provider (`store` is off): reasoning comes encrypted, is kept as it came and sent back so.
+Nothing is kept at the provider (`store` is off): reasoning comes encrypted, is kept as it came and
+sent back so.
 """
 
 from __future__ import annotations
@@ -10,16 +12,36 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from orchestrator.engine import Call, EngineError, Message, Rejected, Request, Turn, Usage
-from orchestrator.engines.stream import Dropped, Reading, call_of, ending, extra, guess, model_of, problem, take
+from orchestrator.engines.protocol import (
+    Call,
+    EngineError,
+    Message,
+    Rejected,
+    Request,
+    Turn,
+    Usage,
+)
+from orchestrator.engines.stream import (
+    Dropped,
+    Reading,
+    call_of,
+    ending,
+    extra,
+    guess,
+    model_of,
+    problem,
+    take,
+)
 
 ENCRYPTED = "reasoning.encrypted_content"
 Item = dict[str, Any]
 
 
 class OpenAI:
-    """Where the address and the key are not given, they are the SDK's own business (OPENAI_BASE_URL,
-    OPENAI_API_KEY). `parameters` go into each request as they are (reasoning, say)."""
+    """Where the address and the key are not given, they are the SDK's own business
+    (OPENAI_BASE_URL, OPENAI_API_KEY). `parameters` go into each request as they are (reasoning,
+    say).
+    """
 
     name = "openai"
     interrupt = "now"
@@ -41,7 +63,11 @@ class OpenAI:
         self._unreasoned: set[str] = set()
 
     async def step(self, request: Request, interrupt: asyncio.Event) -> Turn:
-        asked = {**self._asked(request), "max_output_tokens": request.max_tokens, "store": False}
+        asked = {
+            **self._asked(request),
+            "max_output_tokens": request.max_tokens,
+            "store": False,
+        }
 
         def begin() -> Reading:
             return _Reading(self._client, asked, extra(self, request), self._unreasoned)
@@ -53,7 +79,9 @@ class OpenAI:
         import openai
 
         try:
-            counted = await self._client.responses.input_tokens.count(**self._asked(request))
+            counted = await self._client.responses.input_tokens.count(
+                **self._asked(request)
+            )
         except openai.NotFoundError:
             return None
         except openai.APIError as error:
@@ -81,7 +109,9 @@ class OpenAI:
         return asked | ({"tools": tools} if tools else {})
 
 
-def connect(base_url: str | None, api_key: str | None, max_retries: int, timeout: float | None) -> Any:
+def connect(
+    base_url: str | None, api_key: str | None, max_retries: int, timeout: float | None
+) -> Any:
     """The SDK's client; Rejected where it misses its key."""
     import openai
 
@@ -95,7 +125,11 @@ def connect(base_url: str | None, api_key: str | None, max_retries: int, timeout
 
 def _items(message: Message) -> Iterator[Item]:
     if message.role == "tool":
-        yield {"type": "function_call_output", "call_id": message.answers, "output": message.text}
+        yield {
+            "type": "function_call_output",
+            "call_id": message.answers,
+            "output": message.text,
+        }
     elif isinstance(message.native, Mapping) and "openai" in message.native:
         yield from message.native["openai"]
     else:
@@ -103,14 +137,30 @@ def _items(message: Message) -> Iterator[Item]:
             yield {"role": message.role, "content": message.text}
         for call in message.calls:
             arguments = json.dumps(call.arguments, ensure_ascii=False)
-            yield {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": arguments}
+            yield {
+                "type": "function_call",
+                "call_id": call.id,
+                "name": call.name,
+                "arguments": arguments,
+            }
 
 
 class _Reading:
     """One reply: its items, as far as they have come."""
 
-    def __init__(self, client: Any, asked: dict[str, Any], extra: dict[str, Any], unreasoned: set[str]) -> None:
-        self._client, self._asked, self._extra, self._unreasoned = client, asked, extra, unreasoned
+    def __init__(
+        self,
+        client: Any,
+        asked: dict[str, Any],
+        extra: dict[str, Any],
+        unreasoned: set[str],
+    ) -> None:
+        self._client, self._asked, self._extra, self._unreasoned = (
+            client,
+            asked,
+            extra,
+            unreasoned,
+        )
         self._items: list[Item] = []
         self._text = ""  # of the item that has not ended
         self._arguments = ""
@@ -135,13 +185,17 @@ class _Reading:
             raise _failed(self._ended.error)
 
     async def _begin(self) -> Any:
-        """Models that do not reason refuse to be asked for their reasoning: they are asked again without."""
+        """Models that do not reason refuse to be asked for their reasoning: they are asked again
+        without.
+        """
         import openai
 
         model, create = self._asked["model"], self._client.responses.create
         if model not in self._unreasoned:
             try:
-                return await create(**self._asked, **self._extra, include=[ENCRYPTED], stream=True)
+                return await create(
+                    **self._asked, **self._extra, include=[ENCRYPTED], stream=True
+                )
             except openai.BadRequestError as error:
                 if "encrypted content is not supported" not in str(error).lower():
                     raise
@@ -168,16 +222,41 @@ class _Reading:
         stop = self._stop() if whole else "interrupted"
         for item in self._items:
             if item["type"] == "message":
-                texts.append("".join(part.get("text") or part.get("refusal") or "" for part in item["content"]))
-            elif item["type"] == "function_call" and item.get("status") != "incomplete" and stop != "refusal":
+                texts.append(
+                    "".join(
+                        part.get("text") or part.get("refusal") or ""
+                        for part in item["content"]
+                    )
+                )
+            elif (
+                item["type"] == "function_call"
+                and item.get("status") != "incomplete"
+                and stop != "refusal"
+            ):
                 calls.append(call_of(item["call_id"], item["name"], item["arguments"]))
         text = "\n\n".join(text for text in (*texts, self._text) if text)
         said = tuple(calls)
-        return Turn(text, said, ending(stop, text, said), self._spent(), self._model(), self._native(stop, said))
+        return Turn(
+            text,
+            said,
+            ending(stop, text, said),
+            self._spent(),
+            self._model(),
+            self._native(stop, said),
+        )
 
     def _stop(self) -> str:
-        parts = [part["type"] for item in self._items if item["type"] == "message" for part in item["content"]]
-        reason = self._ended.incomplete_details.reason if self._ended.incomplete_details else None
+        parts = [
+            part["type"]
+            for item in self._items
+            if item["type"] == "message"
+            for part in item["content"]
+        ]
+        reason = (
+            self._ended.incomplete_details.reason
+            if self._ended.incomplete_details
+            else None
+        )
         if "refusal" in parts or reason == "content_filter":
             return "refusal"
         return "length" if reason else "done"
@@ -187,23 +266,45 @@ class _Reading:
         return model
 
     def _native(self, stop: str, calls: Sequence[Call]) -> Any:
-        """The items as they came, where they say more than text and calls do. Reasoning goes back whole or not at
-        all: the provider refuses it without what came of it."""
-        special = [item for item in self._items if item["type"] == "reasoning" or item.get("phase")]
-        unsealed = [item for item in special if item["type"] == "reasoning" and not item.get("encrypted_content")]
+        """The items as they came, where they say more than text and calls do. Reasoning goes back
+        whole or not at all: the provider refuses it without what came of it.
+        """
+        special = [
+            item
+            for item in self._items
+            if item["type"] == "reasoning" or item.get("phase")
+        ]
+        unsealed = [
+            item
+            for item in special
+            if item["type"] == "reasoning" and not item.get("encrypted_content")
+        ]
         if stop != "done" or not special or unsealed:
             return None
         bad = {call.id for call in calls if call.problem}
-        return {"openai": [item | {"arguments": "{}"} if item.get("call_id") in bad else item for item in self._items]}
+        return {
+            "openai": [
+                item | {"arguments": "{}"} if item.get("call_id") in bad else item
+                for item in self._items
+            ]
+        }
 
     def _spent(self) -> Usage:
         usage = self._ended.usage if self._ended else None
         if usage is None:
             said = [json.dumps(item) for item in self._items]
-            asked, out = guess(json.dumps(self._asked)), guess(*said, self._text, self._arguments)
+            asked, out = (
+                guess(json.dumps(self._asked)),
+                guess(*said, self._text, self._arguments),
+            )
             return Usage(asked, out, estimated=True)
-        details = usage.input_tokens_details.to_dict() if usage.input_tokens_details else {}
-        read, written = details.get("cached_tokens") or 0, details.get("cache_write_tokens") or 0
+        details = (
+            usage.input_tokens_details.to_dict() if usage.input_tokens_details else {}
+        )
+        read, written = (
+            details.get("cached_tokens") or 0,
+            details.get("cache_write_tokens") or 0,
+        )
         return Usage(usage.input_tokens, usage.output_tokens, read, written)
 
 

@@ -1,4 +1,5 @@
-"""From a client's JSON to ours and back, in one workspace: by the hook's own process, or by the daemon.
+"""From a client's JSON to ours and back, in one workspace: by the hook's own process, or by the
+daemon.
 
 What a second hook of a start is to add lies in a file beside the session's until it is taken.
 """
@@ -18,7 +19,13 @@ MORE = ".more"
 WAIT = "wait"  # instead of a client's JSON: the hook asks once more
 
 
-def answer(memory: Memory, client: str, payload: Mapping[str, Any], pid: int | None, identity: str = "") -> str:
+def answer(
+    memory: Memory,
+    client: str,
+    payload: Mapping[str, Any],
+    pid: int | None,
+    identity: str = "",
+) -> str:
     """Return what the client's hook prints for an event, or WAIT."""
     known = facts.load(client)
     event = read_event(known, payload, pid, identity)
@@ -36,7 +43,10 @@ def answer(memory: Memory, client: str, payload: Mapping[str, Any], pid: int | N
         raise
     finally:
         if starts and memory.store.root and not memory.store.readonly:
-            _leave(more_path(memory.store.root, event), reply_json(known, event, Reply(context=more)))
+            _leave(
+                more_path(memory.store.root, event),
+                reply_json(known, event, Reply(context=more)),
+            )
 
 
 def more_path(root: str, event: Event) -> str:
@@ -45,7 +55,9 @@ def more_path(root: str, event: Event) -> str:
 
 
 def _key(event: Event) -> str:
-    return "".join(char for char in event.agent or "main" if char.isalnum() or char in "-_")[:80]
+    return "".join(
+        char for char in event.agent or "main" if char.isalnum() or char in "-_"
+    )[:80]
 
 
 def _leave(path: str, text: str) -> None:

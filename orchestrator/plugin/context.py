@@ -1,6 +1,8 @@
-"""What a conversation is given of the memory: its view at the start, and the news since. Text within a client's cap.
+"""What a conversation is given of the memory: its view at the start, and the news since. Text
+within a client's cap.
 
-Whole entries and pointers only: what does not fit is a part of its own, or waits for the next event.
+Whole entries and pointers only: what does not fit is a part of its own, or waits for the next
+event.
 """
 
 from __future__ import annotations
@@ -9,19 +11,20 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from orchestrator import budget, prompt, wake
-from orchestrator.fence import SECRET_BYTES, fence, secret
+from orchestrator import wake
+from orchestrator.plugin.runs import ClientRuns
 from orchestrator.plugin.state import MAIN, Worker
-from orchestrator.plugin.workers import Workers
-from orchestrator.templates import Templates
+from orchestrator.prompts import render, selection
+from orchestrator.prompts.fence import SECRET_BYTES, fence, secret
+from orchestrator.prompts.templates import Templates
 from orchestrator.wake import NOW, SOON, Ear, News, Reader
-from synapse.block import POINTER, Block, pointer, whole
-from synapse.entry import Entry
+from synapse.agent_memory import AgentMemory
 from synapse.errors import OverBudget
-from synapse.records import Pending
-from synapse.seat import Seat
-from synapse.view import View
-from synapse.workspace import Agent
+from synapse.model.agents import Agent
+from synapse.model.entry import Entry
+from synapse.model.records import Pending
+from synapse.view.block import POINTER, Block, pointer, whole
+from synapse.view.view import View
 
 FIRST, MORE = "client", "client-more"  # templates
 LEAST_CAP = 1_000  # characters; a client that takes less is given nothing
@@ -38,16 +41,28 @@ class Opening(NamedTuple):
 class Context:
     """Makes what the conversations of one workspace are given."""
 
-    def __init__(self, workers: Workers, length: Callable[[str], int] = len) -> None:
+    def __init__(self, workers: ClientRuns, length: Callable[[str], int] = len) -> None:
         """Make texts for a client that counts their length in this way."""
         self.workers, self.store, self.length = workers, workers.store, length
         self.templates = Templates(workers.store.root)
-        self.secret = os.urandom(SECRET_BYTES) if self.store.readonly else secret(workers.root)
+        self.secret = (
+            os.urandom(SECRET_BYTES) if self.store.readonly else secret(workers.root)
+        )
 
     # -- the view ----------------------------------------------------------------------------------
 
-    def opening(self, agent: Agent, seat: Seat, text: str, cap: int, without: Sequence[str], parts: int) -> Opening:
-        """Return the view of an agent for a task, divided so that no part is longer than a client takes."""
+    def opening(
+        self,
+        agent: Agent,
+        seat: AgentMemory,
+        text: str,
+        cap: int,
+        without: Sequence[str],
+        parts: int,
+    ) -> Opening:
+        """Return the view of an agent for a task, divided so that no part is longer than a client
+        takes.
+        """
         if cap < LEAST_CAP:
             return Opening((), _empty(seat))
         scale = 1.0
@@ -59,11 +74,27 @@ class Context:
             scale *= 0.8 * min(parts / len(texts), 1.0)
         return Opening((), _empty(seat))
 
-    def _view(self, agent: Agent, seat: Seat, text: str, without: Sequence[str], scale: float) -> View:
-        worth = budget.worth(budget.expected(agent.role, ()), scale)
-        asked: dict[str, Any] = {"about": text, "without": frozenset(without), "moments": False, "quick": True}
+    def _view(
+        self,
+        agent: Agent,
+        seat: AgentMemory,
+        text: str,
+        without: Sequence[str],
+        scale: float,
+    ) -> View:
+        worth = selection.worth(selection.expected(agent.role, ()), scale)
+        asked: dict[str, Any] = {
+            "about": text,
+            "without": frozenset(without),
+            "moments": False,
+            "quick": True,
+        }
         try:
-            return seat.briefing(int((budget.CRITICALS + budget.MOST) * scale), worth=worth, **asked)
+            return seat.briefing(
+                int((selection.CRITICALS + selection.MOST) * scale),
+                worth=worth,
+                **asked,
+            )
         except OverBudget:
             return _empty(seat)
 
@@ -81,7 +112,9 @@ class Context:
     def _framed(self, agent: Agent, body: str, first: bool) -> str:
         drawn = fence(self.secret, agent.id, body)
         more = {"agent": agent, "project": self.workers.project} if first else {}
-        return prompt.fenced(FIRST if first else MORE, drawn, body, self.templates, "view", **more)
+        return render.fenced(
+            FIRST if first else MORE, drawn, body, self.templates, "view", **more
+        )
 
     def note_shown(self, worker: Worker, view: View, how: str) -> None:
         """Note in the log and in the session what a worker was shown."""
@@ -94,27 +127,45 @@ class Context:
     # -- the news ----------------------------------------------------------------------------------
 
     def listen(self, worker: Worker, text: str = "") -> list[News]:
-        """Return what has come for a worker and was not given to it, the soonest first. What is read
-        of the log is remembered as due until it is given. What stands in a text that the worker is
-        reading is known to it, and so is what its own sub-agents leave, which its client tells it."""
+        """Return what has come for a worker and was not given to it, the soonest first. What is
+        read of the log is remembered as due until it is given. What stands in a text that the
+        worker is reading is known to it, and so is what its own sub-agents leave, which its client
+        tells it.
+        """
         ear = Ear(self.store, quota=1 << 30, cursor=worker.cursor)
         agent = self.workers.reader(worker)
-        reader = Reader(agent, tuple(worker.about), frozenset(worker.seen), worker.cursor)
-        came = [(entry, tier) for _, entry, tier in ear.news({worker.run: reader}) if entry.id not in worker.seen]
+        reader = Reader(
+            agent, tuple(worker.about), frozenset(worker.seen), worker.cursor
+        )
+        came = [
+            (entry, tier)
+            for _, entry, tier in ear.news({worker.run: reader})
+            if entry.id not in worker.seen
+        ]
         worker.cursor = ear.cursor
-        known = [entry.id for entry, _ in came if entry.body.strip() in text or self._is_result(entry, worker)]
+        known = [
+            entry.id
+            for entry, _ in came
+            if entry.body.strip() in text or self._is_result(entry, worker)
+        ]
         worker.add("seen", known)
-        worker.add("due", [f"{tier} {entry.id}" for entry, tier in came if entry.id not in known])
+        worker.add(
+            "due",
+            [f"{tier} {entry.id}" for entry, tier in came if entry.id not in known],
+        )
         return self._due(worker)
 
     def _is_result(self, entry: Entry, worker: Worker) -> bool:
-        """Return whether an entry is what a sub-agent of this conversation left when it ended, or noted on
-        the way: its report, which the client gives, has what of that matters."""
+        """Return whether an entry is what a sub-agent of this conversation left when it ended, or
+        noted on the way: its report, which the client gives, has what of that matters.
+        """
         workers = self.workers.session.workers
         noted = entry.priority == "info" and entry.addressees == ("all",)
         if worker is not workers.get(MAIN) or not (noted or "run" in entry.tags):
             return False
-        return any(entry.run == each.run for each in workers.values() if each is not worker)
+        return any(
+            entry.run == each.run for each in workers.values() if each is not worker
+        )
 
     def _due(self, worker: Worker) -> list[News]:
         due = [each.partition(" ") for each in worker.due]
@@ -127,56 +178,81 @@ class Context:
         return sorted(news, key=lambda each: (NOW, SOON, wake.BESIDE).index(each.tier))
 
     def told(self, worker: Worker, news: Sequence[News], cap: int) -> str:
-        """Return the text that tells a worker of the news, as much as the client takes, and note that it did."""
+        """Return the text that tells a worker of the news, as much as the client takes, and note
+        that it did.
+        """
         reader = self.workers.reader(worker)
         entries = wake.standing(self.store, news, reader)
         gone = {each.entry.id for each in news} - {entry.id for entry in entries}
         blocks = [
             pointer(entry) if self.length(block.text) > cap // 2 else block
-            for entry, block in zip(entries, wake.blocks(entries, news, commands=True), strict=True)
+            for entry, block in zip(
+                entries, wake.blocks(entries, news, commands=True), strict=True
+            )
         ]
         kept: list[tuple[Entry, Block]] = []
         text = ""
         for pair in list(zip(entries, blocks, strict=True))[: wake.AT_ONCE]:
-            longer = prompt.wake([block for _, block in (*kept, pair)], reader, self.secret, self.templates)
+            longer = render.wake(
+                [block for _, block in (*kept, pair)],
+                reader,
+                self.secret,
+                self.templates,
+            )
             if self.length(longer) <= cap:
                 kept, text = [*kept, pair], longer
         given = {entry.id for entry, _ in kept} | gone
-        worker.due = [each for each in worker.due if each.partition(" ")[2] not in given]
+        worker.due = [
+            each for each in worker.due if each.partition(" ")[2] not in given
+        ]
         worker.add("seen", [entry.id for entry, _ in kept])
         shown = [entry.id for entry, block in kept if block.form != POINTER]
         if shown:
-            fields = {"agent": worker.agent, "run": worker.run, "epoch": worker.epoch, "state": "rendered"}
-            self.workers.seat(worker).pen.write(Pending("delivery", worker.agent, fields | {"ids": shown}))
+            fields = {
+                "agent": worker.agent,
+                "run": worker.run,
+                "epoch": worker.epoch,
+                "state": "rendered",
+            }
+            self.workers.seat(worker).pen.write(
+                Pending("delivery", worker.agent, fields | {"ids": shown})
+            )
         return text
 
     def held(self, worker: Worker, entries: Sequence[Entry]) -> str:
         """Return what a worker is told before a call that entries are for."""
         reader = self.workers.reader(worker)
-        return prompt.held(_short(entries), reader, self.secret, self.templates)
+        return render.held(_short(entries), reader, self.secret, self.templates)
 
     def beside(self, worker: Worker, entries: Sequence[Entry]) -> str:
         """Return entries that concern what a worker is about to read or to change."""
         reader = self.workers.reader(worker)
-        return prompt.wake(_short(entries), reader, self.secret, self.templates)
+        return render.wake(_short(entries), reader, self.secret, self.templates)
 
 
 def _short(entries: Sequence[Entry]) -> list[Block]:
     """Return the entries whole, and long ones as pointers."""
-    return [whole(entry) if len(entry.body) <= wake.LONG else pointer(entry) for entry in entries]
+    return [
+        whole(entry) if len(entry.body) <= wake.LONG else pointer(entry)
+        for entry in entries
+    ]
 
 
-def _empty(seat: Seat) -> View:
+def _empty(seat: AgentMemory) -> View:
     view = seat.briefing(only="critical", moments=False, quick=True)
     return view._replace(text="", tokens=0, included=())
 
 
 def _pieces(text: str) -> list[str]:
-    """Return a view's text cut before each entry and each heading: what others wrote stands behind `>`."""
+    """Return a view's text cut before each entry and each heading: what others wrote stands behind
+    `>`.
+    """
     pieces: list[str] = []
     for line in text.splitlines(keepends=True):
         begins = line.startswith(("- ", "## "))
-        after_heading = pieces and pieces[-1].startswith("## ") and pieces[-1].count("\n") == 1
+        after_heading = (
+            pieces and pieces[-1].startswith("## ") and pieces[-1].count("\n") == 1
+        )
         if not pieces or (begins and not after_heading):
             pieces.append(line)
         else:

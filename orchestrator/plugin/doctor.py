@@ -23,14 +23,14 @@ from orchestrator.plugin.install import apply, record
 from orchestrator.plugin.install.change import Finding, Target
 from orchestrator.plugin.install.operate import module_of
 from orchestrator.plugin.install.place import AGENTS_MD
+from orchestrator.plugin.runs import ClientRuns
 from orchestrator.plugin.settings import clients
 from orchestrator.plugin.state import ClientSession
-from orchestrator.plugin.workers import Workers
 from synapse import core
 from synapse.core import Memory
 from synapse.errors import SynapseError
 from synapse.mcp import installation
-from synapse.tokens import Tokens
+from synapse.system.tokens import Tokens
 
 VERSION_WITHIN = 20.0  # seconds
 RECENT = 7 * 86_400  # seconds in which a fault of a hook is worth telling
@@ -38,8 +38,9 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)+")
 
 
 def examine(target: Target, is_up: bool) -> list[Finding]:
-    """Return all findings about one client, in the order in which it is given the memory. Of one that is
-    not installed only that is told: all the rest would fail for the same reason."""
+    """Return all findings about one client, in the order in which it is given the memory. Of one
+    that is not installed only that is told: all the rest would fail for the same reason.
+    """
     checks: list[Callable[[], Iterator[Finding]]] = [lambda: configuration(target)]
     if target.client != AGENTS_MD:
         known = facts.load(target.client)
@@ -68,9 +69,18 @@ def _safely(check: Callable[[], Iterator[Finding]]) -> list[Finding]:
     try:
         findings += check()
     except SynapseError as error:
-        findings.append(Finding("workspace", "fail", str(error), "mend that, then ask again"))
+        findings.append(
+            Finding("workspace", "fail", str(error), "mend that, then ask again")
+        )
     except Exception as error:
-        findings.append(Finding("doctor", "fail", f"{type(error).__name__}: {error}", "tell us: this is our fault"))
+        findings.append(
+            Finding(
+                "doctor",
+                "fail",
+                f"{type(error).__name__}: {error}",
+                "tell us: this is our fault",
+            )
+        )
     return findings
 
 
@@ -82,17 +92,31 @@ def program(target: Target, known: Facts) -> Iterator[Finding]:
     command = str(known.raw.get("command", target.client))
     path = shutil.which(command, path=target.env.get("PATH"))
     if path is None:
-        yield Finding("client", "fail", f"{command} is not on PATH", f"install it, or put it on PATH: {command}")
+        yield Finding(
+            "client",
+            "fail",
+            f"{command} is not on PATH",
+            f"install it, or put it on PATH: {command}",
+        )
         return
     version = _version([path, *known.raw.get("version", ["--version"])], target)
     if version is None:
-        yield Finding("client", "warn", f"{path} does not say its version; seen working: {known.verified}")
+        yield Finding(
+            "client",
+            "warn",
+            f"{path} does not say its version; seen working: {known.verified}",
+        )
     elif _parts(version) == _parts(known.verified):
         yield Finding("client", "ok", f"{command} {version}")
     else:
         age = "newer" if _parts(version) > _parts(known.verified) else "older"
         mend = f"if something fails below, use {known.verified}"
-        yield Finding("client", "warn", f"{command} {version} is {age} than {known.verified}, the version tried", mend)
+        yield Finding(
+            "client",
+            "warn",
+            f"{command} {version} is {age} than {known.verified}, the version tried",
+            mend,
+        )
 
 
 def _version(words: Sequence[str], target: Target) -> str | None:
@@ -125,17 +149,27 @@ def configuration(target: Target) -> Iterator[Finding]:
     try:
         prepared = apply.prepare(target, module_of(target.client).plan(target))
     except SynapseError as error:
-        yield Finding("configuration", "fail", str(error), f"mend the file, then: {mend}")
+        yield Finding(
+            "configuration", "fail", str(error), f"mend the file, then: {mend}"
+        )
         return
     wrong = [edit.path for edit in prepared.edits if edit.changes]
     if wrong:
-        verb = "is missing or was edited" if len(wrong) == 1 else "are missing or were edited"
+        verb = (
+            "is missing or was edited"
+            if len(wrong) == 1
+            else "are missing or were edited"
+        )
         yield Finding("configuration", "fail", f"{', '.join(wrong[:3])} {verb}", mend)
     elif prepared.changes:
-        yield Finding("configuration", "warn", "a command of the client's was not run yet", mend)
+        yield Finding(
+            "configuration", "warn", "a command of the client's was not run yet", mend
+        )
     else:
         count = len(prepared.edits)
-        files = "1 file is as it was" if count == 1 else f"{count} files are as they were"
+        files = (
+            "1 file is as it was" if count == 1 else f"{count} files are as they were"
+        )
         yield Finding("configuration", "ok", f"{files} installed")
 
 
@@ -157,17 +191,30 @@ def workspace(target: Target) -> Iterator[Finding]:
     try:
         with core.open(target.root) as memory:
             declared = clients(dict(memory.store.settings.other))
-            missing = {declared.lead, declared.default, *declared.agents.values()} - set(memory.store.agents())
+            missing = {
+                declared.lead,
+                declared.default,
+                *declared.agents.values(),
+            } - set(memory.store.agents())
             readonly = memory.store.readonly
     except (SynapseError, OSError) as error:
-        yield Finding("workspace", "fail", str(error), f"synapse --root {target.root} doctor")
+        yield Finding(
+            "workspace", "fail", str(error), f"synapse --root {target.root} doctor"
+        )
         return
     if readonly:
         mend = f"give this user the right to write in {target.root}"
-        yield Finding("workspace", "fail", f"{target.root} can be read, not written", mend)
+        yield Finding(
+            "workspace", "fail", f"{target.root} can be read, not written", mend
+        )
     elif missing:
         names = ", ".join(sorted(missing))
-        yield Finding("workspace", "warn", f"not registered: {names}", f"synapse register --id {min(missing)} --role R")
+        yield Finding(
+            "workspace",
+            "warn",
+            f"not registered: {names}",
+            f"synapse register --id {min(missing)} --role R",
+        )
     else:
         yield Finding("workspace", "ok", target.root)
 
@@ -183,16 +230,33 @@ def hook(target: Target, known: Facts, is_up: bool) -> Iterator[Finding]:
     if alone.problem:
         yield Finding("hook", "fail", alone.problem, mend)
         return
-    yield Finding("hook", "ok", f"answers a start in {alone.milliseconds:.0f} ms on its own")
+    yield Finding(
+        "hook", "ok", f"answers a start in {alone.milliseconds:.0f} ms on its own"
+    )
     longest, cap = scratch.longest(known, alone.answers), cap_of_start(known)
     verdict = "ok" if longest <= cap else "fail"
-    yield Finding("caps", verdict, f"{longest} of {cap} characters at a start with more to say than fits")
+    yield Finding(
+        "caps",
+        verdict,
+        f"{longest} of {cap} characters at a start with more to say than fits",
+    )
     if is_up and target.root is not None:
         there = scratch.nothing(target, known)
-        detail = there.problem or f"answers in {there.milliseconds:.0f} ms with the daemon"
-        yield Finding("hook, daemon", "fail" if there.problem else "ok", detail, mend if there.problem else "")
+        detail = (
+            there.problem or f"answers in {there.milliseconds:.0f} ms with the daemon"
+        )
+        yield Finding(
+            "hook, daemon",
+            "fail" if there.problem else "ok",
+            detail,
+            mend if there.problem else "",
+        )
     elif target.root is not None:
-        yield Finding("daemon", "ok", "not up: hooks work alone, and take longer (`orchestrator up --detach`)")
+        yield Finding(
+            "daemon",
+            "ok",
+            "not up: hooks work alone, and take longer (`orchestrator up --detach`)",
+        )
     yield from _faults(target)
 
 
@@ -205,13 +269,20 @@ def _faults(target: Target) -> Iterator[Finding]:
     except OSError:
         return
     if lines and age < RECENT:
-        yield Finding("hook log", "warn", f"{len(lines)} faults, the last: {lines[-1][:200]}", f"see {_log(target)}")
+        yield Finding(
+            "hook log",
+            "warn",
+            f"{len(lines)} faults, the last: {lines[-1][:200]}",
+            f"see {_log(target)}",
+        )
 
 
 def _log(target: Target) -> str:
     if target.root is not None:
         return os.path.join(target.root, "runs", ".hooks.log")
-    base = target.env.get("XDG_STATE_HOME") or os.path.join(target.home, ".local", "state")
+    base = target.env.get("XDG_STATE_HOME") or os.path.join(
+        target.home, ".local", "state"
+    )
     return os.path.join(base, "synapse", "hooks.log")
 
 
@@ -230,12 +301,18 @@ def events(target: Target, known: Facts) -> Iterator[Finding]:
         return
     now = time.time()
     seen = ", ".join(
-        f"{name} {_ago(now - moment)}" for name, moment in sorted(fired.items(), key=lambda pair: -pair[1])
+        f"{name} {_ago(now - moment)}"
+        for name, moment in sorted(fired.items(), key=lambda pair: -pair[1])
     )
     starts = [name for name, about in known.events.items() if about.name == "start"]
     missing = [name for name in starts if name not in fired]
     if missing:
-        yield Finding("events", "warn", f"{', '.join(missing)} never came; {seen}", "begin a new session")
+        yield Finding(
+            "events",
+            "warn",
+            f"{', '.join(missing)} never came; {seen}",
+            "begin a new session",
+        )
     else:
         yield Finding("events", "ok", seen)
 
@@ -254,7 +331,11 @@ def cost(target: Target, known: Facts) -> Iterator[Finding]:
     """Say what the plugin adds to each request, and count the view that a session would get now."""
     tools = scratch.tools(target)
     if isinstance(tools, str):
-        mend = installation() if find_spec("mcp_types") is None else f"orchestrator install {target.client}"
+        mend = (
+            installation()
+            if find_spec("mcp_types") is None
+            else f"orchestrator install {target.client}"
+        )
         yield Finding("mcp server", "fail", tools, mend)
     else:
         yield Finding("mcp server", "ok", f"starts, and has {len(tools)} tools")
@@ -265,16 +346,25 @@ def cost(target: Target, known: Facts) -> Iterator[Finding]:
         with core.open(target.root) as memory:
             text = "\n".join(view_of_lead(memory, known))
         count = f"{Tokens().count(text):,} tokens, once in a conversation, as the memory is now"
-        yield Finding("view", "ok", count if text else "none: the memory has nothing to say yet")
+        yield Finding(
+            "view", "ok", count if text else "none: the memory has nothing to say yet"
+        )
 
 
 def adds(measured: Mapping[str, Any]) -> str:
-    """Return what the plugin adds to each request of a client when the memory has nothing to say, as it
-    was measured: clients do not send the tools of a server as they are."""
+    """Return what the plugin adds to each request of a client when the memory has nothing to say,
+    as it was measured: clients do not send the tools of a server as they are.
+    """
     tools, listing = measured["adds"]["tools"], measured["adds"]["listing"]
     main, agent = measured["baseline"]["request"], measured["baseline"]["agent"]
-    share, of_agent = (f"{100 * (tools + listing) / own:.1f} % of " for own in (main, agent))
-    counts = f"{tools:,} tokens of tools, {listing:,} of listings" if tools else f"{listing:,} tokens of listings"
+    share, of_agent = (
+        f"{100 * (tools + listing) / own:.1f} % of " for own in (main, agent)
+    )
+    counts = (
+        f"{tools:,} tokens of tools, {listing:,} of listings"
+        if tools
+        else f"{listing:,} tokens of listings"
+    )
     return f"{counts} = {share}its own {main:,}; {of_agent}{agent:,} in a sub-agent"
 
 
@@ -284,10 +374,17 @@ def view_of_lead(memory: Memory, known: Facts) -> tuple[str, ...]:
     agent = memory.store.agents().get(declared.lead)
     if agent is None:
         return ()
-    context = Context(Workers(memory, ClientSession(known.client, "doctor")), known.length)
-    return context.opening(agent, memory.as_agent(agent.id), "", cap_of_start(known), (), known.parts).parts
+    context = Context(
+        ClientRuns(memory, ClientSession(known.client, "doctor")), known.length
+    )
+    return context.opening(
+        agent, memory.as_agent(agent.id), "", cap_of_start(known), (), known.parts
+    ).parts
 
 
 def cap_of_start(known: Facts) -> int:
     """Return how much the client takes at a start."""
-    return min((about.cap for about in known.events.values() if about.name == "start"), default=0)
+    return min(
+        (about.cap for about in known.events.values() if about.name == "start"),
+        default=0,
+    )

@@ -15,7 +15,18 @@ from orchestrator.plugin.facts import Facts, ToolFacts
 LONGEST_RESULT = 1 << 20  # characters of a tool's result that are looked at
 WAITED = "synapse_waited"  # a field that our own hook adds to an event
 SUBJECTS = 20  # files of one call that are looked up
-_FIELDS = ("session", "cwd", "agent", "type", "source", "prompt", "tool", "call", "message", "transcript")
+_FIELDS = (
+    "session",
+    "cwd",
+    "agent",
+    "type",
+    "source",
+    "prompt",
+    "tool",
+    "call",
+    "message",
+    "transcript",
+)
 
 
 class Event(NamedTuple):
@@ -49,10 +60,11 @@ class Event(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """What a client is answered. `context` reaches the model beside what it was about to get; `deny`
-    stands in the place of a call, which is not made; `prompt` replaces that of a spawn; with `again`
-    an agent that would end goes on; with `stop` the session ends. With `wait` the hook asks once more
-    in a moment, for another agent is at the same call."""
+    """What a client is answered. `context` reaches the model beside what it was about to get;
+    `deny` stands in the place of a call, which is not made; `prompt` replaces that of a spawn; with
+    `again` an agent that would end goes on; with `stop` the session ends. With `wait` the hook asks
+    once more in a moment, for another agent is at the same call.
+    """
 
     context: str = ""
     deny: str = ""
@@ -65,7 +77,9 @@ class Reply(NamedTuple):
 NOTHING = Reply()
 
 
-def read_event(facts: Facts, payload: Mapping[str, Any], pid: int | None = None, identity: str = "") -> Event | None:
+def read_event(
+    facts: Facts, payload: Mapping[str, Any], pid: int | None = None, identity: str = ""
+) -> Event | None:
     """Return the event that a client's JSON tells of; None for one that nothing is done about."""
     names = facts.fields
     hook = _text(payload.get(names["event"]))
@@ -75,12 +89,23 @@ def read_event(facts: Facts, payload: Mapping[str, Any], pid: int | None = None,
         return None
     if _is_any(about.skip, names, payload):
         return None
-    name = next((other for other, patterns in about.also.items() if _is_any(patterns, names, payload)), about.name)
-    values: dict[str, Any] = {field: _text(payload.get(names[field])) for field in _FIELDS if field in names}
+    name = next(
+        (
+            other
+            for other, patterns in about.also.items()
+            if _is_any(patterns, names, payload)
+        ),
+        about.name,
+    )
+    values: dict[str, Any] = {
+        field: _text(payload.get(names[field])) for field in _FIELDS if field in names
+    }
     if about.name == "agent-stop" and "agent_transcript" in names:
         values["transcript"] = _text(payload.get(names["agent_transcript"]))
     for field, pattern in facts.strip.items():
-        values[field] = re.sub(pattern, "", values.get(field, ""), count=1, flags=re.DOTALL)
+        values[field] = re.sub(
+            pattern, "", values.get(field, ""), count=1, flags=re.DOTALL
+        )
     for field in ("agent", "type", "call", "transcript"):
         values[field] = values.get(field) or None
     arguments = payload.get(names.get("arguments", ""))
@@ -106,9 +131,14 @@ def read_event(facts: Facts, payload: Mapping[str, Any], pid: int | None = None,
     )
 
 
-def _is_any(patterns: Mapping[str, str], names: Mapping[str, str], payload: Mapping[str, Any]) -> bool:
+def _is_any(
+    patterns: Mapping[str, str], names: Mapping[str, str], payload: Mapping[str, Any]
+) -> bool:
     """Tell whether a field is as one of the patterns says."""
-    return any(re.search(pattern, _text(payload.get(names.get(field, field)))) for field, pattern in patterns.items())
+    return any(
+        re.search(pattern, _text(payload.get(names.get(field, field))))
+        for field, pattern in patterns.items()
+    )
 
 
 def reply_json(facts: Facts, event: Event, reply: Reply) -> str:
@@ -119,15 +149,25 @@ def reply_json(facts: Facts, event: Event, reply: Reply) -> str:
     for form in about.forms:
         text = getattr(reply, form)
         if text:
-            values = {"$text": text, "$event": event.hook, "$input": _input(facts, event, reply)}
-            _merge(answer, _filled(about.output.get(form) or facts.output[form], values))
+            values = {
+                "$text": text,
+                "$event": event.hook,
+                "$input": _input(facts, event, reply),
+            }
+            _merge(
+                answer, _filled(about.output.get(form) or facts.output[form], values)
+            )
     return json.dumps(answer, ensure_ascii=True) if answer else ""
 
 
 def _input(facts: Facts, event: Event, reply: Reply) -> Mapping[str, Any]:
     """Return a spawn's arguments with the prompt replaced."""
     name = facts.tool(event.tool).prompt
-    return {**event.arguments, name: reply.prompt} if reply.prompt and name else event.arguments
+    return (
+        {**event.arguments, name: reply.prompt}
+        if reply.prompt and name
+        else event.arguments
+    )
 
 
 def _filled(form: Any, values: Mapping[str, Any]) -> Any:
@@ -152,7 +192,9 @@ def _subjects(tool: ToolFacts, arguments: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _text(value: Any) -> str:
-    """Return a text that can be stored: half a surrogate pair and NUL, which JSON can say, cannot."""
+    """Return a text that can be stored: half a surrogate pair and NUL, which JSON can say,
+    cannot.
+    """
     if not isinstance(value, str):
         return ""
     text: str = value.replace("\0", "\N{REPLACEMENT CHARACTER}")

@@ -1,5 +1,5 @@
-"""The plugin's programs started for the doctor: the hook on a workspace that is thrown away, the MCP
-server for the list of its tools.
+"""The plugin's programs started for the doctor: the hook on a workspace that is thrown away, the
+MCP server for the list of its tools.
 
 Nothing is written in the user's own workspace, and no run begins there.
 """
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from orchestrator.plugin.facts import Facts
 from orchestrator.plugin.install.change import Target
 from synapse import core
-from synapse.workspace import Agent
+from synapse.model.agents import Agent
 
 TIMES = 5
 WITHIN = 20.0  # seconds
@@ -42,20 +42,37 @@ def start(target: Target, known: Facts) -> Tried:
     with tempfile.TemporaryDirectory(prefix="synapse-doctor-") as folder:
         root = os.path.join(folder, "shared-memory")
         fill(root)
-        words = [target.python, "-I", "-S", os.path.join(target.package, "hook.py"), target.client, "--root", root]
-        name = next(event for event, about in known.events.items() if about.name == "start")
+        words = [
+            target.python,
+            "-I",
+            "-S",
+            os.path.join(target.package, "hook.py"),
+            target.client,
+            "--root",
+            root,
+        ]
+        name = next(
+            event for event, about in known.events.items() if about.name == "start"
+        )
         payloads = [payload(known, name, folder, number) for number in range(TIMES)]
         tried = run(words, payloads, target.env, folder)
         if tried.problem:
             return tried
         if not all("synapse-doctor" in answer for answer in tried.answers):
-            return tried._replace(problem=f"a start was answered without the memory{fault(root)}")
+            return tried._replace(
+                problem=f"a start was answered without the memory{fault(root)}"
+            )
         return tried
 
 
 def nothing(target: Target, known: Facts) -> Tried:
     """Return how the installed hook answers an event that it knows nothing of: with nothing."""
-    tried = run([target.hook], [payload(known, _NONSENSE, target.project, 0)] * TIMES, target.env, target.project)
+    tried = run(
+        [target.hook],
+        [payload(known, _NONSENSE, target.project, 0)] * TIMES,
+        target.env,
+        target.project,
+    )
     if not tried.problem and any(tried.answers):
         return tried._replace(problem="an event that means nothing was answered")
     return tried
@@ -68,13 +85,21 @@ def fill(root: str) -> None:
         memory.register(Agent("engineer"))
         seat = memory.as_agent("engineer")
         for number in range(ENTRIES):
-            text = f"synapse-doctor {number}: " + "what was found here is written at some length. " * (WORDS // 10)
+            text = (
+                f"synapse-doctor {number}: "
+                + "what was found here is written at some length. " * (WORDS // 10)
+            )
             seat.append(text, namespace="blockers/doctor", priority="critical")
 
 
 def payload(known: Facts, name: str, folder: str, number: int) -> str:
     """Return an event as the client would send it."""
-    fields = {"event": name, "session": f"synapse-doctor-{os.getpid()}-{number}", "cwd": folder, "source": "startup"}
+    fields = {
+        "event": name,
+        "session": f"synapse-doctor-{os.getpid()}-{number}",
+        "cwd": folder,
+        "source": "startup",
+    }
     values: dict[str, Any] = {}
     for field, value in fields.items():
         if field in known.fields:
@@ -86,20 +111,36 @@ def payload(known: Facts, name: str, folder: str, number: int) -> str:
     return json.dumps(values)
 
 
-def run(words: Sequence[str], payloads: Sequence[str], env: Mapping[str, str], folder: str) -> Tried:
+def run(
+    words: Sequence[str], payloads: Sequence[str], env: Mapping[str, str], folder: str
+) -> Tried:
     """Return how a program answers these events, one after another."""
-    env = {name: value for name, value in env.items() if not name.startswith("SYNAPSE_")}
+    env = {
+        name: value for name, value in env.items() if not name.startswith("SYNAPSE_")
+    }
     times, answers = [], []
     for text in payloads:
         began = time.perf_counter()
         try:
-            done = subprocess.run(words, input=text.encode(), env=env, cwd=folder, capture_output=True, timeout=WITHIN)
+            done = subprocess.run(
+                words,
+                input=text.encode(),
+                env=env,
+                cwd=folder,
+                capture_output=True,
+                timeout=WITHIN,
+            )
         except (OSError, subprocess.TimeoutExpired) as error:
             return Tried(0.0, (), f"{words[0]} did not run: {error}")
         times.append((time.perf_counter() - began) * 1000)
         if done.returncode:
             return Tried(
-                0.0, (), f"{words[0]} ended with {done.returncode}: {done.stderr.decode(errors='replace')[-200:]}"
+                0.0,
+                (),
+                (
+                    f"{words[0]} ended with {done.returncode}:"
+                    f" {done.stderr.decode(errors='replace')[-200:]}"
+                ),
             )
         answers.append(done.stdout.decode(errors="replace"))
     return Tried(statistics.median(times), tuple(answers))
@@ -108,7 +149,9 @@ def run(words: Sequence[str], payloads: Sequence[str], env: Mapping[str, str], f
 def fault(root: str) -> str:
     """Return the last line of a workspace's log of hooks."""
     try:
-        with open(os.path.join(root, "runs", ".hooks.log"), encoding="utf-8", errors="replace") as file:
+        with open(
+            os.path.join(root, "runs", ".hooks.log"), encoding="utf-8", errors="replace"
+        ) as file:
             return ": " + file.read().strip().splitlines()[-1]
     except (OSError, IndexError):
         return ""
@@ -116,7 +159,14 @@ def fault(root: str) -> str:
 
 def longest(known: Facts, answers: Sequence[str]) -> int:
     """Return the length of the longest text in answers, as the client counts it."""
-    return max((known.length(text) for answer in answers for text in _texts(json.loads(answer))), default=0)
+    return max(
+        (
+            known.length(text)
+            for answer in answers
+            for text in _texts(json.loads(answer))
+        ),
+        default=0,
+    )
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -134,7 +184,11 @@ def tools(target: Target) -> list[dict[str, Any]] | str:
     """Return the tools of the installed MCP server, or what went wrong with it."""
     try:
         with _server(target) as process:
-            about = {"protocolVersion": PROTOCOL, "capabilities": {}, "clientInfo": {"name": "doctor", "version": "1"}}
+            about = {
+                "protocolVersion": PROTOCOL,
+                "capabilities": {},
+                "clientInfo": {"name": "doctor", "version": "1"},
+            }
             _call(process, 1, "initialize", about)
             _send(process, {"jsonrpc": "2.0", "method": "notifications/initialized"})
             listed = _call(process, 2, "tools/list", {})
@@ -161,7 +215,9 @@ def _server(target: Target) -> Iterator[subprocess.Popen[bytes]]:
         except EOFError:
             errors.seek(0)
             lines = errors.read().decode(errors="replace").strip().splitlines()
-            raise ValueError(f"the server ended: {lines[-1] if lines else 'it said nothing'}") from None
+            raise ValueError(
+                f"the server ended: {lines[-1] if lines else 'it said nothing'}"
+            ) from None
         finally:
             process.kill()
             process.communicate()
@@ -176,7 +232,12 @@ def _send(process: subprocess.Popen[bytes], message: Mapping[str, Any]) -> None:
         raise EOFError from None
 
 
-def _call(process: subprocess.Popen[bytes], number: int, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+def _call(
+    process: subprocess.Popen[bytes],
+    number: int,
+    method: str,
+    params: Mapping[str, Any],
+) -> dict[str, Any]:
     _send(process, {"jsonrpc": "2.0", "id": number, "method": method, "params": params})
     assert process.stdout is not None
     end, buffer = time.monotonic() + WITHIN, b""

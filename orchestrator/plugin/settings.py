@@ -1,4 +1,6 @@
-"""Who a client's agents are in the memory: `clients:` in synapse.yaml, and the defaults without it. Pure."""
+"""Who a client's agents are in the memory: `clients:` in synapse.yaml, and the defaults without it.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +9,12 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from synapse.discovery import FOLDER
 from synapse.errors import InvalidEntry
-from synapse.keys import EXTENSION
-from synapse.namespace import is_component
-from synapse.spelling import hint
-from synapse.workspace import ROLES, Agent
+from synapse.formats.keys import EXTENSION
+from synapse.model.agents import ROLES, Agent
+from synapse.model.namespace import is_component
+from synapse.system.discovery import FOLDER
+from synapse.system.spelling import hint
 
 LEAD, DEFAULT = "lead", "engineer"
 PROJECT = "general"
@@ -21,9 +23,10 @@ SHARED = ("api/*", "plans/*", "team/*")
 
 
 def member(id: str, main: bool, project: str) -> Agent:
-    """Return the agent of a main conversation or of a sub-agent, as it is registered where it is not
-    yet: by its role, and with what a project's interfaces and plans are kept in. A person's sessions
-    have no department, by which a role alone would share these out."""
+    """Return the agent of a main conversation or of a sub-agent, as it is registered where it is
+    not yet: by its role, and with what a project's interfaces and plans are kept in. A person's
+    sessions have no department, by which a role alone would share these out.
+    """
     role = LEAD_ROLE if main else ROLE
     rights = ROLES[role]
     return Agent(
@@ -64,30 +67,48 @@ class Clients(NamedTuple):
 
 
 def _authority(agent: Agent) -> int:
-    return ROLES.get(agent.role, ROLES[ROLE]).authority if agent.authority is None else agent.authority
+    return (
+        ROLES.get(agent.role, ROLES[ROLE]).authority
+        if agent.authority is None
+        else agent.authority
+    )
 
 
 def clients(settings: Mapping[str, Any]) -> Clients:
     """Return what synapse.yaml says; InvalidEntry tells what to write."""
     values = settings.get("clients") or {}
     if not isinstance(values, Mapping):
-        raise InvalidEntry("clients is not valid: write fields such as {lead: lead, default: engineer}")
+        raise InvalidEntry(
+            "clients is not valid: write fields such as {lead: lead, default: engineer}"
+        )
     for key in sorted(map(str, values)):
         if key not in Clients._fields and not key.startswith(EXTENSION):
             other = f"it is one of {', '.join(Clients._fields)}"
-            raise InvalidEntry(f"clients: there is no key {key!r}: {hint(key, Clients._fields, other)}")
+            raise InvalidEntry(
+                f"clients: there is no key {key!r}: {hint(key, Clients._fields, other)}"
+            )
     agents = values.get("agents") or {}
     if not isinstance(agents, Mapping):
-        raise InvalidEntry("clients: agents is not valid: write a line for each, such as Explore: researcher")
-    fields = {name: str(values[name]) for name in ("lead", "default", "project") if values.get(name)}
+        raise InvalidEntry(
+            "clients: agents is not valid: write a line for each, such as Explore: researcher"
+        )
+    fields = {
+        name: str(values[name])
+        for name in ("lead", "default", "project")
+        if values.get(name)
+    }
     named = {str(type): str(agent) for type, agent in agents.items()}
     for name in (*fields.values(), *named.values()):
         if not is_component(name):
-            raise InvalidEntry(f"clients: {name!r} is no name of an agent or project: a-z, 0-9, '_' and '-'")
+            raise InvalidEntry(
+                f"clients: {name!r} is no name of an agent or project: a-z, 0-9, '_' and '-'"
+            )
     return Clients(**fields, agents=named)
 
 
 def component(name: str) -> str:
-    """Return a name as the memory's agents and projects have it; an empty one where nothing is left."""
+    """Return a name as the memory's agents and projects have it; an empty one where nothing is
+    left.
+    """
     plain = re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("-_")[:60]
     return plain if plain and is_component(plain) else ""

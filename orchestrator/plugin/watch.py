@@ -1,10 +1,11 @@
-"""The program that waits for what wakes an idle session:
-`PYTHON -P watch.py CLIENT [--root DIR] monitor|rewake`.
+"""The program that waits for what wakes an idle session: `PYTHON -P watch.py CLIENT [--root DIR]
+monitor|rewake`.
 
-It prints a line that names what came; the text itself is given by the hook of the turn that follows,
-as all news is, so that each thing is told once. `monitor`: a line on standard output for each wake.
-`rewake`: a line on standard error, and the exit code with which the client wakes its model.
-It reads the memory and writes nothing into it, calls no model, and ends when its client does.
+It prints a line that names what came; the text itself is given by the hook of the turn that
+follows, as all news is, so that each thing is told once. `monitor`: a line on standard output for
+each wake. `rewake`: a line on standard error, and the exit code with which the client wakes its
+model. It reads the memory and writes nothing into it, calls no model, and ends when its client
+does.
 """
 
 from __future__ import annotations
@@ -25,13 +26,15 @@ if TYPE_CHECKING:
 
     from orchestrator.plugin.state import ClientSession
     from synapse.core import Memory
-    from synapse.entry import Entry
+    from synapse.model.entry import Entry
 
 PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MODES = ("monitor", "rewake")
 WAKES = 2  # the exit code that wakes
 LOOK_EVERY = 5.0  # seconds, where no bell rang
-SETTLE = 2.0  # that the hooks of the event which began a wait have to tell what there is
+SETTLE = (
+    2.0  # that the hooks of the event which began a wait have to tell what there is
+)
 MOST = 400  # ids of entries that are remembered
 
 
@@ -46,14 +49,18 @@ def main(words: Sequence[str]) -> int:
     root = None
     try:
         # A client may wait for this: what is not known to wait in the background does not wait.
-        if mode not in MODES or os.environ.get("SYNAPSE_RUN"):  # a run of our own supervisor is told by it
+        if mode not in MODES or os.environ.get(
+            "SYNAPSE_RUN"
+        ):  # a run of our own supervisor is told by it
             return 0
         rules = _rules(client)
         pid = _client(rules, hook.parent)
         ends = Ends(pid)
         if mode == "rewake" and not _is_rewaken(rules, pid, ends):
             return 0
-        root = hook.place(list(words), {"cwd": os.environ.get(rules.get("folder", "")) or os.getcwd()})
+        root = hook.place(
+            list(words), {"cwd": os.environ.get(rules.get("folder", "")) or os.getcwd()}
+        )
         if root is None:
             return 0
         return _waited(root, client, pid, ends, mode)
@@ -75,8 +82,9 @@ def _waited(root: str, client: str, pid: int, ends: Ends, mode: str) -> int:
 
 
 def _rules(client: str) -> Mapping[str, Any]:
-    """Return what the client's facts say of wakes: the names of variables, and how its forms are told
-    apart."""
+    """Return what the client's facts say of wakes: the names of variables, and how its forms are
+    told apart.
+    """
     from orchestrator.plugin import facts
 
     rules = facts.load(client).raw.get("wake")
@@ -91,8 +99,10 @@ def _client(rules: Mapping[str, Any], parent: Callable[[], int]) -> int:
 
 def _is_rewaken(rules: Mapping[str, Any], pid: int, ends: Ends) -> bool:
     """Tell whether a hook may wait in the background: not where the client would wait for it, in a
-    session of one question; nor where a monitor waits; nor where nobody could tell that whoever talks
-    to the client has hung up, which a client that waits for its hooks would then not notice either."""
+    session of one question; nor where a monitor waits; nor where nobody could tell that whoever
+    talks to the client has hung up, which a client that waits for its hooks would then not notice
+    either.
+    """
     interactive = rules.get("interactive", {})
     if any(os.environ.get(name) == value for name, value in interactive.items()):
         return False
@@ -103,7 +113,9 @@ def _is_stream(command: Sequence[str], option: Sequence[str]) -> bool:
     """Tell whether a client was started with an option, in two words or in one."""
     if len(option) != 2:
         return False
-    return (option[0], option[1]) in set(pairwise(command)) or "=".join(option) in command
+    return (option[0], option[1]) in set(pairwise(command)) or "=".join(
+        option
+    ) in command
 
 
 def _command(pid: int) -> list[str]:
@@ -138,7 +150,9 @@ class Ends:
         if self._poll is None:
             return False
         try:
-            pipe = os.open(f"/proc/{self.pid}/fd/0", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            pipe = os.open(
+                f"/proc/{self.pid}/fd/0", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+            )
         except OSError:
             return False
         if not stat.S_ISFIFO(os.fstat(pipe).st_mode):
@@ -166,11 +180,19 @@ class Ends:
 class Watch:
     """Waits on behalf of the session that a client's process has now."""
 
-    def __init__(self, memory: Memory, client: str, pid: int, ends: Ends, mode: str) -> None:
-        from orchestrator.holder import client_holder
+    def __init__(
+        self, memory: Memory, client: str, pid: int, ends: Ends, mode: str
+    ) -> None:
         from orchestrator.plugin import facts
+        from orchestrator.runs.lease import client_holder
 
-        self.memory, self.store, self.client, self.ends, self.mode = memory, memory.store, client, ends, mode
+        self.memory, self.store, self.client, self.ends, self.mode = (
+            memory,
+            memory.store,
+            client,
+            ends,
+            mode,
+        )
         self.root = memory.store.root or ""
         self.holder = client_holder(pid)
         self.facts = facts.load(client)
@@ -179,13 +201,15 @@ class Watch:
 
     def wait(self) -> int:
         """Wait until there is something to say, or nobody to say it to; the exit code."""
-        from orchestrator.plugin.wakes import SPACING, line
-        from synapse.bell import Bell
+        from orchestrator.plugin.wakes.idle import SPACING, line
+        from synapse.system.signal import NotificationPipe
 
-        woken = Woken.taken(os.path.join(self.root, "runs", ".clients", f"{self.holder}.woken"))
+        woken = Woken.taken(
+            os.path.join(self.root, "runs", ".clients", f"{self.holder}.woken")
+        )
         if woken is None:
             return 0  # another one waits for this client
-        bell = Bell(self.store.bells or "")
+        bell = NotificationPipe(self.store.bells or "")
         try:
             until = time.monotonic() + (SETTLE if self.mode == "rewake" else 0.0)
             while not self.ends.over():
@@ -193,11 +217,16 @@ class Watch:
                 entries = self._entries(woken) if now >= until else []
                 if entries:
                     woken.add(entry.id for entry in entries)
-                    _say(line(entries), sys.stderr if self.mode == "rewake" else sys.stdout)
+                    _say(
+                        line(entries),
+                        sys.stderr if self.mode == "rewake" else sys.stdout,
+                    )
                     if self.mode == "rewake":
                         return WAKES
                     until = time.monotonic() + SPACING
-                pause = min(LOOK_EVERY, max(until - now, 0.05) if now < until else self._pause())
+                pause = min(
+                    LOOK_EVERY, max(until - now, 0.05) if now < until else self._pause()
+                )
                 bell.wait(pause, self.ends.fd if self.ends.fd >= 0 else None)
             return 0
         finally:
@@ -211,7 +240,7 @@ class Watch:
 
     def _entries(self, woken: Woken) -> list[Entry]:
         """Return what is to be said now: what wakes the session's agent, that it was not given."""
-        from orchestrator.plugin.wakes import BUSY, due, in_turn
+        from orchestrator.plugin.wakes.idle import BUSY, due, in_turn
 
         found = self._session()
         if found is None:
@@ -221,7 +250,9 @@ class Watch:
             return []
         self.looked = place
         session = found[1]
-        entries = [entry for entry in due(self.memory, session) if entry.id not in woken.ids]
+        entries = [
+            entry for entry in due(self.memory, session) if entry.id not in woken.ids
+        ]
         now = time.monotonic()
         self.noticed = {entry.id: self.noticed.get(entry.id, now) for entry in entries}
         if not entries or woken.just():
@@ -233,7 +264,9 @@ class Watch:
         return entries
 
     def _session(self) -> tuple[str, ClientSession, float] | None:
-        """Return the newest session that the client's process holds, its file, and when that changed."""
+        """Return the newest session that the client's process holds, its file, and when that
+        changed.
+        """
         from orchestrator.plugin import state
 
         newest = None
@@ -266,7 +299,9 @@ class Woken:
         from orchestrator.plugin.state import make_folder
 
         make_folder(os.path.dirname(path))
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        descriptor = os.open(
+            path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
+        )
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -284,7 +319,7 @@ class Woken:
 
     def just(self) -> bool:
         """Tell whether the last wake was a moment ago."""
-        from orchestrator.plugin.wakes import SPACING
+        from orchestrator.plugin.wakes.idle import SPACING
 
         return 0 <= time.time() - self.at < SPACING
 

@@ -1,10 +1,12 @@
-"""The contract of `engine.Engine`, sentence by sentence. Needs no test framework: plain asserts of a plain class.
+"""The contract of `engine.Engine`, sentence by sentence. Needs no test framework: plain asserts of
+a plain class.
 
 class TestMine(EngineContract):
     def make_engine(self, script):
         return MyEngine(...)  # whose model does what the script says
 
-An engine with a provider is run against a ModelServer, kept as `self.provider`; then its faults are tried too.
+An engine with a provider is run against a ModelServer, kept as `self.provider`; then its faults are
+tried too.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import json
 from collections.abc import Awaitable, Callable
 from time import monotonic
 
-from orchestrator.engine import (
+from orchestrator.engines.protocol import (
     STOPS,
     Call,
     ContextTooLong,
@@ -35,8 +37,20 @@ PATIENCE = 20.0
 SOON = 5.0
 TEXT = "I looked at it — 🧠 — and it is done.\n\nSecond paragraph."
 TOOLS = (
-    Tool("read", "Reads.", {"type": "object", "properties": {"limit": {"type": "integer"}}}),
-    Tool("append", "Appends.", {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}),
+    Tool(
+        "read",
+        "Reads.",
+        {"type": "object", "properties": {"limit": {"type": "integer"}}},
+    ),
+    Tool(
+        "append",
+        "Appends.",
+        {
+            "type": "object",
+            "properties": {"text": {"type": "string"}},
+            "required": ["text"],
+        },
+    ),
 )
 ASKED: tuple[tuple[str, dict[str, object]], ...] = (
     ("read", {"limit": 3}),
@@ -45,19 +59,29 @@ ASKED: tuple[tuple[str, dict[str, object]], ...] = (
 
 
 class EngineContract:
-    """Every sentence of `engine.Engine`, as a test. Subclass it, say how to make an engine, and let pytest run it."""
+    """Every sentence of `engine.Engine`, as a test. Subclass it, say how to make an engine, and let
+    pytest run it.
+    """
 
     provider: ModelServer | None = None
 
     def make_engine(self, script: Script) -> Engine:
         """An engine of its own for each call, whose model follows the script."""
-        raise TypeError(f"{type(self).__name__} does not say how to make an engine: give it a make_engine")
+        raise TypeError(
+            f"{type(self).__name__} does not say how to make an engine: give it a make_engine"
+        )
 
     def make_request(self, *messages: Message, tools: tuple[Tool, ...] = ()) -> Request:
         """A step's request. An engine that runs a process adds a place for it."""
         view = Message("user", "## Shared Memory Context\n\n- nothing yet\n", "view")
         task = Message("user", "## Your Task\n\nFix the page\n", "task")
-        return Request("You are an engineer.", (view, task, *messages), tools, "scripted", key="run-1/0")
+        return Request(
+            "You are an engineer.",
+            (view, task, *messages),
+            tools,
+            "scripted",
+            key="run-1/0",
+        )
 
     def _with(self, script: Script, act: Callable[[Engine], Awaitable[None]]) -> None:
         async def whole() -> None:
@@ -68,7 +92,9 @@ class EngineContract:
                 await engine.close()
 
         asyncio.run(asyncio.wait_for(whole(), PATIENCE))
-        assert self.provider is None or self.provider.left(), "a closed engine holds connections"
+        assert self.provider is None or self.provider.left(), (
+            "a closed engine holds connections"
+        )
 
     def _turn(self, script: Script, request: Request | None = None) -> Turn:
         turns: list[Turn] = []
@@ -99,20 +125,31 @@ class EngineContract:
 
     def test_the_model_sees_all_of_the_prompt(self) -> None:
         seen: list[Seen] = []
-        request = self.make_request(Message("assistant", "I began.", "work_out"), Message("user", "Go on.", "wake"))
+        request = self.make_request(
+            Message("assistant", "I began.", "work_out"),
+            Message("user", "Go on.", "wake"),
+        )
         self._turn(noting(seen, "ok"), request)
         for text in (request.system, *(message.text for message in request.messages)):
             assert text.strip() in seen[-1].text, text
 
     def test_a_step_may_be_empty_cut_or_refused(self) -> None:
-        for move in (Move(""), Move("It is cu", stop="length"), Move("I will not.", stop="refusal")):
+        for move in (
+            Move(""),
+            Move("It is cu", stop="length"),
+            Move("I will not.", stop="refusal"),
+        ):
             turn = self._turn(moving(move))
             assert turn.stop == (move.stop or "empty"), turn
             assert turn.text == move.text
             assert turn.calls == ()
-            said = Message("assistant", turn.text, "work_out", turn.calls, native=turn.native)
+            said = Message(
+                "assistant", turn.text, "work_out", turn.calls, native=turn.native
+            )
             request = self.make_request(said, Message("user", "Go on.", "wake"))
-            assert self._turn(lambda seen: TEXT, request).stop == "done", "the conversation goes on"
+            assert self._turn(lambda seen: TEXT, request).stop == "done", (
+                "the conversation goes on"
+            )
 
     def test_usage_is_what_the_provider_reports(self) -> None:
         small = self._turn(lambda seen: "ok").usage
@@ -128,8 +165,13 @@ class EngineContract:
             return f"This is {seen.messages[-1].text.split()[-1]}"
 
         async def act(engine: Engine) -> None:
-            requests = [self.make_request(Message("user", f"You are {n}", "history")) for n in range(8)]
-            turns = await asyncio.gather(*(step(engine, request) for request in requests))
+            requests = [
+                self.make_request(Message("user", f"You are {n}", "history"))
+                for n in range(8)
+            ]
+            turns = await asyncio.gather(
+                *(step(engine, request) for request in requests)
+            )
             assert [turn.text for turn in turns] == [f"This is {n}" for n in range(8)]
 
         self._with(script, act)
@@ -139,7 +181,10 @@ class EngineContract:
             request = self.make_request(tools=TOOLS if engine.takes_tools else ())
             counted = await engine.count(request)
             usage = (await step(engine, request)).usage
-            assert counted is None or abs(counted - usage.input_tokens) <= usage.input_tokens * 0.1
+            assert (
+                counted is None
+                or abs(counted - usage.input_tokens) <= usage.input_tokens * 0.1
+            )
 
         self._with(lambda seen: "ok", act)
 
@@ -148,7 +193,9 @@ class EngineContract:
     def test_tools_are_called_and_their_results_seen(self) -> None:
         if not self._takes_tools():
             return
-        turn = self._turn(lambda seen: Move("I look.", ASKED), self.make_request(tools=TOOLS))
+        turn = self._turn(
+            lambda seen: Move("I look.", ASKED), self.make_request(tools=TOOLS)
+        )
         assert (turn.text, turn.stop) == ("I look.", "tools")
         assert [(call.name, call.arguments) for call in turn.calls] == list(ASKED)
         assert len({call.id for call in turn.calls}) == 2
@@ -161,20 +208,32 @@ class EngineContract:
             assert seen[0].tools == TOOLS
 
     def test_another_engine_goes_on_with_the_conversation(self) -> None:
-        """Whatever it needs is in the request: also when it was recorded, and wherever a wake came in between."""
+        """Whatever it needs is in the request: also when it was recorded, and wherever a wake came
+        in between.
+        """
         if not self._takes_tools():
             return
-        first = self._turn(lambda seen: Move("I look.", ASKED), self.make_request(tools=TOOLS))
+        first = self._turn(
+            lambda seen: Move("I look.", ASKED), self.make_request(tools=TOOLS)
+        )
         native = json.loads(json.dumps(first.native))
         said = Message("assistant", first.text, "work_out", first.calls, native=native)
         results = [answer(call, f"result {n}") for n, call in enumerate(first.calls)]
         wake = Message("user", "Something critical.", "wake")
-        for rest in ((*results, wake), (wake, *results), (results[1]._replace(failed=True), wake, results[0])):
+        for rest in (
+            (*results, wake),
+            (wake, *results),
+            (results[1]._replace(failed=True), wake, results[0]),
+        ):
             seen: list[Seen] = []
             request = self.make_request(said, *rest, tools=TOOLS)
             assert self._turn(noting(seen, TEXT), request).stop == "done"
             assert (seen[0].turn, "Something critical." in seen[0].text) == (1, True)
-            found = {message.answers: message.text for message in seen[0].messages if message.role == "tool"}
+            found = {
+                message.answers: message.text
+                for message in seen[0].messages
+                if message.role == "tool"
+            }
             assert found == {result.answers: result.text for result in results}
 
     # -- being stopped -----------------------------------------------------------------------------
@@ -183,7 +242,9 @@ class EngineContract:
         async def act(engine: Engine) -> None:
             for after in (0.0, 0.3):
                 interrupt = asyncio.Event()
-                begun = asyncio.ensure_future(engine.step(self.make_request(), interrupt))
+                begun = asyncio.ensure_future(
+                    engine.step(self.make_request(), interrupt)
+                )
                 await asyncio.sleep(after)
                 interrupt.set()
                 start = monotonic()
@@ -194,7 +255,9 @@ class EngineContract:
                 else:
                     assert turn.stop == "done"
 
-        thinks = PATIENCE if self.make_engine(lambda seen: "").interrupt == "now" else 0.5
+        thinks = (
+            PATIENCE if self.make_engine(lambda seen: "").interrupt == "now" else 0.5
+        )
         self._with(lambda seen: Move(TEXT, takes=thinks), act)
 
     def test_what_was_said_before_the_interruption_is_kept(self) -> None:
@@ -211,8 +274,12 @@ class EngineContract:
             assert turn.usage.estimated
             assert turn.usage.input_tokens > 0
             assert turn.usage.output_tokens > 0
-            said = Message("assistant", turn.text, "work_out", turn.calls, native=turn.native)
-            request = self.make_request(said, Message("user", "Go on.", "wake"), tools=TOOLS)
+            said = Message(
+                "assistant", turn.text, "work_out", turn.calls, native=turn.native
+            )
+            request = self.make_request(
+                said, Message("user", "Go on.", "wake"), tools=TOOLS
+            )
             assert (await step(engine, request)).stop == "tools"
 
         long = "word " * 200
@@ -230,14 +297,18 @@ class EngineContract:
             assert begun.cancelled()
             assert monotonic() - start < SOON
             if self.provider is not None:
-                assert await asyncio.to_thread(self.provider.left), "its connection is still open"
+                assert await asyncio.to_thread(self.provider.left), (
+                    "its connection is still open"
+                )
             assert asyncio.all_tasks() == before
 
         self._with(lambda seen: Move(TEXT, takes=PATIENCE), act)
 
     # -- the provider's faults ---------------------------------------------------------------------
 
-    def _failing(self, faults: list[Fault], move: Move | str = TEXT) -> tuple[Turn | EngineError, int]:
+    def _failing(
+        self, faults: list[Fault], move: Move | str = TEXT
+    ) -> tuple[Turn | EngineError, int]:
         """What came of a step whose requests met these, and how often the provider was asked."""
         found: list[Turn | EngineError] = []
 
@@ -257,7 +328,11 @@ class EngineContract:
     def test_what_passes_is_asked_again(self) -> None:
         if self.provider is None:
             return
-        for fault in (Fault("status", 429, 0.05), Fault("status", 500, 0.05), Fault("status", 529, 0.05)):
+        for fault in (
+            Fault("status", 429, 0.05),
+            Fault("status", 500, 0.05),
+            Fault("status", 529, 0.05),
+        ):
             turn, asked = self._failing([fault])
             assert isinstance(turn, Turn), turn
             assert (turn.text, asked) == (TEXT, 2), fault
@@ -270,9 +345,16 @@ class EngineContract:
             turn, asked = self._failing(faults, Move("I look.", ASKED))
             assert isinstance(turn, Turn), turn
             assert isinstance(clean, Turn)
-            assert (turn.text, len(turn.calls), turn.stop, asked) == ("I look.", 2, "tools", len(faults) + 1)
+            assert (turn.text, len(turn.calls), turn.stop, asked) == (
+                "I look.",
+                2,
+                "tools",
+                len(faults) + 1,
+            )
             assert turn.usage.estimated
-            assert turn.usage.input_tokens > clean.usage.input_tokens, "what broke off was paid for"
+            assert turn.usage.input_tokens > clean.usage.input_tokens, (
+                "what broke off was paid for"
+            )
         error, asked = self._failing([Fault("drop")] * 3, Move("I look.", ASKED))
         assert (type(error), asked) == (Unavailable, 3)
 
@@ -298,9 +380,19 @@ class EngineContract:
         assert isinstance(turn, Turn), turn
         assert turn.stop == "tools"
         assert all(call.problem and call.arguments == {} for call in turn.calls)
-        said = Message("assistant", turn.text, "work_out", turn.calls, native=turn.native)
-        results = [answer(call, f"Error: {call.problem}")._replace(failed=True) for call in turn.calls]
-        assert self._turn(lambda seen: TEXT, self.make_request(said, *results, tools=TOOLS)).text == TEXT
+        said = Message(
+            "assistant", turn.text, "work_out", turn.calls, native=turn.native
+        )
+        results = [
+            answer(call, f"Error: {call.problem}")._replace(failed=True)
+            for call in turn.calls
+        ]
+        assert (
+            self._turn(
+                lambda seen: TEXT, self.make_request(said, *results, tools=TOOLS)
+            ).text
+            == TEXT
+        )
 
     def test_a_fault_of_the_model_is_a_turn(self) -> None:
         if self.provider is None:

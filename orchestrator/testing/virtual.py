@@ -1,7 +1,7 @@
 """Virtual time: an event loop whose clock jumps to the next thing that is due, and never waits.
 
-With it, with a memory that reads the same clock and with a supervisor that is `inline` and has a seed, a team of
-scripted agents takes the same course every time, however fast the machine is.
+With it, with a memory that reads the same clock and with a supervisor that is `inline` and has a
+seed, a team of scripted agents takes the same course every time, however fast the machine is.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import selectors
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from synapse.clock import micros
-from synapse.entry import SECOND
+from synapse.model.clock import micros
+from synapse.model.entry import SECOND
 
 T = TypeVar("T")
 LOOK = 32  # rounds of a loop that has work, after which files are looked at
@@ -40,8 +40,10 @@ class VirtualTime:
 
 
 class _Selector(selectors.DefaultSelector):
-    """Where the loop would wait for its next timer, time passes instead. While it has work, files are looked at now and
-    then alone: always when it has none, so no time passes over one that is ready."""
+    """Where the loop would wait for its next timer, time passes instead. While it has work, files
+    are looked at now and then alone: always when it has none, so no time passes over one that is
+    ready.
+    """
 
     def __init__(self, time: VirtualTime) -> None:
         super().__init__()
@@ -56,7 +58,10 @@ class _Selector(selectors.DefaultSelector):
         if found or timeout == 0:
             return found
         if timeout is None:
-            raise RuntimeError("everything waits for something that nobody will do: the course of this run is broken")
+            raise RuntimeError(
+                "everything waits for something that nobody will do: the course of"
+                " this run is broken"
+            )
         self._time.elapsed += timeout
         return found
 

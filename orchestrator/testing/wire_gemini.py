@@ -1,7 +1,7 @@
 """Gemini's generateContent on the wire, as far as its command line client needs it. Pure.
 
-Calls and their results name a function and no call, so they are numbered in their order. Arguments are objects:
-malformed ones end the reply with MALFORMED_FUNCTION_CALL, as the provider does it.
+Calls and their results name a function and no call, so they are numbered in their order. Arguments
+are objects: malformed ones end the reply with MALFORMED_FUNCTION_CALL, as the provider does it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from orchestrator.engine import Call, Message, Tool
+from orchestrator.engines.protocol import Call, Message, Tool
 from orchestrator.engines.scripted import Seen
 from orchestrator.testing.wire import (
     Asked,
@@ -35,46 +35,76 @@ def read(body: Mapping[str, Any]) -> Asked:
     request = body.get("generateContentRequest") or body
     if not request.get("contents"):
         raise Invalid("* GenerateContentRequest.contents: contents is not specified")
-    raw = [tool for group in request.get("tools") or () for tool in group.get("functionDeclarations") or ()]
+    raw = [
+        tool
+        for group in request.get("tools") or ()
+        for tool in group.get("functionDeclarations") or ()
+    ]
     tools = [
         Tool(
-            tool["name"], tool.get("description", ""), tool.get("parametersJsonSchema") or tool.get("parameters") or {}
+            tool["name"],
+            tool.get("description", ""),
+            tool.get("parametersJsonSchema") or tool.get("parameters") or {},
         )
         for tool in raw
     ]
-    system = "\n".join(part.get("text", "") for part in (request.get("systemInstruction") or {}).get("parts", ()))
+    system = "\n".join(
+        part.get("text", "")
+        for part in (request.get("systemInstruction") or {}).get("parts", ())
+    )
     messages: list[Message] = []
     asked = answered = 0
     for content in request["contents"]:
         parts = content.get("parts") or ()
         if content.get("role") == "model":
             found = [part["functionCall"] for part in parts if "functionCall" in part]
-            calls = tuple(Call(str(asked + n), each["name"], each.get("args") or {}) for n, each in enumerate(found))
+            calls = tuple(
+                Call(str(asked + n), each["name"], each.get("args") or {})
+                for n, each in enumerate(found)
+            )
             asked += len(calls)
-            text = "".join(part["text"] for part in parts if "text" in part and not part.get("thought"))
+            text = "".join(
+                part["text"]
+                for part in parts
+                if "text" in part and not part.get("thought")
+            )
             messages.append(Message("assistant", text, "work_out", calls))
             continue
         for part in parts:
             if "functionResponse" in part:
                 text = compact(part["functionResponse"].get("response") or {})
-                messages.append(Message("tool", text, "work_obs", answers=str(answered)))
+                messages.append(
+                    Message("tool", text, "work_obs", answers=str(answered))
+                )
                 answered += 1
             elif part.get("text"):
                 messages.append(user_message(part["text"]))
     blocks = [tool_block(tool) for tool in tools] + [Block("system", system)]
-    blocks += [Block(m.role, m.text + "".join(c.name + compact(c.arguments) for c in m.calls)) for m in messages]
+    blocks += [
+        Block(m.role, m.text + "".join(c.name + compact(c.arguments) for c in m.calls))
+        for m in messages
+    ]
     seen = Seen(system, tuple(messages), tuple(tools))
     return Asked(seen, body.get("model", ""), bool(body.get("stream")), tuple(blocks))
 
 
 def _usage(reply: Said) -> dict[str, int]:
     used = reply.used
-    counts = {"promptTokenCount": used.sent, "candidatesTokenCount": used.out, "cachedContentTokenCount": used.read}
+    counts = {
+        "promptTokenCount": used.sent,
+        "candidatesTokenCount": used.out,
+        "cachedContentTokenCount": used.read,
+    }
     return {**counts, "totalTokenCount": used.sent + used.out}
 
 
-def _piece(reply: Said, parts: list[dict[str, Any]], finish: str | None = None) -> dict[str, Any]:
-    candidate: dict[str, Any] = {"index": 0, "content": {"role": "model", "parts": parts}}
+def _piece(
+    reply: Said, parts: list[dict[str, Any]], finish: str | None = None
+) -> dict[str, Any]:
+    candidate: dict[str, Any] = {
+        "index": 0,
+        "content": {"role": "model", "parts": parts},
+    }
     if finish:
         candidate["finishReason"] = finish
     return {
@@ -88,7 +118,10 @@ def _piece(reply: Said, parts: list[dict[str, Any]], finish: str | None = None) 
 def _end(reply: Said) -> tuple[list[dict[str, Any]], str]:
     """The calls, and how the reply ends."""
     try:
-        calls = [{"functionCall": {"name": call.name, "args": json.loads(call.arguments)}} for call in reply.calls]
+        calls = [
+            {"functionCall": {"name": call.name, "args": json.loads(call.arguments)}}
+            for call in reply.calls
+        ]
     except ValueError:
         return [], "MALFORMED_FUNCTION_CALL"
     return calls, STOPS[reply.stop]
@@ -113,8 +146,19 @@ def counted(tokens: int) -> dict[str, Any]:
 
 
 def failure(status: int, message: str, *, context: bool = False) -> dict[str, Any]:
-    names = {400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 404: "NOT_FOUND", 429: "RESOURCE_EXHAUSTED"}
-    return {"error": {"code": status, "message": message, "status": names.get(status, "INTERNAL")}}
+    names = {
+        400: "INVALID_ARGUMENT",
+        401: "UNAUTHENTICATED",
+        404: "NOT_FOUND",
+        429: "RESOURCE_EXHAUSTED",
+    }
+    return {
+        "error": {
+            "code": status,
+            "message": message,
+            "status": names.get(status, "INTERNAL"),
+        }
+    }
 
 
 def failure_event(message: str) -> Event:

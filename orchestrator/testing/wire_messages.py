@@ -1,5 +1,6 @@
-"""Anthropic's Messages on the wire. As strict as the provider where a client is easily wrong: every call is answered
-in the next message, thinking comes back as it was signed, no text is empty, at most four marks. Pure.
+"""Anthropic's Messages on the wire. As strict as the provider where a client is easily wrong: every
+call is answered in the next message, thinking comes back as it was signed, no text is empty, at
+most four marks. Pure.
 """
 
 from __future__ import annotations
@@ -7,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from orchestrator.engine import Call, Message, Tool
+from orchestrator.engines.protocol import Call, Message, Tool
 from orchestrator.engines.scripted import Seen
 from orchestrator.testing.wire import (
     Asked,
@@ -26,7 +27,12 @@ from orchestrator.testing.wire import (
 
 MARKED = True
 END = None
-STOPS = {"done": "end_turn", "tools": "tool_use", "length": "max_tokens", "refusal": "refusal"}
+STOPS = {
+    "done": "end_turn",
+    "tools": "tool_use",
+    "length": "max_tokens",
+    "refusal": "refusal",
+}
 CONTEXT = "prompt is too long: {sent} tokens > {window} maximum"
 
 
@@ -36,24 +42,36 @@ def read(body: Mapping[str, Any]) -> Asked:
             raise Invalid(f"{needed}: Field required")
     system = body.get("system") or []
     parts = [{"type": "text", "text": system}] if isinstance(system, str) else system
-    tools = [Tool(tool["name"], tool.get("description", ""), tool.get("input_schema", {})) for tool in _tools(body)]
+    tools = [
+        Tool(tool["name"], tool.get("description", ""), tool.get("input_schema", {}))
+        for tool in _tools(body)
+    ]
     blocks = [
-        tool_block(tool)._replace(mark="cache_control" in raw) for tool, raw in zip(tools, _tools(body), strict=True)
+        tool_block(tool)._replace(mark="cache_control" in raw)
+        for tool, raw in zip(tools, _tools(body), strict=True)
     ]
     blocks += [Block("system", part["text"], "cache_control" in part) for part in parts]
     messages: list[Message] = []
     open_calls: set[str] = set()
     for message in body["messages"]:
         content = message["content"]
-        listed = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        listed = (
+            [{"type": "text", "text": content}] if isinstance(content, str) else content
+        )
         open_calls = _check(message["role"], listed, open_calls)
         blocks += [_block(message["role"], part) for part in listed]
-        messages += _assistant(listed) if message["role"] == "assistant" else _user(listed)
+        messages += (
+            _assistant(listed) if message["role"] == "assistant" else _user(listed)
+        )
     if open_calls:
-        raise Invalid(f"tool_use ids were found without tool_result blocks: {', '.join(sorted(open_calls))}")
+        raise Invalid(
+            f"tool_use ids were found without tool_result blocks: {', '.join(sorted(open_calls))}"
+        )
     if sum(block.mark for block in blocks) > 4:
         raise Invalid("A maximum of 4 blocks with cache_control may be provided.")
-    seen = Seen("\n".join(part["text"] for part in parts), tuple(messages), tuple(tools))
+    seen = Seen(
+        "\n".join(part["text"] for part in parts), tuple(messages), tuple(tools)
+    )
     thinks = (body.get("thinking") or {}).get("type") in ("enabled", "adaptive")
     return Asked(seen, body["model"], bool(body.get("stream")), tuple(blocks), thinks)
 
@@ -62,20 +80,32 @@ def _tools(body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [tool for tool in body.get("tools") or () if "input_schema" in tool]
 
 
-def _check(role: str, parts: Sequence[Mapping[str, Any]], open_calls: set[str]) -> set[str]:
+def _check(
+    role: str, parts: Sequence[Mapping[str, Any]], open_calls: set[str]
+) -> set[str]:
     """What the provider refuses; the calls that the next message has to answer."""
     answered = {part["tool_use_id"] for part in parts if part["type"] == "tool_result"}
     if answered != open_calls:
-        raise Invalid(f"tool_result blocks answer {sorted(answered)} where {sorted(open_calls)} was called")
+        raise Invalid(
+            f"tool_result blocks answer {sorted(answered)} where {sorted(open_calls)} was called"
+        )
     first = [part["type"] == "tool_result" for part in parts]
     if first != sorted(first, reverse=True):
         raise Invalid("tool_result blocks must come first in the content")
     for part in parts:
         if part["type"] == "text" and not part["text"].strip():
-            raise Invalid("messages: text content blocks must contain non-whitespace text")
-        if part["type"] == "thinking" and part.get("signature") != signed(part["thinking"]):
+            raise Invalid(
+                "messages: text content blocks must contain non-whitespace text"
+            )
+        if part["type"] == "thinking" and part.get("signature") != signed(
+            part["thinking"]
+        ):
             raise Invalid("messages: Invalid `signature` in `thinking` block")
-    return {part["id"] for part in parts if part["type"] == "tool_use"} if role == "assistant" else set()
+    return (
+        {part["id"] for part in parts if part["type"] == "tool_use"}
+        if role == "assistant"
+        else set()
+    )
 
 
 def _block(role: str, part: Mapping[str, Any]) -> Block:
@@ -96,13 +126,19 @@ def _user(parts: Sequence[Mapping[str, Any]]) -> Iterator[Message]:
         if part["type"] == "tool_result":
             text = "\n".join(texts_of(part.get("content"), ("text",)))
             failed = bool(part.get("is_error"))
-            yield Message("tool", text, "work_obs", answers=part["tool_use_id"], failed=failed)
+            yield Message(
+                "tool", text, "work_obs", answers=part["tool_use_id"], failed=failed
+            )
         elif part["type"] == "text":
             yield user_message(part["text"])
 
 
 def _assistant(parts: Sequence[Mapping[str, Any]]) -> Iterator[Message]:
-    calls = tuple(Call(part["id"], part["name"], part["input"]) for part in parts if part["type"] == "tool_use")
+    calls = tuple(
+        Call(part["id"], part["name"], part["input"])
+        for part in parts
+        if part["type"] == "tool_use"
+    )
     text = "".join(part["text"] for part in parts if part["type"] == "text")
     yield Message("assistant", text, "work_out", calls)
 
@@ -117,24 +153,52 @@ def _usage(reply: Said, out: int) -> dict[str, int]:
 
 
 def _head(reply: Said) -> dict[str, Any]:
-    head = {"id": f"msg_{reply.id}", "type": "message", "role": "assistant", "model": reply.model}
+    head = {
+        "id": f"msg_{reply.id}",
+        "type": "message",
+        "role": "assistant",
+        "model": reply.model,
+    }
     return {**head, "stop_sequence": None}
 
 
 def whole(reply: Said, asked: Asked) -> dict[str, Any]:
     content: list[dict[str, Any]] = []
     if reply.thought is not None:
-        content.append({"type": "thinking", "thinking": reply.thought, "signature": signed(reply.thought)})
+        content.append(
+            {
+                "type": "thinking",
+                "thinking": reply.thought,
+                "signature": signed(reply.thought),
+            }
+        )
     if reply.text:
         content.append({"type": "text", "text": reply.text})
     for call in reply.calls:
-        content.append({"type": "tool_use", "id": call.id, "name": call.name, "input": parsed(call.arguments)})
+        content.append(
+            {
+                "type": "tool_use",
+                "id": call.id,
+                "name": call.name,
+                "input": parsed(call.arguments),
+            }
+        )
     usage = _usage(reply, reply.used.out)
-    return {**_head(reply), "content": content, "stop_reason": STOPS[reply.stop], "usage": usage}
+    return {
+        **_head(reply),
+        "content": content,
+        "stop_reason": STOPS[reply.stop],
+        "usage": usage,
+    }
 
 
 def events(reply: Said, asked: Asked) -> Iterator[Event]:
-    start = {**_head(reply), "content": [], "stop_reason": None, "usage": _usage(reply, 1)}
+    start = {
+        **_head(reply),
+        "content": [],
+        "stop_reason": None,
+        "usage": _usage(reply, 1),
+    }
     yield _event("message_start", message=start)
     for index, part in enumerate(_parts(reply)):
         begun, deltas, of = part
@@ -150,7 +214,10 @@ def events(reply: Said, asked: Asked) -> Iterator[Event]:
 def _parts(reply: Said) -> Iterator[tuple[dict[str, Any], list[dict[str, str]], str]]:
     """Each block: how it begins, what is added to it, and what that is."""
     if reply.thought is not None:
-        thinking = [{"type": "thinking_delta", "thinking": piece} for piece in pieces(reply.thought)]
+        thinking = [
+            {"type": "thinking_delta", "thinking": piece}
+            for piece in pieces(reply.thought)
+        ]
         thinking.append({"type": "signature_delta", "signature": signed(reply.thought)})
         yield {"type": "thinking", "thinking": "", "signature": ""}, thinking, ""
     if reply.text:
@@ -158,7 +225,10 @@ def _parts(reply: Said) -> Iterator[tuple[dict[str, Any], list[dict[str, str]], 
         yield {"type": "text", "text": ""}, deltas, "text"
     for call in reply.calls:
         begun = {"type": "tool_use", "id": call.id, "name": call.name, "input": {}}
-        deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in ("", *pieces(call.arguments))]
+        deltas = [
+            {"type": "input_json_delta", "partial_json": piece}
+            for piece in ("", *pieces(call.arguments))
+        ]
         yield begun, deltas, "arguments"
 
 
@@ -171,7 +241,11 @@ def counted(tokens: int) -> dict[str, Any]:
 
 
 def failure(status: int, message: str, *, context: bool = False) -> dict[str, Any]:
-    kinds = {400: "invalid_request_error", 401: "authentication_error", 404: "not_found_error"}
+    kinds = {
+        400: "invalid_request_error",
+        401: "authentication_error",
+        404: "not_found_error",
+    }
     kinds |= {429: "rate_limit_error", 529: "overloaded_error"}
     kind = kinds.get(status, "api_error" if status >= 500 else "invalid_request_error")
     return {"type": "error", "error": {"type": kind, "message": message}}

@@ -1,7 +1,7 @@
 """What the records of sessions come to: figures of each session, and what the plugin makes of them.
 
-Pure: everything here is a function of the records, so that anybody can make it again. `wrong` says where
-the client's own files and the requests do not say the same.
+Pure: everything here is a function of the records, so that anybody can make it again. `wrong` says
+where the client's own files and the requests do not say the same.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from scenarios.statistics import Interval, interval
+from scenarios.measure.statistics import Interval, interval
 
 WITHOUT, PLUGIN = "without", "plugin"
 SIDE, LEAD = "side", "lead"
@@ -21,8 +21,9 @@ Key = tuple[str, str, int]
 
 
 class Figures(NamedTuple):
-    """One session. Tokens are those of all requests, each time that they were sent; `hooks` are those of
-    them that hooks put there; `first` is the first request of the lead."""
+    """One session. Tokens are those of all requests, each time that they were sent; `hooks` are
+    those of them that hooks put there; `first` is the first request of the lead.
+    """
 
     requests: int
     tokens: int
@@ -65,18 +66,18 @@ class Row(NamedTuple):
 
 def sessions(records: Iterable[Record]) -> dict[Key, list[Record]]:
     """Return the records of each session, by cell, arm and seed."""
-    found: dict[Key, list[Record]] = {}
+    result: dict[Key, list[Record]] = {}
     key: Key | None = None
     for record in records:
         if record["kind"] == "session":
             key = (record["cell"], record["arm"], record["seed"])
-            if key in found:
+            if key in result:
                 raise ValueError(f"the session {key} is there twice")
-            found[key] = []
+            result[key] = []
         if key is None:
             raise ValueError("the records do not begin with a session")
-        found[key].append(record)
-    return found
+        result[key].append(record)
+    return result
 
 
 def figures(session: Sequence[Record]) -> Figures:
@@ -86,7 +87,9 @@ def figures(session: Sequence[Record]) -> Figures:
     return Figures(
         requests=len(requests),
         tokens=sum(request["tokens"] for request in requests),
-        first=next((request["tokens"] for request in requests if request["agent"] == LEAD), 0),
+        first=next(
+            (request["tokens"] for request in requests if request["agent"] == LEAD), 0
+        ),
         hooks=sum(request["hooks"] for request in requests),
         usd=sum(result["usd"] for result in _of(session, "result")),
         calls=len(calls),
@@ -101,7 +104,11 @@ def figures(session: Sequence[Record]) -> Figures:
 
 def _by_agent(calls: Sequence[Record], tool: str) -> set[tuple[str, str]]:
     """Return what a tool was called for, by each agent; not what a hook answered in its place."""
-    return {(call["subject"], call["agent"]) for call in calls if call["tool"] == tool and not call["denied"]}
+    return {
+        (call["subject"], call["agent"])
+        for call in calls
+        if call["tool"] == tool and not call["denied"]
+    }
 
 
 def _twice(pairs: set[tuple[str, str]]) -> int:
@@ -110,12 +117,14 @@ def _twice(pairs: set[tuple[str, str]]) -> int:
 
 
 def _miscounted(session: Sequence[Record]) -> int:
-    """Return how many runs of the memory have another usage than the transcript of any conversation."""
-    left = [line["tokens"] for line in _of(session, "transcript")]
+    """Return how many runs of the memory have another usage than the transcript of any
+    conversation.
+    """
+    tokens = [line["tokens"] for line in _of(session, "transcript")]
     missing = 0
     for run in _of(session, "run"):
-        if run["tokens"] in left:
-            left.remove(run["tokens"])
+        if run["tokens"] in tokens:
+            tokens.remove(run["tokens"])
         else:
             missing += 1
     return missing
@@ -129,7 +138,10 @@ def wrong(session: Sequence[Record]) -> Iterator[str]:
     own = {line["agent"]: line["tokens"] for line in _of(session, "transcript")}
     for agent in sorted((sent.keys() | own.keys()) - {SIDE}):
         if sent.get(agent) != own.get(agent):
-            yield f"{agent}: {sent.get(agent)} tokens in the requests, {own.get(agent)} by its transcript"
+            yield (
+                f"{agent}: {sent.get(agent)} tokens in the requests, {own.get(agent)} by"
+                f" its transcript"
+            )
     for result in _of(session, "result"):
         total = result["fresh"] + result["cached"] + result["written"]
         if total != sum(sent.values()):
@@ -141,17 +153,21 @@ def table(records: Iterable[Record]) -> dict[str, list[Row]]:
     by_key = {key: figures(session) for key, session in sessions(records).items()}
     cells: dict[str, list[Row]] = {}
     for cell in dict.fromkeys(key[0] for key in by_key):
-        seeds = sorted({seed for at, arm, seed in by_key if at == cell and arm == WITHOUT})
+        seeds = sorted(
+            {seed for at, arm, seed in by_key if at == cell and arm == WITHOUT}
+        )
         seeds = [seed for seed in seeds if (cell, PLUGIN, seed) in by_key]
         if seeds:
             cells[cell] = [_row(name, cell, seeds, by_key) for name in Figures._fields]
     return cells
 
 
-def _row(name: str, cell: str, seeds: Sequence[int], by_key: Mapping[Key, Figures]) -> Row:
+def _row(
+    name: str, cell: str, seeds: Sequence[int], by_key: Mapping[Key, Figures]
+) -> Row:
     ours = [float(getattr(by_key[cell, PLUGIN, seed], name)) for seed in seeds]
     theirs = [float(getattr(by_key[cell, WITHOUT, seed], name)) for seed in seeds]
-    gaps = [one - other for one, other in zip(ours, theirs, strict=True)]
+    gaps = [one - theirs_of for one, theirs_of in zip(ours, theirs, strict=True)]
     return Row(name, interval(theirs), interval(ours), interval(gaps))
 
 
@@ -159,7 +175,10 @@ def lines(records: Sequence[Record], about: Mapping[str, str]) -> Iterator[str]:
     """Yield the table as people read it, no line longer than 80 columns."""
     heads = [record for record in records if record["kind"] == "session"]
     first = heads[0]
-    yield f"{first['client']} {first['version']}, {len(heads)} sessions, tokens in {first['encoding']}"
+    yield (
+        f"{first['client']} {first['version']}, {len(heads)} sessions, tokens in"
+        f" {first['encoding']}"
+    )
     for cell, rows in table(records).items():
         runs = sum(head["cell"] == cell and head["arm"] == PLUGIN for head in heads)
         yield ""
@@ -167,7 +186,11 @@ def lines(records: Sequence[Record], about: Mapping[str, str]) -> Iterator[str]:
         yield f"  {'':<26}{'without':>10}{'plugin':>10}{'change':>11}  95 % interval"
         for row in rows:
             yield _line(row)
-    if problems := [f"{key}: {line}" for key, each in sessions(records).items() for line in wrong(each)]:
+    if problems := [
+        f"{key}: {line}"
+        for key, session in sessions(records).items()
+        for line in wrong(session)
+    ]:
         yield ""
         yield "the witnesses do not agree:"
         for problem in problems:
@@ -176,10 +199,12 @@ def lines(records: Sequence[Record], about: Mapping[str, str]) -> Iterator[str]:
 
 def _line(row: Row) -> str:
     places = {"usd": 3, "tokens": 0, "first": 0, "hooks": 0}.get(row.figure, 1)
-    without, plugin, change = (f"{each.value:,.{places}f}" for each in row[1:])
+    without, plugin, change = (f"{value.value:,.{places}f}" for value in row[1:])
     sign = "+" if row.difference.value > 0 else ""
     ends = f"[{row.difference.lo:,.{places}f}, {row.difference.hi:,.{places}f}]"
-    return f"  {ABOUT[row.figure]:<26}{without:>10}{plugin:>10}{sign + change:>11}  {ends}"
+    return (
+        f"  {ABOUT[row.figure]:<26}{without:>10}{plugin:>10}{sign + change:>11}  {ends}"
+    )
 
 
 def values(records: Iterable[Record]) -> dict[str, Any]:
@@ -187,8 +212,10 @@ def values(records: Iterable[Record]) -> dict[str, Any]:
     return {
         cell: {
             row.figure: {
-                name: [round(end, 6) for end in each]
-                for name, each in zip(("without", "plugin", "change"), row[1:], strict=True)
+                name: [round(end, 6) for end in value]
+                for name, value in zip(
+                    ("without", "plugin", "change"), row[1:], strict=True
+                )
             }
             for row in rows
         }

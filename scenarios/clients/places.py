@@ -1,4 +1,5 @@
-"""Where a session takes place: a home and a repository of its own, and the documentation on loopback.
+"""Where a session takes place: a home and a repository of its own, and the documentation on
+loopback.
 
 Nothing of the machine's user is read: the client gets a clean environment. Called by `session`.
 """
@@ -55,17 +56,41 @@ def make_place(folder: str, program: str, values: Mapping[str, int]) -> Place:
     repository.write(repo, values)
     # Pages on loopback have no entry in the list of domains that the client asks its maker for.
     allow = ["Agent", "Bash", "Edit", "Read", "WebFetch"]
-    _write(home, ".claude/settings.json", {"skipWebFetchPreflight": True, "permissions": {"allow": allow}})
-    _write(home, ".claude.json", {"projects": {os.path.realpath(repo): {"hasTrustDialogAccepted": True}}})
-    path = os.pathsep.join((os.path.dirname(program), "/usr/local/bin", "/usr/bin", "/bin"))
+    _write(
+        home,
+        ".claude/settings.json",
+        {"skipWebFetchPreflight": True, "permissions": {"allow": allow}},
+    )
+    _write(
+        home,
+        ".claude.json",
+        {"projects": {os.path.realpath(repo): {"hasTrustDialogAccepted": True}}},
+    )
+    path = os.pathsep.join(
+        (os.path.dirname(program), "/usr/local/bin", "/usr/bin", "/bin")
+    )
     return Place(home, repo, {"HOME": home, "PATH": path, "LANG": "C.UTF-8", **QUIET})
 
 
 def install(place: Place, client: str) -> None:
     """Install the plugin as a user does."""
-    words = [sys.executable, "-m", "orchestrator", "install", client, "--project", place.repository]
+    command = [
+        sys.executable,
+        "-m",
+        "orchestrator",
+        "install",
+        client,
+        "--project",
+        place.repository,
+    ]
     done = subprocess.run(
-        words, env=dict(place.env), cwd=place.home, capture_output=True, text=True, timeout=INSTALL_WITHIN, check=False
+        command,
+        env=dict(place.env),
+        cwd=place.home,
+        capture_output=True,
+        text=True,
+        timeout=INSTALL_WITHIN,
+        check=False,
     )
     if done.returncode:
         raise Broken(f"the plugin could not be installed: {done.stderr.strip()[-500:]}")
@@ -76,12 +101,13 @@ def _write(folder: str, name: str, values: object) -> None:
         json.dump(values, file)
 
 
-# -- the documentation -------------------------------------------------------------------------------
+# -- the documentation -----------------------------------------------------------------
 
 
 class Site:
-    """The documentation of the shop, over TLS: clients fetch nothing else. `served` has every page that
-    was given, in its order."""
+    """The documentation of the shop, over TLS: clients fetch nothing else. `served` has every page
+    that was given, in its order.
+    """
 
     def __init__(self, folder: str) -> None:
         self.served: list[str] = []
@@ -92,11 +118,15 @@ class Site:
         class Pages(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 name = self.path.strip("/")
-                known = name in repository.PAGES
-                raw = repository.page(name, site.values).encode() if known else b"not here"
-                if known:
+                is_page = name in repository.PAGES
+                raw = (
+                    repository.page(name, site.values).encode()
+                    if is_page
+                    else b"not here"
+                )
+                if is_page:
                     site.served.append(name)
-                self.send_response(200 if known else 404)
+                self.send_response(200 if is_page else 404)
                 self.send_header("content-type", "text/html")
                 self.send_header("content-length", str(len(raw)))
                 self.end_headers()
@@ -121,11 +151,11 @@ class Site:
 @contextmanager
 def site(folder: str) -> Iterator[Site]:
     """Yield the documentation while it is served."""
-    made = Site(folder)
+    server = Site(folder)
     try:
-        yield made
+        yield server
     finally:
-        made.stop()
+        server.stop()
 
 
 def _certificate(folder: str) -> tuple[str, str]:
@@ -153,7 +183,11 @@ def _certificate(folder: str) -> tuple[str, str]:
     pem = serialization.Encoding.PEM
     private = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     paths = os.path.join(folder, "site.pem"), os.path.join(folder, "site.key")
-    for path, raw in zip(paths, (certificate.public_bytes(pem), key.private_bytes(pem, *private)), strict=True):
+    for path, raw in zip(
+        paths,
+        (certificate.public_bytes(pem), key.private_bytes(pem, *private)),
+        strict=True,
+    ):
         with open(path, "wb") as file:
             file.write(raw)
     return paths

@@ -1,6 +1,7 @@
 """The repository of a session, its documentation on the web, and the work that is given out in it.
 
-Everything follows from a cell and a seed: the same in every arm. Pure but for `write`. Knows no client.
+Everything follows from a cell and a seed: the same in every arm. Pure but for `write`. Knows no
+client.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ MODULES = {
     "sessions": "SESSION_MINUTES",
     "webhooks": "WEBHOOK_SECONDS",
 }
-PAGES = {"limits": "RATE_LIMIT", "payments": "PAYMENT_SECONDS"}  # of the documentation, and what each says
+PAGES = {
+    "limits": "RATE_LIMIT",
+    "payments": "PAYMENT_SECONDS",
+}  # of the documentation, and what each says
 TARGETS = ("checkout", "reports")  # the modules that are changed, one by each task
 NEEDS = 6  # limits in the code that a task needs
 PROSE = (
@@ -40,9 +44,11 @@ PROSE = (
 
 
 class Cell(NamedTuple):
-    """One kind of session. `order` is when the second task begins: `after` the first, or `together` with
-    it; `shared` is how many limits both tasks need; `told` tells whether the lead hands on what it heard;
-    `brief` whether agents say at the end all in one paragraph, and not in a list below a first line."""
+    """One kind of session. `order` is when the second task begins: `after` the first, or `together`
+    with it; `shared` is how many limits both tasks need; `told` tells whether the lead hands on
+    what it heard; `brief` whether agents say at the end all in one paragraph, and not in a list
+    below a first line.
+    """
 
     name: str
     order: str
@@ -55,18 +61,54 @@ class Cell(NamedTuple):
 CELLS = {
     cell.name: cell
     for cell in (
-        Cell("after", "after", 4, False, False, "one after the other, 5 of 7 things needed are the same"),
-        Cell("brief", "after", 4, False, True, "as `after`; what agents say at the end is one paragraph"),
-        Cell("together", "together", 4, False, False, "both at once, 5 of 7 things needed are the same"),
-        Cell("told", "after", 4, True, False, "as `after`, but the lead hands on all that it heard"),
-        Cell("apart", "after", 0, False, False, "one after the other, nothing needed is the same"),
+        Cell(
+            "after",
+            "after",
+            4,
+            False,
+            False,
+            "one after the other, 5 of 7 things needed are the same",
+        ),
+        Cell(
+            "brief",
+            "after",
+            4,
+            False,
+            True,
+            "as `after`; what agents say at the end is one paragraph",
+        ),
+        Cell(
+            "together",
+            "together",
+            4,
+            False,
+            False,
+            "both at once, 5 of 7 things needed are the same",
+        ),
+        Cell(
+            "told",
+            "after",
+            4,
+            True,
+            False,
+            "as `after`, but the lead hands on all that it heard",
+        ),
+        Cell(
+            "apart",
+            "after",
+            0,
+            False,
+            False,
+            "one after the other, nothing needed is the same",
+        ),
     )
 }
 
 
 class Work(NamedTuple):
-    """One task: its name, the module to change, the limits that it needs from the code, and the page
-    of the documentation that has one more."""
+    """One task: its name, the module to change, the limits that it needs from the code, and the
+    page of the documentation that has one more.
+    """
 
     name: str
     target: str
@@ -102,23 +144,37 @@ def job(cell: Cell, seed: int) -> Job:
 
 def sources(values: Mapping[str, int]) -> dict[str, str]:
     """Return the text of each file of the repository."""
-    texts = {f"{PACKAGE}/{name}.py": _module(name, limit, values[limit]) for name, limit in MODULES.items()}
+    texts = {
+        f"{PACKAGE}/{name}.py": _module(name, limit, values[limit])
+        for name, limit in MODULES.items()
+    }
     texts |= {f"{PACKAGE}/{name}.py": _module(name, None, 0) for name in TARGETS}
     texts[f"{PACKAGE}/__init__.py"] = '"""A small shop on the web."""\n'
-    texts["README.md"] = "# Shop\n\nA small shop on the web. Every module of `shop/` sets its own limit.\n"
+    texts["README.md"] = (
+        "# Shop\n\nA small shop on the web. Every module of `shop/` sets its own limit.\n"
+    )
     return texts
 
 
 def _module(name: str, limit: str | None, value: int) -> str:
     random = Random(f"module {name}")
-    head = [f'"""The {name.replace("_", " ")} of the shop."""', "", "from __future__ import annotations", ""]
+    head = [
+        f'"""The {name.replace("_", " ")} of the shop."""',
+        "",
+        "from __future__ import annotations",
+        "",
+    ]
     head += [f"{limit} = {value}", ""] if limit else []
     body: list[str] = []
     for number in range(10):
         say = random.choice(PROSE)
         body += ["", f"def {name}_{number}(key: str, rows: dict[str, int]) -> int:"]
         body += [f'    """{say}."""', f"    total = rows.get(key, {number})"]
-        body += ["    for other in sorted(rows):", "        if other != key:", "            total += rows[other]"]
+        body += [
+            "    for other in sorted(rows):",
+            "        if other != key:",
+            "            total += rows[other]",
+        ]
         body += ["    return total", ""]
     return "\n".join([*head, *body, "", f"# end of {name}", ""])
 
@@ -144,14 +200,18 @@ def task_text(work: Work, site: str) -> str:
 
 
 def line_of(work: str, total: int | str) -> str:
-    """Return the line that a task asks for. No value stands in it by itself: the repository is to hand
-    nothing on between the two tasks."""
+    """Return the line that a task asks for. No value stands in it by itself: the repository is to
+    hand nothing on between the two tasks.
+    """
     return f"# {work}: the limits sum to {total}"
 
 
 def is_right(work: Work, text: str, values: Mapping[str, int]) -> bool:
     """Tell whether a changed module has the line that was asked for, made of the true values."""
-    return line_of(work.name, sum(values[name] for name in work.all_needs)) in text.splitlines()
+    return (
+        line_of(work.name, sum(values[name] for name in work.all_needs))
+        in text.splitlines()
+    )
 
 
 def write(folder: str, values: Mapping[str, int]) -> None:
@@ -161,6 +221,17 @@ def write(folder: str, values: Mapping[str, int]) -> None:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
-    who = ["-c", "user.name=Shop", "-c", "user.email=shop@example.org", "-c", "commit.gpgsign=false"]
-    for words in (["init", "-q", "-b", "main"], ["add", "-A"], [*who, "commit", "-q", "-m", "A shop"]):
-        subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True)
+    who = [
+        "-c",
+        "user.name=Shop",
+        "-c",
+        "user.email=shop@example.org",
+        "-c",
+        "commit.gpgsign=false",
+    ]
+    for arguments in (
+        ["init", "-q", "-b", "main"],
+        ["add", "-A"],
+        [*who, "commit", "-q", "-m", "A shop"],
+    ):
+        subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True)

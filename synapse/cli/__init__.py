@@ -1,7 +1,8 @@
-"""The shell. One `main` parses the verb, runs it and turns whatever goes wrong into a line and an exit code.
+"""The shell. One `main` parses the verb, runs it and turns whatever goes wrong into a line and an
+exit code.
 
-Environment variables, standard streams and signals are touched here and nowhere below. A verb's function
-parses, makes one call of the library and prints; it decides nothing.
+Environment variables, standard streams and signals are touched here and nowhere below. A verb's
+function parses, makes one call of the library and prints; it decides nothing.
 """
 
 from __future__ import annotations
@@ -20,8 +21,15 @@ INTERRUPTED = 130
 BROKEN_PIPE = 141
 
 
-def main(argv: Sequence[str] | None = None, *, prog: str | None = None, program: Program = PROGRAM) -> int:
-    """Run one command line, by default the process's own; the exit code. Prints every error, raises none."""
+def main(
+    argv: Sequence[str] | None = None,
+    *,
+    prog: str | None = None,
+    program: Program = PROGRAM,
+) -> int:
+    """Run one command line, by default the process's own; the exit code. Prints every error, raises
+    none.
+    """
     return _main(sys.argv[1:] if argv is None else list(argv), prog, program)
 
 
@@ -68,7 +76,10 @@ def _alias(prog: str, *preset: str) -> int:
 def _run(words: Sequence[str], prog: str | None, program: Program) -> int:
     name, rest = parse.split(words)
     if name == "help" or (name is None and {"-h", "--help"} & set(rest)):
-        name, rest = next(iter(word for word in rest if not word.startswith("-")), None), ["--help"]
+        name, rest = (
+            next(iter(word for word in rest if not word.startswith("-")), None),
+            ["--help"],
+        )
         if name is None:
             print(program.overview(), end="")
             return 0
@@ -89,7 +100,7 @@ def _without_verb(rest: Sequence[str], program: Program) -> int:
     if "--version" in rest:
         from importlib.metadata import version
 
-        from synapse.workspace import PROTOCOL
+        from synapse.model.agents import PROTOCOL
 
         print(f"{program.name} {version('synapse-orchestrator')}, protocol {PROTOCOL}")
         return 0
@@ -103,7 +114,11 @@ def _fail(error: Exception, words: Sequence[str], program: Program) -> int:
         import traceback
 
         traceback.print_exception(error)
-    message = _said(error) if known else f"this is a bug: {type(error).__name__}: {error}; --debug shows where"
+    message = (
+        _said(error)
+        if known
+        else f"this is a bug: {type(error).__name__}: {error}; --debug shows where"
+    )
     _complain(error, message, program.name, as_json="--json" in words)
     if isinstance(error, SynapseError):
         return error.exit_code
@@ -121,7 +136,9 @@ def _complain(error: Exception, message: str, program: str, *, as_json: bool) ->
 
     if as_json:
         details = getattr(error, "details", {})
-        text = to_json({"error": {"type": type(error).__name__, "message": message, **details}})
+        text = to_json(
+            {"error": {"type": type(error).__name__, "message": message, **details}}
+        )
     else:
         text = f"{program}: {clean(message)}"
     print(text, file=sys.stderr)

@@ -1,8 +1,8 @@
 """The console script `brain`: the verbs of mail and knowledge, on the workspace of a brain.
 
-The workspace is --root, else $SYNAPSE_ROOT, else that of the brain at $SYNAPSE_BRAIN (the path of its `brain.db`), else
-the one of the project that the current folder belongs to; outside of projects that of the document's own brain where
-there is one.
+The workspace is --root, else $SYNAPSE_ROOT, else that of the brain at $SYNAPSE_BRAIN (the path of
+its `brain.db`), else the one of the project that the current folder belongs to; outside of projects
+that of the document's own brain where there is one.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import os
 from collections.abc import Sequence
 
 from synapse import cli as shell
-from synapse.brain import DB_PATH
 from synapse.cli import knowing
 from synapse.cli.call import Call
 from synapse.cli.options import Options
 from synapse.cli.process import end
 from synapse.cli.show import clean, fields
 from synapse.cli.verbs import DEFAULTS, OPERATORS, VERBS, Program, Verb, listed
+from synapse.compat.brain import DB_PATH
 from synapse.errors import NotFound
-from synapse.typed import NoReturn
+from synapse.system.typed import NoReturn
 
 GROUPS = {"mail": "Mail", "know": "Know", "find": "Find", "keep": "Look after it"}
 _OURS = {
@@ -34,22 +34,32 @@ _MORE = {
         "brain provenance fact_0123456789ab",
     ),
     "check": Verb(
-        "check", "keep", "brain", "what of brain.db does not follow from the log, and undo it", "brain check --rebuild"
+        "check", "keep", "brain", "what of brain.db does not follow from the log, and undo it",
+        "brain check --rebuild"
     ),
 }  # fmt: skip
 
 
 def _verb(name: str, group: str) -> Verb:
     found = _MORE.get(name) or VERBS[name]
-    return found._replace(group=group, example=found.example.replace("synapse ", "brain ", 1))
+    return found._replace(
+        group=group, example=found.example.replace("synapse ", "brain ", 1)
+    )
 
 
-_VERBS = {name: _verb(name, group) for group, names in _OURS.items() for name in names.split()}
+_VERBS = {
+    name: _verb(name, group) for group, names in _OURS.items() for name in names.split()
+}
 
 
 def overview() -> str:
     """What `brain --help` says."""
-    lines = ["usage: brain [--root DIR] [--json] VERB ...", "", "One brain: what agents said, and what they know.", ""]
+    lines = [
+        "usage: brain [--root DIR] [--json] VERB ...",
+        "",
+        "One brain: what agents said, and what they know.",
+        "",
+    ]
     return "\n".join([*lines, *listed(GROUPS, _VERBS.values()), *_FOOT])
 
 
@@ -76,7 +86,9 @@ PROGRAM = Program(
 
 
 def main(argv: Sequence[str] | None = None, *, prog: str | None = None) -> int:
-    """Run one command line, by default the process's own; the exit code. Prints every error, raises none."""
+    """Run one command line, by default the process's own; the exit code. Prints every error, raises
+    none.
+    """
     named = os.environ.get("SYNAPSE_BRAIN")
     if named and not os.environ.get("SYNAPSE_ROOT"):
         os.environ["SYNAPSE_ROOT"] = f"{os.path.expanduser(named)}.log"
@@ -91,16 +103,21 @@ provenance_options, provenance = knowing.why_options, knowing.why
 
 
 def check_options(parser: Options) -> None:
-    parser.add_argument("--rebuild", action="store_true", help="derive every row anew before")
+    parser.add_argument(
+        "--rebuild", action="store_true", help="derive every row anew before"
+    )
 
 
 def check(call: Call) -> int:
-    from synapse.tables import Tables, path_of
+    from synapse.compat.tables import Tables, path_of
 
     store = call.memory.store
     path = path_of(store)
     if path is None:
-        raise NotFound(f"{store.root} is not the log of a brain: its name would end with .log", root=store.root)
+        raise NotFound(
+            f"{store.root} is not the log of a brain: its name would end with .log",
+            root=store.root,
+        )
     tables = Tables(store, path)
     try:
         if call.args.rebuild:
@@ -108,6 +125,12 @@ def check(call: Call) -> int:
         found = tables.check()
     finally:
         tables.close()
-    told = "\n".join(f"{each.where}: {each.what}" for each in found) or f"{path} is what the log says"
-    call.show(lambda: {"ok": not found, "problems": [fields(each) for each in found]}, lambda: clean(told))
+    told = (
+        "\n".join(f"{each.where}: {each.what}" for each in found)
+        or f"{path} is what the log says"
+    )
+    call.show(
+        lambda: {"ok": not found, "problems": [fields(each) for each in found]},
+        lambda: clean(told),
+    )
     return 6 if found else 0

@@ -10,19 +10,21 @@ from types import SimpleNamespace
 from synapse.cli.options import Usage
 from synapse.cli.verbs import DEFAULTS, OPERATORS, Verb
 from synapse.errors import Conflict, Forbidden
-from synapse.typed import TYPE_CHECKING
-from synapse.workspace import OPERATOR
+from synapse.model.agents import OPERATOR
+from synapse.system.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from synapse.agent_memory import AgentMemory
     from synapse.core import Memory
-    from synapse.discovery import Location
-    from synapse.seat import Seat
+    from synapse.system.discovery import Location
 
 
 class Call:
-    """The arguments of one call, and the memory that it opens when first asked. Closes it at its end."""
+    """The arguments of one call, and the memory that it opens when first asked. Closes it at its
+    end.
+    """
 
     def __init__(
         self,
@@ -40,7 +42,10 @@ class Call:
         self._memory: Memory | None = None
         if self.run and verb.name in operators:
             raise Forbidden(
-                f"SYNAPSE_RUN is set: a spawned run may not call `{verb.program} {verb.name}`, the operator may",
+                (
+                    f"SYNAPSE_RUN is set: a spawned run may not call `{verb.program}"
+                    f" {verb.name}`, the operator may"
+                ),
                 agent=env.get("SYNAPSE_AGENT"),
                 action=verb.name,
             )
@@ -48,7 +53,12 @@ class Call:
     def __enter__(self) -> Call:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: object,
+        trace: TracebackType | None,
+    ) -> None:
         if self._memory is not None:
             try:
                 self._note_complaints(self._memory)
@@ -58,8 +68,12 @@ class Call:
                 self._memory.close()
 
     def _note_complaints(self, memory: Memory) -> None:
-        """Say in a line that a file of the operator's has a mistake; not to a run, which cannot mend it."""
-        complaints = {} if self.run or self.verb == "doctor" else memory.store.complaints
+        """Say in a line that a file of the operator's has a mistake; not to a run, which cannot
+        mend it.
+        """
+        complaints = (
+            {} if self.run or self.verb == "doctor" else memory.store.complaints
+        )
         if complaints:
             from synapse.cli.show import clean
 
@@ -69,9 +83,11 @@ class Call:
             self.note(clean(f"{path}: {texts[0]}{more}; `synapse doctor` names all"))
 
     def _keep_tables(self, memory: Memory) -> None:
-        """The tables of a brain follow every command. An act is durable without them: they wait for the next one."""
+        """The tables of a brain follow every command. An act is durable without them: they wait for
+        the next one.
+        """
+        from synapse.compat.tables import Tables, path_of
         from synapse.errors import SynapseError
-        from synapse.tables import Tables, path_of
 
         path = path_of(memory.store)
         if path is not None and os.path.exists(path):
@@ -97,7 +113,7 @@ class Call:
     def location(self) -> Location:
         """The workspace that this call means, and why that one."""
         if self._location is None:
-            from synapse import discovery
+            from synapse.system import discovery
 
             if self.args.root == "":
                 raise Usage("--root is empty")
@@ -105,12 +121,13 @@ class Call:
         return self._location
 
     def new_root(self) -> str:
-        """Return where `init` makes a workspace: never in the home directory unless that is said, and
-        no second one in a project unless its directory is named."""
+        """Return where `init` makes a workspace: never in the home directory unless that is said,
+        and no second one in a project unless its directory is named.
+        """
         named = self.args.directory or self.args.root or self._env.get("SYNAPSE_ROOT")
         if named:
             return os.path.abspath(os.path.expanduser(named))
-        from synapse import discovery
+        from synapse.system import discovery
 
         there, root = discovery.of_project(), os.path.abspath(discovery.FOLDER)
         if there is not None and os.path.realpath(there.root) != root:
@@ -138,19 +155,26 @@ class Call:
             raise Usage("the agent's name is empty")
         own = self._env.get("SYNAPSE_AGENT") or None
         if self.run and not own:
-            raise Forbidden("SYNAPSE_RUN is set without SYNAPSE_AGENT: nobody to act as", action="act")
+            raise Forbidden(
+                "SYNAPSE_RUN is set without SYNAPSE_AGENT: nobody to act as",
+                action="act",
+            )
         if self.run and named not in (None, own):
-            raise Forbidden(f"this run acts as {own}, not as {named}", agent=own, action=f"act as {named}")
+            raise Forbidden(
+                f"this run acts as {own}, not as {named}",
+                agent=own,
+                action=f"act as {named}",
+            )
         return named or own
 
-    def actor(self) -> Seat:
+    def actor(self) -> AgentMemory:
         """The seat of `--from`, for whatever changes something: it is always somebody's."""
         who = self.who(self.args.agent)
         if who is None:
             raise Usage("whose act is this? Give --from AGENT or set SYNAPSE_AGENT")
         return self.memory.as_agent(who)
 
-    def reader(self) -> Seat:
+    def reader(self) -> AgentMemory:
         """The seat of `--agent`; nobody named is the operator, who sees everything."""
         return self.memory.as_agent(self.who(self.args.agent) or OPERATOR)
 
@@ -161,7 +185,9 @@ class Call:
             raise Usage("which agent? Give --agent AGENT or set SYNAPSE_AGENT")
         return who
 
-    def show(self, data: object | Callable[[], object], text: str | Callable[[], str]) -> None:
+    def show(
+        self, data: object | Callable[[], object], text: str | Callable[[], str]
+    ) -> None:
         """Print the one or the other form; what is costly to make comes as a function."""
         if self.json:
             from synapse.cli.show import to_json
@@ -176,7 +202,9 @@ class Call:
     @property
     def interactive(self) -> bool:
         """Whether somebody can answer: both ends are a terminal."""
-        return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
+        return all(
+            stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout)
+        )
 
     def ask(self, question: str) -> str:
         """Return the answer of whoever sits at the terminal; empty where there is none."""

@@ -1,4 +1,6 @@
-"""`synapse completion`: a script for bash and zsh, made from the parsers themselves, so it can't go stale."""
+"""`synapse completion`: a script for bash and zsh, made from the parsers themselves, so it can't go
+stale.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from synapse.cli.call import Call
 from synapse.cli.options import Options
 from synapse.cli.parse import options_of
 from synapse.cli.verbs import ALIASES, PROGRAM, Program
-from synapse.entry import PRIORITIES, SCOPES
+from synapse.model.entry import PRIORITIES, SCOPES
 
 SHELLS = ("bash", "zsh")
 
@@ -78,23 +80,35 @@ def completion_options(parser: Options) -> None:
 
 def completion(call: Call) -> None:
     text = script(call.args.shell)
-    call.show(lambda: {"shell": call.args.shell, "script": text}, lambda: text.rstrip("\n"))
+    call.show(
+        lambda: {"shell": call.args.shell, "script": text}, lambda: text.rstrip("\n")
+    )
 
 
-def script(shell: str, program: Program = PROGRAM, places: str = _PLACES, aliases: Mapping[str, str] = ALIASES) -> str:
-    """The script of a program; `places` are the cases for what its verbs take without an option's name."""
+def script(
+    shell: str,
+    program: Program = PROGRAM,
+    places: str = _PLACES,
+    aliases: Mapping[str, str] = ALIASES,
+) -> str:
+    """The script of a program; `places` are the cases for what its verbs take without an option's
+    name.
+    """
     return _SCRIPT.format(
         program=program.name,
         places=places,
         shell=shell,
         shells=" ".join(SHELLS),
         load=_ZSH if shell == "zsh" else "",
-        aliases="\n".join(f"        {command}) verb={verb} ;;" for command, verb in aliases.items()),
+        aliases="\n".join(
+            f"        {command}) verb={verb} ;;" for command, verb in aliases.items()
+        ),
         priorities=" ".join(PRIORITIES),
         scopes=" ".join(SCOPES),
         verbs=" ".join(program.verbs),
         options="\n".join(
-            f'                {name}) words="{" ".join(flags(name, program))}" ;;' for name in program.verbs
+            f'                {name}) words="{" ".join(flags(name, program))}" ;;'
+            for name in program.verbs
         ),
         commands=" ".join((program.name, *aliases)),
     )
@@ -103,4 +117,7 @@ def script(shell: str, program: Program = PROGRAM, places: str = _PLACES, aliase
 def flags(name: str, program: Program = PROGRAM) -> list[str]:
     """Every long option of a verb."""
     calls = options_of(program.verbs[name]).calls
-    return ["--help", *(flag for names, _ in calls for flag in names if flag.startswith("--"))]
+    return [
+        "--help",
+        *(flag for names, _ in calls for flag in names if flag.startswith("--")),
+    ]

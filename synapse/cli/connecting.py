@@ -9,7 +9,7 @@ from synapse.cli.call import Call
 from synapse.cli.options import Options, Usage
 from synapse.cli.parse import many
 from synapse.errors import StoreError
-from synapse.typed import TYPE_CHECKING
+from synapse.system.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from synapse.mcp.caller import Identify
@@ -22,10 +22,27 @@ def mcp_options(parser: Options) -> None:
     add = parser.add_argument
     add("--agent", metavar="AGENT", help="whose memory this is; else $SYNAPSE_AGENT")
     add("--run", metavar="RUN", help="as that agent in this run, or RUN:EPOCH")
-    add("--http", metavar="[HOST:]PORT", help="serve over HTTP, on 127.0.0.1 unless told; 0: any free port")
-    add("--token-file", metavar="FILE", help="with --http: who each token is, AGENT: SHA256 a line")
-    add("--new-token", metavar="AGENT", help="put a new token into the token file, print it once, and end")
-    add("--hosts", action="append", metavar="NAME,...", help="with --http: further names of this machine")
+    add(
+        "--http",
+        metavar="[HOST:]PORT",
+        help="serve over HTTP, on 127.0.0.1 unless told; 0: any free port",
+    )
+    add(
+        "--token-file",
+        metavar="FILE",
+        help="with --http: who each token is, AGENT: SHA256 a line",
+    )
+    add(
+        "--new-token",
+        metavar="AGENT",
+        help="put a new token into the token file, print it once, and end",
+    )
+    add(
+        "--hosts",
+        action="append",
+        metavar="NAME,...",
+        help="with --http: further names of this machine",
+    )
     add("--tools", action="append", metavar="TOOL,...", help="offer these tools only")
     add("--compat", metavar="cortex", help="offer the cortex_* tools instead")
 
@@ -44,7 +61,9 @@ def _serve(call: Call) -> None:
     except ImportError as error:
         from synapse.mcp import installation
 
-        raise StoreError(f"the MCP server needs the package mcp: {installation()}") from error
+        raise StoreError(
+            f"the MCP server needs the package mcp: {installation()}"
+        ) from error
     from synapse.mcp.bearer import TokenFile
     from synapse.mcp.identity import Opened
     from synapse.mcp.offer import offer
@@ -52,11 +71,19 @@ def _serve(call: Call) -> None:
     from synapse.mcp.transports import serve_http, serve_stdio
 
     args, opened = call.args, Opened(lambda: call.memory)
-    tokens = None if args.token_file is None else TokenFile(os.path.expanduser(args.token_file))
+    tokens = (
+        None
+        if args.token_file is None
+        else TokenFile(os.path.expanduser(args.token_file))
+    )
     offered = offer(many(args.tools), args.compat)
-    server = build(_identify(call, opened), offered, started=os.environ.get(SESSION, ""))
+    server = build(
+        _identify(call, opened), offered, started=os.environ.get(SESSION, "")
+    )
     if args.http is None:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # else it would wait for its input to end
+        signal.signal(
+            signal.SIGINT, signal.SIG_DFL
+        )  # else it would wait for its input to end
         if call.interactive:
             call.note("an MCP client starts this, and talks to it here; Ctrl-C ends it")
         serve_stdio(server)
@@ -64,7 +91,14 @@ def _serve(call: Call) -> None:
     if tokens is not None:
         tokens.load()  # a file that cannot be used is said now, not with the first request
     host, port = _address(args.http)
-    serve_http(server, host, port, tokens, many(args.hosts) or (), lambda address: call.note(f"serving {address}"))
+    serve_http(
+        server,
+        host,
+        port,
+        tokens,
+        many(args.hosts) or (),
+        lambda address: call.note(f"serving {address}"),
+    )
 
 
 def _check(call: Call) -> None:
@@ -72,11 +106,16 @@ def _check(call: Call) -> None:
     args = call.args
     for name in ("token_file", "hosts"):
         if getattr(args, name) and args.http is None and args.new_token is None:
-            raise Usage(f"--{name.replace('_', '-')} is for --http; over its standard streams a server has one client")
+            raise Usage(
+                f"--{name.replace('_', '-')} is for --http; over its standard streams"
+                f" a server has one client"
+            )
     if args.new_token is not None and not args.token_file:
         raise Usage("--new-token needs --token-file, where the token's hash is kept")
     if args.token_file and args.run:
-        raise Usage("--run is one agent's, and a token file has several: leave one of them out")
+        raise Usage(
+            "--run is one agent's, and a token file has several: leave one of them out"
+        )
     if args.http is not None:
         from ipaddress import ip_address
 
@@ -86,7 +125,10 @@ def _check(call: Call) -> None:
         except ValueError:
             local = False
         if not local and not args.token_file:
-            raise Usage(f"{host} can be reached by others: name the tokens that are let in with --token-file")
+            raise Usage(
+                f"{host} can be reached by others: name the tokens that are let in"
+                f" with --token-file"
+            )
 
 
 def _address(text: str) -> tuple[str, int]:
@@ -103,8 +145,14 @@ def _identify(call: Call, opened: Opened) -> Identify:
         return as_token(opened)
     who = call.who(call.args.agent)
     if who is None:
-        also = ", or the tokens of several with --token-file" if call.args.http is not None else ""
-        raise Usage(f"whose memory is this? Give --agent AGENT or set SYNAPSE_AGENT{also}")
+        also = (
+            ", or the tokens of several with --token-file"
+            if call.args.http is not None
+            else ""
+        )
+        raise Usage(
+            f"whose memory is this? Give --agent AGENT or set SYNAPSE_AGENT{also}"
+        )
     return as_agent(opened, who, call.args.run)
 
 
@@ -117,4 +165,6 @@ def _print_token(call: Call) -> None:
     call.memory.as_agent(agent)
     token = new_token(os.path.expanduser(call.args.token_file), agent)
     call.show({"agent": agent, "token": token}, token)
-    call.note(f"it is not kept: give it to {agent}'s client as `Authorization: Bearer ...`")
+    call.note(
+        f"it is not kept: give it to {agent}'s client as `Authorization: Bearer ...`"
+    )

@@ -1,6 +1,8 @@
-"""What `synapse doctor` looks at: the machine, the file system under the workspace, and the workspace itself.
+"""What `synapse doctor` looks at: the machine, the file system under the workspace, and the
+workspace itself.
 
-Every check answers with findings and never raises: a broken workspace is what a doctor is called for.
+Every check answers with findings and never raises: a broken workspace is what a doctor is called
+for.
 """
 
 from __future__ import annotations
@@ -12,8 +14,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 from synapse.cli import probes
 from synapse.errors import SynapseError
-from synapse.typed import TYPE_CHECKING, Any, NamedTuple
-from synapse.workspace import PROTOCOL
+from synapse.model.agents import PROTOCOL
+from synapse.system.typed import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from synapse.core import Memory
@@ -39,7 +41,11 @@ def examine(root: str, open_memory: Callable[[], Memory]) -> list[Finding]:
     except (SynapseError, OSError) as error:
         return [*found, *file_system(root), Finding("workspace", "fail", str(error))]
     found += file_system(root, memory.store.readonly)
-    return [*found, Finding("workspace", "ok", os.path.abspath(root)), *workspace(root, memory)]
+    return [
+        *found,
+        Finding("workspace", "ok", os.path.abspath(root)),
+        *workspace(root, memory),
+    ]
 
 
 def machine(platform: str = sys.platform) -> Iterator[Finding]:
@@ -47,21 +53,35 @@ def machine(platform: str = sys.platform) -> Iterator[Finding]:
     if platform in known:
         yield Finding("system", "ok", known[platform])
     elif platform in ("win32", "cygwin", "msys"):
-        yield Finding("system", "fail", "Windows is not supported; use WSL 2 on its own disk")
+        yield Finding(
+            "system", "fail", "Windows is not supported; use WSL 2 on its own disk"
+        )
     else:
-        yield Finding("system", "warn", f"{platform} is untested; Linux and macOS are supported")
+        yield Finding(
+            "system", "warn", f"{platform} is untested; Linux and macOS are supported"
+        )
     version = ".".join(map(str, sys.version_info[:3]))
-    yield Finding("python", "ok" if sys.version_info >= (3, 11) else "fail", f"{version}; it takes 3.11 or later")
+    yield Finding(
+        "python",
+        "ok" if sys.version_info >= (3, 11) else "fail",
+        f"{version}; it takes 3.11 or later",
+    )
     yield from _sqlite()
     yield Finding("protocol", "ok", f"this software reads protocols up to {PROTOCOL}")
 
 
 def file_system(root: str, readonly: bool = False) -> Iterator[Finding]:
-    """What the files log asks of the disk under it, tried out there. Where nothing may be written, nothing can be."""
+    """What the files log asks of the disk under it, tried out there. Where nothing may be written,
+    nothing can be.
+    """
     place = _existing(root)
     kind = probes.file_system_of(place)
     if kind in probes.NETWORK:
-        yield Finding("file system", "warn", f"{kind} at {place}: its locks and syncs can't be trusted")
+        yield Finding(
+            "file system",
+            "warn",
+            f"{kind} at {place}: its locks and syncs can't be trusted",
+        )
     else:
         yield Finding("file system", "ok", f"{kind or 'of unknown kind'} at {place}")
     if readonly:
@@ -74,12 +94,23 @@ def file_system(root: str, readonly: bool = False) -> Iterator[Finding]:
         worst = "warn" if name in probes.HELPFUL else "fail"
         yield Finding(name, worst if problem else "ok", problem or "works")
     if os.path.isdir(root) and os.stat(root).st_mode & 0o002:
-        yield Finding("access", "warn", f"every user of this machine may write in {root}")
+        yield Finding(
+            "access", "warn", f"every user of this machine may write in {root}"
+        )
 
 
 def workspace(root: str, memory: Memory) -> Iterator[Finding]:
     declared = (_settings, _declarations, _roles)
-    for check in (_integrity, _journal, *declared, _authors, _namespaces, _nights, _set_aside, _older):
+    for check in (
+        _integrity,
+        _journal,
+        *declared,
+        _authors,
+        _namespaces,
+        _nights,
+        _set_aside,
+        _older,
+    ):
         try:
             yield from check(root, memory)
         except (SynapseError, OSError) as error:
@@ -88,10 +119,10 @@ def workspace(root: str, memory: Memory) -> Iterator[Finding]:
 
 def _older(root: str, memory: Memory) -> Iterator[Finding]:
     """What is kept for those who still read it: the old file of mail, a brain's tables."""
-    from synapse import oldfile
-    from synapse.tables import Tables, path_of
+    from synapse.compat.tables import Tables, path_of
+    from synapse.mail import synapse_json
 
-    if problem := oldfile.stale(memory.store):
+    if problem := synapse_json.stale(memory.store):
         yield Finding("mirror", "warn", problem)
     path = path_of(memory.store)
     if path is not None and os.path.exists(path) and not memory.store.readonly:
@@ -109,15 +140,23 @@ def conforming(directory: str) -> list[Finding]:
     """Whether a directory that anything wrote keeps to the protocol."""
     from synapse import conformance
 
-    found = [Finding("conformance", each.verdict, str(each)) for each in conformance.check(directory)]
+    found = [
+        Finding("conformance", each.verdict, str(each))
+        for each in conformance.check(directory)
+    ]
     if all(finding.verdict != "fail" for finding in found):
-        found.insert(0, Finding("conformance", "ok", f"{directory} keeps to protocol {PROTOCOL}"))
+        found.insert(
+            0, Finding("conformance", "ok", f"{directory} keeps to protocol {PROTOCOL}")
+        )
     return found
 
 
 def findings_json(findings: Iterable[Finding]) -> dict[str, Any]:
     found = list(findings)
-    return {"ok": all(each.verdict != "fail" for each in found), "checks": [each._asdict() for each in found]}
+    return {
+        "ok": all(each.verdict != "fail" for each in found),
+        "checks": [each._asdict() for each in found],
+    }
 
 
 def findings_text(findings: Iterable[Finding]) -> str:
@@ -131,10 +170,16 @@ def _sqlite() -> Iterator[Finding]:
     import sqlite3
 
     try:
-        sqlite3.connect(":memory:").execute("create virtual table probe using fts5(body)").connection.close()
+        sqlite3.connect(":memory:").execute(
+            "create virtual table probe using fts5(body)"
+        ).connection.close()
         yield Finding("sqlite", "ok", f"{sqlite3.sqlite_version} with full text")
     except sqlite3.Error as error:
-        yield Finding("sqlite", "fail", f"{sqlite3.sqlite_version} without full text (FTS5): {error}")
+        yield Finding(
+            "sqlite",
+            "fail",
+            f"{sqlite3.sqlite_version} without full text (FTS5): {error}",
+        )
 
 
 def _integrity(root: str, memory: Memory) -> Iterator[Finding]:
@@ -144,7 +189,11 @@ def _integrity(root: str, memory: Memory) -> Iterator[Finding]:
     if memory.store.readonly:
         memory.store.fresh()
         sound = memory.store.index.check() == "ok"
-        yield Finding("index", "ok" if sound else "fail", "in memory, for it cannot be written here")
+        yield Finding(
+            "index",
+            "ok" if sound else "fail",
+            "in memory, for it cannot be written here",
+        )
         return
     if not os.path.exists(path):
         yield Finding("index", "ok", "none yet; it is derived at the first read")
@@ -152,19 +201,30 @@ def _integrity(root: str, memory: Memory) -> Iterator[Finding]:
     try:
         connection = sqlite3.connect(path)
         try:
-            answers = [row[0] for row in connection.execute("pragma integrity_check(5)")]
+            answers = [
+                row[0] for row in connection.execute("pragma integrity_check(5)")
+            ]
         finally:
             connection.close()
     except sqlite3.Error as error:
         answers = [str(error)]
     sound = answers == ["ok"]
-    yield Finding("index", *(("ok", "sound") if sound else ("fail", f"{answers[0]}; run `synapse rebuild`")))
+    yield Finding(
+        "index",
+        *(
+            ("ok", "sound")
+            if sound
+            else ("fail", f"{answers[0]}; run `synapse rebuild`")
+        ),
+    )
 
 
 def _journal(root: str, memory: Memory) -> Iterator[Finding]:
     report = memory.verify()
     if report.ok:
-        yield Finding("journal", "ok", f"{report.records} records, every file as it was written")
+        yield Finding(
+            "journal", "ok", f"{report.records} records, every file as it was written"
+        )
     yield from _some(
         "journal",
         "fail",
@@ -174,18 +234,26 @@ def _journal(root: str, memory: Memory) -> Iterator[Finding]:
 
 
 def _settings(root: str, memory: Memory) -> Iterator[Finding]:
-    from synapse.keys import RUN_BLOCKS, concerns
+    from synapse.formats.keys import RUN_BLOCKS, concerns
     from synapse.log.files import FilesLog
 
     log = memory.store.log
     strays = log.read_settings(None)[1] if isinstance(log, FilesLog) else ()
-    runs = ", runs do not begin" if any(concerns(stray.path, RUN_BLOCKS) for stray in strays) else ""
-    advice = f"reads and writes go on without them{runs}; synapse/SETTINGS.md has every key"
-    yield from _some("settings", "fail", [f"synapse.yaml: {stray.text}" for stray in strays], advice)
+    runs = (
+        ", runs do not begin"
+        if any(concerns(stray.path, RUN_BLOCKS) for stray in strays)
+        else ""
+    )
+    advice = (
+        f"reads and writes go on without them{runs}; docs/reference/settings.md has every key"
+    )
+    yield from _some(
+        "settings", "fail", [f"synapse.yaml: {stray.text}" for stray in strays], advice
+    )
 
 
 def _roles(root: str, memory: Memory) -> Iterator[Finding]:
-    from synapse.roles import unknown
+    from synapse.model.roles import unknown
 
     problems = [
         f"agent {agent.id}: {text}; it has an engineer's rights where its file says nothing"
@@ -196,10 +264,13 @@ def _roles(root: str, memory: Memory) -> Iterator[Finding]:
 
 
 def _declarations(root: str, memory: Memory) -> Iterator[Finding]:
-    from synapse import codec
-    from synapse.roles import refuse_typo
+    from synapse.formats import codec
+    from synapse.model.roles import refuse_typo
 
-    folder, roles = os.path.join(root, "agents"), {agent.id: agent.role for agent in memory.agents()}
+    folder, roles = (
+        os.path.join(root, "agents"),
+        {agent.id: agent.role for agent in memory.agents()},
+    )
     problems = []
     names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
     for name in names:
@@ -214,18 +285,30 @@ def _declarations(root: str, memory: Memory) -> Iterator[Finding]:
             problems.append(str(error))
     if not problems:
         yield Finding("agents", "ok", f"{len(list(memory.agents()))} registered")
-    yield from _some("agents", "fail", problems, "until they are corrected, what was declared before holds")
+    yield from _some(
+        "agents",
+        "fail",
+        problems,
+        "until they are corrected, what was declared before holds",
+    )
 
 
 def _authors(root: str, memory: Memory) -> Iterator[Finding]:
     known = {agent.id for agent in memory.agents()} | {"operator", "consolidator"}
-    authors = Counter(entry.author for entry in memory.as_agent("operator").read(limit=None))
+    authors = Counter(
+        entry.author for entry in memory.as_agent("operator").read(limit=None)
+    )
     strangers = [
         f"{author} wrote {count} {'entry' if count == 1 else 'entries'} and is not registered"
         for author, count in authors.most_common()
         if author not in known
     ]
-    yield from _some("authors", "warn", strangers, "`synapse register --id ID`, then `synapse vouch ENTRY`")
+    yield from _some(
+        "authors",
+        "warn",
+        strangers,
+        "`synapse register --id ID`, then `synapse vouch ENTRY`",
+    )
 
 
 def _namespaces(root: str, memory: Memory) -> Iterator[Finding]:
@@ -243,8 +326,14 @@ def _nights(root: str, memory: Memory) -> Iterator[Finding]:
 def _set_aside(root: str, memory: Memory) -> Iterator[Finding]:
     folder = os.path.join(root, "quarantine")
     names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
-    reasons = [_reason(os.path.join(folder, name)) for name in names if name.endswith(".reason.txt")]
-    yield from _some("quarantine", "warn", reasons, "mend and drop them again, or delete them")
+    reasons = [
+        _reason(os.path.join(folder, name))
+        for name in names
+        if name.endswith(".reason.txt")
+    ]
+    yield from _some(
+        "quarantine", "warn", reasons, "mend and drop them again, or delete them"
+    )
 
 
 def _reason(path: str) -> str:
@@ -255,7 +344,9 @@ def _reason(path: str) -> str:
         return f"{path}: {error.strerror}"
 
 
-def _some(check: str, verdict: str, details: list[str], advice: str) -> Iterator[Finding]:
+def _some(
+    check: str, verdict: str, details: list[str], advice: str
+) -> Iterator[Finding]:
     """The first few in full, the rest counted, and what to do about them."""
     for detail in details[:NAMED]:
         yield Finding(check, verdict, detail)

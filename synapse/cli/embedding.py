@@ -7,20 +7,29 @@ from synapse.cli.following import Interruptible
 from synapse.cli.options import Options
 from synapse.cli.parse import number
 from synapse.cli.show import clean, fields, to_json
-from synapse.typed import TYPE_CHECKING
+from synapse.system.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from synapse.semantic import Queue
+    from synapse.search.semantic import Queue
 
 
 def embed_options(parser: Options) -> None:
     add = parser.add_argument
-    add("--limit", type=number, metavar="N", help="at most so many entries; else all that wait")
-    add("--follow", action="store_true", help="go on, and embed what comes, until it is stopped")
+    add(
+        "--limit",
+        type=number,
+        metavar="N",
+        help="at most so many entries; else all that wait",
+    )
+    add(
+        "--follow",
+        action="store_true",
+        help="go on, and embed what comes, until it is stopped",
+    )
 
 
 def embed(call: Call) -> None:
-    from synapse import semantic
+    from synapse.search import semantic
 
     store = call.memory.store
     if not call.args.follow:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from synapse.errors import USAGE, SynapseError
-from synapse.typed import Any
+from synapse.system.typed import Any
 
 
 class Usage(SynapseError):

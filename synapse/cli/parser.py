@@ -1,4 +1,6 @@
-"""The same command lines by way of argparse: for help, for errors, and for whatever is written unusually."""
+"""The same command lines by way of argparse: for help, for errors, and for whatever is written
+unusually.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from collections.abc import Callable
 
 from synapse.cli.options import Options, Usage
 from synapse.cli.verbs import Verb
-from synapse.typed import Any, NoReturn
+from synapse.system.typed import Any, NoReturn
 
 EVERYWHERE = ("--root", "--json", "--debug")
 
@@ -25,16 +27,21 @@ class Parser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Refuse what is none of an argument's choices, and name the one that may be meant."""
-        from synapse.spelling import closest
+        from synapse.system.spelling import closest
 
         known = tuple(action.choices or ())
         if not known or value in known or not isinstance(value, str):
             return super()._check_value(action, value)
-        close = closest(value, known) or next((name for name in known if name.startswith(value)), None)
+        close = closest(value, known) or next(
+            (name for name in known if name.startswith(value)), None
+        )
         if close is not None:
             name = "/".join(action.option_strings) or action.dest
             known_names = ", ".join(known)
-            raise argparse.ArgumentError(None, f"there is no {name} {value!r}; did you mean {close!r}? ({known_names})")
+            raise argparse.ArgumentError(
+                None,
+                f"there is no {name} {value!r}; did you mean {close!r}? ({known_names})",
+            )
         return super()._check_value(action, value)
 
     def error(self, message: str) -> NoReturn:
@@ -57,7 +64,10 @@ def parser_of(verb: Verb, options: Options, prog: str | None = None) -> Parser:
     everywhere = parser.add_argument_group("everywhere")
     for names, how in options.calls:
         group = everywhere if names[0] in EVERYWHERE else parser
-        group.add_argument(*names, **(how | {"type": _explained(how["type"])} if "type" in how else how))
+        group.add_argument(
+            *names,
+            **(how | {"type": _explained(how["type"])} if "type" in how else how),
+        )
     return parser
 
 

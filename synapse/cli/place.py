@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 
-from synapse import discovery
 from synapse.cli.call import Call
 from synapse.cli.options import Options
 from synapse.cli.show import clean, fields
 from synapse.errors import NotFound
+from synapse.system import discovery
 
 
 def where_options(parser: Options) -> None:

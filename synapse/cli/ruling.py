@@ -1,4 +1,6 @@
-"""`synapse resolve | approve | reject | vouch | archive | restore | ack`: acts of an agent on entries."""
+"""`synapse resolve | approve | reject | vouch | archive | restore | ack`: acts of an agent on
+entries.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,10 @@ from collections.abc import Callable, Sequence
 from synapse.cli.call import Call
 from synapse.cli.options import Options, Usage
 from synapse.cli.show import listing
-from synapse.typed import TYPE_CHECKING, Any
+from synapse.system.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from synapse.seat import Seat
+    from synapse.agent_memory import AgentMemory
 
 
 def resolve_options(parser: Options) -> None:
@@ -52,7 +54,9 @@ def vouch(call: Call) -> None:
 
 def archive_options(parser: Options) -> None:
     _ids(parser)
-    parser.add_argument("--reason", default="archived by hand", metavar="TEXT", help="why")
+    parser.add_argument(
+        "--reason", default="archived by hand", metavar="TEXT", help="why"
+    )
 
 
 def archive(call: Call) -> None:
@@ -73,15 +77,25 @@ def restore(call: Call) -> None:
 
 def ack_options(parser: Options) -> None:
     _ids(parser)
-    parser.add_argument("--body", metavar="TEXT", help="what to say to it; for messages")
-    parser.add_argument("--react", metavar="SIGN", help="react to messages with this, and acknowledge nothing")
+    parser.add_argument(
+        "--body", metavar="TEXT", help="what to say to it; for messages"
+    )
+    parser.add_argument(
+        "--react",
+        metavar="SIGN",
+        help="react to messages with this, and acknowledge nothing",
+    )
     parser.add_argument("--remove", action="store_true", help="take that reaction back")
-    parser.add_argument("--once", metavar="KEY", help="a retry under the same key writes nothing")
+    parser.add_argument(
+        "--once", metavar="KEY", help="a retry under the same key writes nothing"
+    )
 
 
 def ack(call: Call) -> None:
-    """One verb for what was delivered, be it mail or not, and for mail that nobody has delivered yet."""
-    from synapse.kinds import MESSAGE, kind_of
+    """One verb for what was delivered, be it mail or not, and for mail that nobody has delivered
+    yet.
+    """
+    from synapse.model.kinds import MESSAGE, kind_of
 
     args, me = call.args, call.actor()
     messages = [id for id in args.ids if kind_of(id) == MESSAGE]
@@ -94,8 +108,8 @@ def ack(call: Call) -> None:
     _ack_mail(call, me, messages)
 
 
-def _ack_mail(call: Call, me: Seat, messages: Sequence[str]) -> None:
-    from synapse.mail import Mail
+def _ack_mail(call: Call, me: AgentMemory, messages: Sequence[str]) -> None:
+    from synapse.mail.mailbox import Mail
 
     args, mail = call.args, Mail(me)
     for id in messages:
@@ -103,16 +117,30 @@ def _ack_mail(call: Call, me: Seat, messages: Sequence[str]) -> None:
             mail.react(id, args.react, remove=args.remove)
         else:
             mail.ack(id, args.body, once=args.once and f"{args.once}:{id}")
-        _done(call, "acknowledged" if not args.react else "took back" if args.remove else "reacted to", [id])
+        _done(
+            call,
+            "acknowledged"
+            if not args.react
+            else "took back"
+            if args.remove
+            else "reacted to",
+            [id],
+        )
 
 
 def _ids(parser: Options, nargs: str = "+") -> None:
     add = parser.add_argument
     add("ids", nargs=nargs, metavar="ID", help="the entries")
-    add("--from", "--agent", dest="agent", metavar="AGENT", help="who acts; else $SYNAPSE_AGENT")
+    add(
+        "--from",
+        "--agent",
+        dest="agent",
+        metavar="AGENT",
+        help="who acts; else $SYNAPSE_AGENT",
+    )
 
 
-def _each(call: Call, what: str, act: Callable[[Seat, str], Any]) -> None:
+def _each(call: Call, what: str, act: Callable[[AgentMemory, str], Any]) -> None:
     """One act after the other; what was done before one fails stays done, and has been printed."""
     me = call.actor()
     for id in call.args.ids:
@@ -126,7 +154,7 @@ def _done(call: Call, what: str, ids: Sequence[str]) -> None:
 
 
 def _waiting(call: Call) -> None:
-    from synapse import codec
+    from synapse.formats import codec
 
     staged = call.reader().staged()
     call.show(

@@ -8,9 +8,9 @@ from synapse.cli.call import Call
 from synapse.cli.options import Options, Usage
 from synapse.cli.parse import many, number
 from synapse.cli.show import clean, fields
-from synapse.entry import PRIORITIES
-from synapse.typed import Any
-from synapse.workspace import Agent, Skill, settled
+from synapse.model.agents import Agent, Skill, settled
+from synapse.model.entry import PRIORITIES
+from synapse.system.typed import Any
 
 
 def init_options(parser: Options) -> None:
@@ -32,7 +32,10 @@ def init(call: Call) -> None:
     with core.init(root):
         scripts = write_scripts(root)
     what = "was a workspace already; nothing in it was changed" if there else "is ready"
-    call.show(lambda: {"root": root, "scripts": scripts, "there": there}, lambda: clean(f"{root} {what}"))
+    call.show(
+        lambda: {"root": root, "scripts": scripts, "there": there},
+        lambda: clean(f"{root} {what}"),
+    )
 
 
 def register_options(parser: Options) -> None:
@@ -40,23 +43,61 @@ def register_options(parser: Options) -> None:
     add("ids", nargs="?", metavar="ID", help="the agent, if not --id")
     add("--id", metavar="ID", help="a-z, 0-9, _ and -")
     add("--name", metavar="NAME", help="what people call it")
-    add("--role", metavar="R", help="cto, project-lead, engineer, specialist or your own; else engineer")
+    add(
+        "--role",
+        metavar="R",
+        help="cto, project-lead, engineer, specialist or your own; else engineer",
+    )
     add("--department", metavar="D", help="its department: a team that it is in")
     add("--engine", metavar="E", help="what runs it, such as claude-code")
     add("--model", metavar="M", help="with which model")
     add("--authority", type=number, metavar="N", help="0 to 100; else the role's")
-    add("--read", action="append", metavar="GLOB,...", help="what it hears; else the role's")
-    add("--write", action="append", metavar="GLOB,...", help="where it may write; else the role's")
-    add("--notify", action="append", metavar="P,...", help=f"{', '.join(PRIORITIES)}; else critical")
-    add("--team", action="append", metavar="T,...", help="teams it is in: it reads and writes what is theirs")
-    add("--project", action="append", metavar="P,...", help="projects it is on: it reads and writes what is theirs")
-    add("--skill", action="append", metavar="S", help="NAME=AUTHORITY:GLOB,...: authority only there")
-    add("--review-required", action="store_true", help="what it writes waits for approval")
+    add(
+        "--read",
+        action="append",
+        metavar="GLOB,...",
+        help="what it hears; else the role's",
+    )
+    add(
+        "--write",
+        action="append",
+        metavar="GLOB,...",
+        help="where it may write; else the role's",
+    )
+    add(
+        "--notify",
+        action="append",
+        metavar="P,...",
+        help=f"{', '.join(PRIORITIES)}; else critical",
+    )
+    add(
+        "--team",
+        action="append",
+        metavar="T,...",
+        help="teams it is in: it reads and writes what is theirs",
+    )
+    add(
+        "--project",
+        action="append",
+        metavar="P,...",
+        help="projects it is on: it reads and writes what is theirs",
+    )
+    add(
+        "--skill",
+        action="append",
+        metavar="S",
+        help="NAME=AUTHORITY:GLOB,...: authority only there",
+    )
+    add(
+        "--review-required",
+        action="store_true",
+        help="what it writes waits for approval",
+    )
     add("--user", metavar="U", help="the system user whose files are its own")
 
 
 def register(call: Call) -> None:
-    from synapse.telling import differing
+    from synapse.history.sentences import differing
 
     declared = agent_of(call.args)
     was = call.memory.store.agents().get(declared.id)
@@ -65,21 +106,27 @@ def register(call: Call) -> None:
     agent = call.memory.register(declared)
     call.show(lambda: fields(agent), lambda: clean(described(agent)))
     if was and (changes := differing(was._asdict(), agent._asdict())):
-        call.note(clean(f"{agent.id} was declared before; what changed: {'; '.join(changes)}"))
+        call.note(
+            clean(f"{agent.id} was declared before; what changed: {'; '.join(changes)}")
+        )
 
 
 def _says_nothing(args: Any) -> bool:
     """Return whether a line names an agent, and says nothing of it."""
-    return not any(value for name, value in vars(args).items() if name not in ("id", "ids", "root", "json", "debug"))
+    return not any(
+        value
+        for name, value in vars(args).items()
+        if name not in ("id", "ids", "root", "json", "debug")
+    )
 
 
 def _refuse_to_wipe(was: Agent, declared: Agent) -> None:
-    from synapse.telling import differing
+    from synapse.history.sentences import differing
 
     if lost := differing(was._asdict(), declared._asdict()):
         raise Usage(
-            f"{was.id} is registered already: say what it is to be. Without that it would be declared anew as"
-            f" an engineer: {'; '.join(lost)}"
+            f"{was.id} is registered already: say what it is to be. Without that it"
+            f" would be declared anew as an engineer: {'; '.join(lost)}"
         )
 
 
@@ -121,10 +168,16 @@ def described(agent: Agent) -> str:
         f"{agent.id}: {agent.role}, authority {agent.authority}",
         f"  reads   {', '.join(agent.read or ()) or 'nothing'}",
         f"  writes  {', '.join(agent.write or ()) or 'nothing'}",
-        *([f"  member  of {', '.join(agent.memberships)}"] if agent.memberships else []),
+        *(
+            [f"  member  of {', '.join(agent.memberships)}"]
+            if agent.memberships
+            else []
+        ),
         f"  woken   {', '.join(agent.notify) or 'by nothing'}",
     ]
-    return "\n".join([*lines, *(["  review  required"] if agent.review_required else [])])
+    return "\n".join(
+        [*lines, *(["  review  required"] if agent.review_required else [])]
+    )
 
 
 def agents_options(parser: Options) -> None:
@@ -132,14 +185,28 @@ def agents_options(parser: Options) -> None:
 
 
 def agents(call: Call) -> None:
-    from synapse import clock
     from synapse.cli.table import drawn
+    from synapse.model import clock
 
     seen = call.memory.last_seen()
     found = sorted(call.memory.agents(), key=lambda agent: (-agent.rank, agent.id))
-    when = {agent.id: clock.seconds(seen[agent.id]) if agent.id in seen else None for agent in found}
-    rows = [[a.id, a.role, a.department or "-", str(a.authority), when[a.id] or "never"] for a in found]
+    when = {
+        agent.id: clock.seconds(seen[agent.id]) if agent.id in seen else None
+        for agent in found
+    }
+    rows = [
+        [a.id, a.role, a.department or "-", str(a.authority), when[a.id] or "never"]
+        for a in found
+    ]
     call.show(
-        lambda: {"agents": [{**fields(agent), "last_seen": when[agent.id]} for agent in found]},
-        lambda: drawn(("id", "role", "department", "authority", "last seen"), rows) if rows else "no agents",
+        lambda: {
+            "agents": [
+                {**fields(agent), "last_seen": when[agent.id]} for agent in found
+            ]
+        },
+        lambda: (
+            drawn(("id", "role", "department", "authority", "last seen"), rows)
+            if rows
+            else "no agents"
+        ),
     )

@@ -1,13 +1,15 @@
-"""`synapse reputation`: where agents stand, and every step that moved them, with the records behind it."""
+"""`synapse reputation`: where agents stand, and every step that moved them, with the records behind
+it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from synapse import clock
 from synapse.cli.call import Call
 from synapse.cli.options import Options
-from synapse.typed import TYPE_CHECKING, Any
+from synapse.model import clock
+from synapse.system.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from synapse.consolidate import Account
@@ -22,15 +24,23 @@ _SAYS = {
 
 
 def reputation_options(parser: Options) -> None:
-    parser.add_argument("agent", nargs="?", metavar="AGENT", help="only this one, step by step")
+    parser.add_argument(
+        "agent", nargs="?", metavar="AGENT", help="only this one, step by step"
+    )
 
 
 def reputation(call: Call) -> None:
     from synapse.consolidate import accounts
 
-    found, how = accounts(call.memory, call.args.agent), call.memory.store.settings.reputation
+    found, how = (
+        accounts(call.memory, call.args.agent),
+        call.memory.store.settings.reputation,
+    )
     told = {"reputation": how, "agents": [account_json(each) for each in found]}
-    call.show(lambda: told, lambda: _one(found[0], how) if call.args.agent else _all(found, how))
+    call.show(
+        lambda: told,
+        lambda: _one(found[0], how) if call.args.agent else _all(found, how),
+    )
 
 
 def account_json(account: Account) -> dict[str, Any]:
@@ -56,23 +66,43 @@ def account_json(account: Account) -> dict[str, Any]:
 
 def _step_json(step: Step) -> dict[str, Any]:
     deed = step.deed
-    return deed._asdict() | {"at": clock.iso(deed.at), "move": step.move, "why": step.why}
+    return deed._asdict() | {
+        "at": clock.iso(deed.at),
+        "move": step.move,
+        "why": step.why,
+    }
 
 
 def _all(found: Iterable[Account], how: str) -> str:
     from synapse.cli.table import table
 
     rows = [
-        (each.agent, str(each.declared), str(each.standing), str(len(each.reviews)), f"{each.move:+}") for each in found
+        (
+            each.agent,
+            str(each.declared),
+            str(each.standing),
+            str(len(each.reviews)),
+            f"{each.move:+}",
+        )
+        for each in found
     ]
-    return "\n".join([_SAYS[how], table(_HEADS, rows)]) if rows else "no agent is registered"
+    return (
+        "\n".join([_SAYS[how], table(_HEADS, rows)])
+        if rows
+        else "no agent is registered"
+    )
 
 
 def _one(account: Account, how: str) -> str:
-    lines = [f"{account.agent}: declared {account.declared}, stands at {account.standing}; {_SAYS[how]}"]
+    lines = [
+        f"{account.agent}: declared {account.declared}, stands at {account.standing}; {_SAYS[how]}"
+    ]
     for each in account.reviews:
         turned = "" if each.stands else ", taken back"
-        lines.append(f"review {each.seq}, {clock.day(each.since)} to {clock.day(each.until)}: {each.move:+}{turned}")
+        lines.append(
+            f"review {each.seq}, {clock.day(each.since)} to {clock.day(each.until)}:"
+            f" {each.move:+}{turned}"
+        )
         lines += map(_line, each.steps)
     lines.append(f"since {clock.day(account.since)}: {account.move:+}")
     lines += map(_line, account.steps)
@@ -83,4 +113,7 @@ def _line(step: Step) -> str:
     deed = step.deed
     seen = f"; shown to {', '.join(deed.seen_by)}" if deed.seen_by else ""
     records = ", ".join(map(str, deed.records))
-    return f"  {step.move:>+3}  {clock.day(deed.at)}  {deed.entry}  {step.why} (records {records}{seen})"
+    return (
+        f"  {step.move:>+3}  {clock.day(deed.at)}  {deed.entry}  {step.why} (records"
+        f" {records}{seen})"
+    )

@@ -1,48 +1,82 @@
-"""`synapse defrag`: tidy the memory by hand, or see what a night would do; `synapse undo` takes it back."""
+"""`synapse defrag`: tidy the memory by hand, or see what a night would do; `synapse undo` takes it
+back.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from synapse import clock
 from synapse.cli.call import Call
 from synapse.cli.options import Options
 from synapse.cli.progress import Progress
-from synapse.entry import SECOND
 from synapse.errors import Conflict, InvalidQuery
-from synapse.telling import Act, sentence, undo_counts
-from synapse.typed import TYPE_CHECKING, Any
-from synapse.workspace import OPERATOR
+from synapse.history.sentences import Act, sentence, undo_counts
+from synapse.model import clock
+from synapse.model.agents import OPERATOR
+from synapse.model.entry import SECOND
+from synapse.system.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from synapse.consolidate import Act as Step
     from synapse.consolidate import Done, Night, Plan, Undone
 
-_DOES = {"archive": "would file away", "merge": "would merge", "escalate": "would escalate", "warn": "would warn"}
+_DOES = {
+    "archive": "would file away",
+    "merge": "would merge",
+    "escalate": "would escalate",
+    "warn": "would warn",
+}
 _DAY = 86_400 * SECOND
-_DID = {"archive": "filed away", "merge": "merged", "escalate": "escalated", "warn": "warned"}
+_DID = {
+    "archive": "filed away",
+    "merge": "merged",
+    "escalate": "escalated",
+    "warn": "warned",
+}
 
 
 def defrag_options(parser: Options) -> None:
     add = parser.add_argument
     add("--plan", action="store_true", help="only say what would be done, and why")
-    add("--phase", metavar="PHASES", help="only these of scan, merge, archive, enforce, changelog, metrics")
-    add("--date", metavar="DATE", help="run the whole night of this local date, such as 2026-02-03, if it is not done")
-    add("--as-of", metavar="WHEN", help="by what is past its time at another time, such as 2026-03-01; with --plan")
+    add(
+        "--phase",
+        metavar="PHASES",
+        help="only these of scan, merge, archive, enforce, changelog, metrics",
+    )
+    add(
+        "--date",
+        metavar="DATE",
+        help="run the whole night of this local date, such as 2026-02-03, if it is not done",
+    )
+    add(
+        "--as-of",
+        metavar="WHEN",
+        help="by what is past its time at another time, such as 2026-03-01; with --plan",
+    )
 
 
 def defrag(call: Call) -> None:
     _check(call)
     if call.args.plan and not call.args.date:
         plan = _planned(call)
-        acts, words, remarks, nothing = [act_json(act) for act in plan.acts], _DOES, plan.remarks, "nothing to do"
+        acts, words, remarks, nothing = (
+            [act_json(act) for act in plan.acts],
+            _DOES,
+            plan.remarks,
+            "nothing to do",
+        )
     else:
         night = _night(call) if call.args.date else _carried(call)
-        acts, words, remarks = [done_json(done) for done in night.acts], _DID, night.remarks
+        acts, words, remarks = (
+            [done_json(done) for done in night.acts],
+            _DID,
+            night.remarks,
+        )
         nothing = f"nothing to file away{_fresh(call, night.date)}"
     more = {"remarks": remarks} if remarks else {}
     call.show(
-        lambda: {"acts": acts} | more, lambda: "\n".join([_lines(acts, words) or nothing, *map(_remark, remarks)])
+        lambda: {"acts": acts} | more,
+        lambda: "\n".join([_lines(acts, words) or nothing, *map(_remark, remarks)]),
     )
 
 
@@ -54,17 +88,33 @@ def _check(call: Call) -> None:
 
 def undo_options(parser: Options) -> None:
     add = parser.add_argument
-    add("what", metavar="WHAT", help="the number of an act (`synapse audit`), the date of a night, or last")
-    add("--from", "--agent", dest="agent", metavar="AGENT", help="who acts; else $SYNAPSE_AGENT, else the operator")
+    add(
+        "what",
+        metavar="WHAT",
+        help="the number of an act (`synapse audit`), the date of a night, or last",
+    )
+    add(
+        "--from",
+        "--agent",
+        dest="agent",
+        metavar="AGENT",
+        help="who acts; else $SYNAPSE_AGENT, else the operator",
+    )
     add("--plan", action="store_true", help="only say what would be taken back")
-    add("--yes", action="store_true", help="on a terminal, do not ask before it takes back what was done last")
+    add(
+        "--yes",
+        action="store_true",
+        help="on a terminal, do not ask before it takes back what was done last",
+    )
 
 
 def undo(call: Call) -> None:
     from synapse.consolidate import undo as take_back
 
     who = call.who(call.args.agent) or OPERATOR
-    if _asks(call) and not _agreed(call, take_back(call.memory, "last", by=who, plan=True)):
+    if _asks(call) and not _agreed(
+        call, take_back(call.memory, "last", by=who, plan=True)
+    ):
         return
     done = take_back(call.memory, call.args.what, by=who, plan=call.args.plan)
     call.show(lambda: {"undo": _undo_json(done)}, lambda: "\n".join(_undo_lines(done)))
@@ -73,7 +123,11 @@ def undo(call: Call) -> None:
 def _asks(call: Call) -> bool:
     """Return whether somebody at a terminal is shown first what `last` means."""
     args = call.args
-    return args.what == "last" and not (args.plan or args.yes or call.json) and call.interactive
+    return (
+        args.what == "last"
+        and not (args.plan or args.yes or call.json)
+        and call.interactive
+    )
 
 
 def _agreed(call: Call, planned: Undone) -> bool:
@@ -86,18 +140,30 @@ def _agreed(call: Call, planned: Undone) -> bool:
 
 
 def _undo_lines(done: Undone) -> list[str]:
-    """Return what an undo did, or would do: which acts it takes back, then each entry with what became of it."""
+    """Return what an undo did, or would do: which acts it takes back, then each entry with what
+    became of it.
+    """
     head = "would undo" if done.seq is None else f"undo {done.seq}"
     lines = [f"{head}: {undo_counts(done._asdict())}"]
     lines += [f"  act   {act.seq} {sentence(Act(act))}" for act in done.acts]
     for review, stands in done.reviews:
-        lines.append(f"  review {review} {'stands again' if stands else 'counts no more'}")
-    words = {"back": done.back, "away": done.away, "shown": done.freed, "hidden": done.held}
+        lines.append(
+            f"  review {review} {'stands again' if stands else 'counts no more'}"
+        )
+    words = {
+        "back": done.back,
+        "away": done.away,
+        "shown": done.freed,
+        "hidden": done.held,
+    }
     return [*lines, *(f"  {word:<6}{id}" for word, ids in words.items() for id in ids)]
 
 
 def _undo_json(done: Undone) -> dict[str, Any]:
-    acts = [{"seq": act.seq, "kind": act.kind, "by": act.by, "what": sentence(Act(act))} for act in done.acts]
+    acts = [
+        {"seq": act.seq, "kind": act.kind, "by": act.by, "what": sentence(Act(act))}
+        for act in done.acts
+    ]
     return done._asdict() | {"acts": acts}
 
 
@@ -109,12 +175,25 @@ def act_json(act: Step) -> dict[str, Any]:
         {"id": id} | ({"by": heir} if heir else {}) | ({"note": note} if note else {})
         for id, heir, note in zip(act.ids, heirs, notes, strict=True)
     ]
-    told: dict[str, Any] = {"phase": act.phase, "kind": act.kind, "reason": act.reason, "entries": entries}
-    return told | ({"to": list(act.made.draft.addressees)} if act.kind == "escalate" and act.made else {})
+    told: dict[str, Any] = {
+        "phase": act.phase,
+        "kind": act.kind,
+        "reason": act.reason,
+        "entries": entries,
+    }
+    return told | (
+        {"to": list(act.made.draft.addressees)}
+        if act.kind == "escalate" and act.made
+        else {}
+    )
 
 
 def done_json(done: Done) -> dict[str, Any]:
-    return act_json(done.act) | {"act": done.seqs[-1]} | ({"wrote": done.id} if done.id else {})
+    return (
+        act_json(done.act)
+        | {"act": done.seqs[-1]}
+        | ({"wrote": done.id} if done.id else {})
+    )
 
 
 def _fresh(call: Call, date: str) -> str:
@@ -136,23 +215,28 @@ def _planned(call: Call) -> Plan:
 def _night(call: Call) -> Night:
     """The job of a local date, as a daemon would run it: it stands for that date."""
     from synapse.consolidate import night
-    from synapse.consolidate.night import date_of
+    from synapse.consolidate.nightly import date_of
 
     args, now = call.args, call.memory.store.clock()
     if args.plan or args.phase or args.as_of:
-        raise InvalidQuery("--date runs the whole night of a date, now: leave --plan, --phase and --as-of out")
+        raise InvalidQuery(
+            "--date runs the whole night of a date, now: leave --plan, --phase and --as-of out"
+        )
     if date_of(args.date) > clock.day(now + _DAY):
         raise InvalidQuery(f"it is not {args.date} anywhere yet", date=args.date)
     with Progress() as progress:
         done = night(call.memory, args.date, now, progress.phase, progress.act)
     if not done.ran:
-        raise Conflict(f"the night of {args.date} is done, or somebody is at it; `synapse defrag` runs one by hand")
+        raise Conflict(
+            f"the night of {args.date} is done, or somebody is at it; `synapse defrag`"
+            f" runs one by hand"
+        )
     return done
 
 
 def _carried(call: Call) -> Night:
     from synapse.consolidate import claim, run
-    from synapse.consolidate.night import JOB
+    from synapse.consolidate.nightly import JOB
 
     phases, now = _phases(call.args.phase), call.memory.store.clock()
     right = claim(call.memory, JOB, clock.day(now), now, again=True)
@@ -168,7 +252,9 @@ def _phases(text: str | None) -> tuple[str, ...]:
     asked = text.split(",") if text else PHASES
     for name in asked:
         if name not in PHASES:
-            raise InvalidQuery(f"phase {name!r} is not one of {', '.join(PHASES)}", phase=name)
+            raise InvalidQuery(
+                f"phase {name!r} is not one of {', '.join(PHASES)}", phase=name
+            )
     return tuple(asked)
 
 
@@ -185,8 +271,12 @@ def _lines(told: Sequence[dict[str, Any]], words: dict[str, str]) -> str:
         for entry in act["entries"]:
             by = f" by {entry['by']}" if "by" in entry else ""
             note = f" ({entry['note']})" if "note" in entry else ""
-            what = f"{words[act['kind']]} {entry['id']}{into}: {act['reason']}{by}{note}"
+            what = (
+                f"{words[act['kind']]} {entry['id']}{into}: {act['reason']}{by}{note}"
+            )
             lines.append(f"{number}{act['phase']:<8} {what}")
         if not act["entries"]:
-            lines.append(f"{number}{act['phase']:<8} {words[act['kind']]}: {act['reason']}")
+            lines.append(
+                f"{number}{act['phase']:<8} {words[act['kind']]}: {act['reason']}"
+            )
     return "\n".join(lines)

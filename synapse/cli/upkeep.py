@@ -7,21 +7,25 @@ import os
 from synapse.cli.call import Call
 from synapse.cli.options import Options
 from synapse.cli.show import clean, fields
-from synapse.discovery import FOLDER
 from synapse.errors import NotFound, StoreCorrupt
-from synapse.typed import TYPE_CHECKING, Any
+from synapse.system.discovery import FOLDER
+from synapse.system.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from synapse.page import Problem, Report
+    from synapse.model.results import Problem, Report
 
 DAMAGED = StoreCorrupt.exit_code
 
 
 def verify_options(parser: Options) -> None:
     add = parser.add_argument
-    add("--head", metavar="HEAD", help="what an earlier verify ended with: proves that no end was cut off")
+    add(
+        "--head",
+        metavar="HEAD",
+        help="what an earlier verify ended with: proves that no end was cut off",
+    )
 
 
 def verify(call: Call) -> int:
@@ -47,12 +51,19 @@ def rebuild_options(parser: Options) -> None:
 def rebuild(call: Call) -> int:
     done = call.memory.rebuild()
     shown = f"{done.records} records indexed, digest {done.digest}"
-    call.show(lambda: fields(done), lambda: "\n".join([shown, *_listed(done.problems, "damaged")]))
+    call.show(
+        lambda: fields(done),
+        lambda: "\n".join([shown, *_listed(done.problems, "damaged")]),
+    )
     return DAMAGED if done.problems else 0
 
 
 def doctor_options(parser: Options) -> None:
-    parser.add_argument("--conformance", metavar="DIR", help="instead check a directory that anything wrote")
+    parser.add_argument(
+        "--conformance",
+        metavar="DIR",
+        help="instead check a directory that anything wrote",
+    )
 
 
 def doctor(call: Call) -> int:
@@ -62,12 +73,16 @@ def doctor(call: Call) -> int:
         findings = checks.conforming(os.path.expanduser(call.args.conformance))
     else:
         findings = checks.examine(_root(call), call.open)
-    call.show(lambda: checks.findings_json(findings), lambda: checks.findings_text(findings))
+    call.show(
+        lambda: checks.findings_json(findings), lambda: checks.findings_text(findings)
+    )
     return DAMAGED if any(finding.verdict == "fail" for finding in findings) else 0
 
 
 def _root(call: Call) -> str:
-    """Return the workspace, or where one would be: a doctor is called for what is not found, too."""
+    """Return the workspace, or where one would be: a doctor is called for what is not found,
+    too.
+    """
     try:
         return call.root
     except NotFound:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from synapse.entry import Draft
-from synapse.typed import NamedTuple
+from synapse.model.entry import Draft
+from synapse.system.typed import NamedTuple
 
-AT_ONCE = 100  # entries that are filed away in one step: for so long others may have to wait
+AT_ONCE = (
+    100  # entries that are filed away in one step: for so long others may have to wait
+)
 
 
 class Made(NamedTuple):
@@ -19,8 +21,9 @@ class Made(NamedTuple):
 
 
 class Act(NamedTuple):
-    """One step: entries filed away, or, with `made`, one written first that they go into. `heirs` names, beside each
-    id, what took its place; `notes` says more of each."""
+    """One step: entries filed away, or, with `made`, one written first that they go into. `heirs`
+    names, beside each id, what took its place; `notes` says more of each.
+    """
 
     phase: str
     kind: str
@@ -31,13 +34,27 @@ class Act(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def filing(phase: str, reason: str, found: Sequence[tuple[str, str]], notes: tuple[str, ...] = ()) -> Iterator[Act]:
-    """Acts of a bearable size that file these away, each with its heir: each act is one line of the log."""
+def filing(
+    phase: str,
+    reason: str,
+    found: Sequence[tuple[str, str]],
+    notes: tuple[str, ...] = (),
+) -> Iterator[Act]:
+    """Acts of a bearable size that file these away, each with its heir: each act is one line of the
+    log.
+    """
     for start in range(0, len(found), AT_ONCE):
         part = found[start : start + AT_ONCE]
         heirs = tuple(heir for _, heir in part)
         ids = tuple(id for id, _ in part)
-        yield Act(phase, "archive", ids, reason, heirs if any(heirs) else (), notes=notes[start : start + AT_ONCE])
+        yield Act(
+            phase,
+            "archive",
+            ids,
+            reason,
+            heirs if any(heirs) else (),
+            notes=notes[start : start + AT_ONCE],
+        )
 
 
 def without(act: Act, gone: Sequence[bool]) -> Act:

@@ -1,27 +1,32 @@
-"""Staging what passed judgement: a proposal waits, as an entry, for somebody above its sources; all else stays."""
+"""Staging what passed judgement: a proposal waits, as an entry, for somebody above its sources; all
+else stays.
+"""
 
 from __future__ import annotations
 
-from synapse import heirs
+from synapse import successors
 from synapse.authority import is_merged
 from synapse.consolidate.acts import Made
-from synapse.consolidate.carry import written
+from synapse.consolidate.apply import written
 from synapse.consolidate.proposal import Verdict
 from synapse.core import operators_alone
-from synapse.entry import Entry
 from synapse.errors import Conflict, QueueFull
-from synapse.records import Guard, Pending, all_of, entry_of
-from synapse.typed import TYPE_CHECKING
-from synapse.workspace import CONSOLIDATOR
+from synapse.model.agents import CONSOLIDATOR
+from synapse.model.entry import Entry
+from synapse.model.records import Guard, Pending, all_of, entry_of
+from synapse.system.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from synapse.core import Memory
     from synapse.store import Store
 
 
-def stage(mem: Memory, verdict: Verdict, night: str, guard: Guard | None = None) -> Entry | None:
-    """The staged entry; None where the same sources were proposed before, whatever became of that. QueueFull where too
-    many wait."""
+def stage(
+    mem: Memory, verdict: Verdict, night: str, guard: Guard | None = None
+) -> Entry | None:
+    """The staged entry; None where the same sources were proposed before, whatever became of that.
+    QueueFull where too many wait.
+    """
     operators_alone("propose")
     store, made = mem.store, verdict.made
     if made is None:
@@ -32,12 +37,17 @@ def stage(mem: Memory, verdict: Verdict, night: str, guard: Guard | None = None)
     about = {"phase": "merge", "night": night, "why": verdict.reason}
     pending = Pending("entry", CONSOLIDATOR, about, _entry(store, made), key="staging")
     try:
-        record = store.log.append(pending, once=once, unless=all_of(guard, store.has_room))
+        record = store.log.append(
+            pending, once=once, unless=all_of(guard, store.has_room)
+        )
     except Conflict as error:
         if error.details.get("key") != "staging":
             raise
         limit = store.settings.staging_limit
-        raise QueueFull(f"{limit} entries wait for review; approve or reject some first", limit=limit) from error
+        raise QueueFull(
+            f"{limit} entries wait for review; approve or reject some first",
+            limit=limit,
+        ) from error
     store.index.catch_up()
     return entry_of(record)
 
@@ -48,7 +58,7 @@ def withdraw(mem: Memory, guard: Guard | None = None) -> list[tuple[str, str]]:
     store, gone = mem.store, list[tuple[str, str]]()
     store.expire_staged()
     for entry in filter(is_merged, store.index.query.staged()):
-        if reason := heirs.outdated(store, entry):
+        if reason := successors.outdated(store, entry):
             store.act("reject", CONSOLIDATOR, guard, entry=entry.id, reason=reason)
             gone.append((entry.id, reason))
     store.index.catch_up()
@@ -57,7 +67,12 @@ def withdraw(mem: Memory, guard: Guard | None = None) -> list[tuple[str, str]]:
 
 def waiting(store: Store) -> frozenset[str]:
     """The entries that a proposal waits for already."""
-    return frozenset(id for entry in store.index.query.staged() if is_merged(entry) for id in entry.derived_from)
+    return frozenset(
+        id
+        for entry in store.index.query.staged()
+        if is_merged(entry)
+        for id in entry.derived_from
+    )
 
 
 def _entry(store: Store, made: Made) -> Entry:

@@ -4,39 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from synapse import namespace as ns
 from synapse.authority import is_merged
-from synapse.consolidate.likeness import gist
+from synapse.consolidate.limits import ALL, OWN, PLACE, Room, Warned, over
 from synapse.consolidate.plan import IDLE, State, is_escalation
-from synapse.consolidate.room import ALL, OWN, PLACE, Room, Warned, over
-from synapse.entry import Entry
+from synapse.consolidate.similarity import gist
 from synapse.index import mailbox, unfiled
 from synapse.index.query import Filter
-from synapse.typed import TYPE_CHECKING
-from synapse.workspace import CONSOLIDATOR, OPERATOR
+from synapse.model import namespace as ns
+from synapse.model.agents import CONSOLIDATOR, OPERATOR
+from synapse.model.entry import Entry
+from synapse.system.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from synapse.index.query import Query
     from synapse.store import Store
 
 BLOCKERS = "blockers/*"
-AT_ONCE = 5_000  # entries that are compared at one time: a night may find any number that say the same
+# entries that are compared at one time: a night may find any number that say the same
+AT_ONCE = 5_000
 
 
 def gather(store: Store, now: int, floor: int = 0) -> State:
-    """What a night at this moment may have to do with. Entries are compared only where something was written after
-    `floor`: what an earlier night compared, it compared."""
+    """What a night at this moment may have to do with. Entries are compared only where something
+    was written after `floor`: what an earlier night compared, it compared.
+    """
     whole, *others = outworn(store, now, floor)
     live = [group for state in (whole, *others) for group in state.live]
     return whole._replace(live=live, room=measure(store, now, floor))
 
 
 def outworn(store: Store, now: int, floor: int = 0) -> Iterator[State]:
-    """What a night may merge and archive: all of it but the entries that may become one, of which the first states
-    have as many as are to be held at once, and so has each that comes when the ones before were done with."""
+    """What a night may merge and archive: all of it but the entries that may become one, of which
+    the first states have as many as are to be held at once, and so has each that comes when the
+    ones before were done with.
+    """
     store.fresh()
     query, cursor = store.index.query, store.index.horizon
-    groups, own = unfiled.comparable(query, now, floor, CONSOLIDATOR, lambda body: gist(body).words)
+    groups, own = unfiled.comparable(
+        query, now, floor, CONSOLIDATOR, lambda body: gist(body).words
+    )
     half = dict(_half(store, own, now))
     busy, past = {*half, *half.values()}, unfiled.lapsed(query, now)
     portions = _whole(query, groups, busy, now)
@@ -56,11 +62,19 @@ def outworn(store: Store, now: int, floor: int = 0) -> Iterator[State]:
         yield State(cursor=cursor, live=live, spared=spared)
 
 
-def _whole(query: Query, groups: Iterable[list[int]], busy: Collection[str], now: int) -> Iterator[list[list[Entry]]]:
-    """The groups at these places with their texts, some at a time; without those that are spoken for."""
+def _whole(
+    query: Query, groups: Iterable[list[int]], busy: Collection[str], now: int
+) -> Iterator[list[list[Entry]]]:
+    """The groups at these places with their texts, some at a time; without those that are spoken
+    for.
+    """
     for some in _some(groups):
         places = [seq for group in some for seq in group]
-        found = {entry.seq: entry for entry in unfiled.entries(query, places, now) if entry.id not in busy}
+        found = {
+            entry.seq: entry
+            for entry in unfiled.entries(query, places, now)
+            if entry.id not in busy
+        }
         yield [[found[seq] for seq in group if seq in found] for group in some]
 
 
@@ -84,11 +98,16 @@ def crowded(store: Store, now: int, floor: int = 0) -> State:
 
 
 def measure(store: Store, now: int, floor: int = 0) -> Room:
-    """How much room there is, and what takes it where there is too little. What is only told of is looked for in what
-    was written after `floor`."""
+    """How much room there is, and what takes it where there is too little. What is only told of is
+    looked for in what was written after `floor`.
+    """
     store.fresh()
     query, settings = store.index.query, store.settings
-    weights = [weight for weight in unfiled.weights(query, now) if weight.shown and weight.namespace not in OWN]
+    weights = [
+        weight
+        for weight in unfiled.weights(query, now)
+        if weight.shown and weight.namespace not in OWN
+    ]
     shown = tuple((weight.namespace, weight.shown) for weight in weights)
     full = [name for name, _, _ in over(shown, settings)]
     return Room(
@@ -101,7 +120,11 @@ def measure(store: Store, now: int, floor: int = 0) -> Room:
 
 
 def _sized(query: Query, now: int, full: Collection[str]) -> Iterable[unfiled.Sized]:
-    return unfiled.sized(query, now, ("*",) if ALL in full else tuple(full)) if full else ()
+    return (
+        unfiled.sized(query, now, ("*",) if ALL in full else tuple(full))
+        if full
+        else ()
+    )
 
 
 def _warnings(store: Store, now: int) -> Iterator[Warned]:
@@ -111,7 +134,9 @@ def _warnings(store: Store, now: int) -> Iterator[Warned]:
             yield Warned(entry.id, entry.tags[1], entry.at)
 
 
-def _blockers(store: Store, past: Iterable[unfiled.Lapsed], now: int) -> Iterator[tuple[Entry, Entry]]:
+def _blockers(
+    store: Store, past: Iterable[unfiled.Lapsed], now: int
+) -> Iterator[tuple[Entry, Entry]]:
     """Critical blockers whose time ran out before anybody resolved or replaced them."""
     for each in past:
         if each.rank == 0 and ns.matches(BLOCKERS, each.namespace):
@@ -123,13 +148,17 @@ def _blockers(store: Store, past: Iterable[unfiled.Lapsed], now: int) -> Iterato
 
 def _first(store: Store, entry: Entry, now: int) -> Entry:
     """The blocker that an escalation passes on."""
-    while is_escalation(entry) and (source := store.index.entry(entry.derived_from[0], now)):
+    while is_escalation(entry) and (
+        source := store.index.entry(entry.derived_from[0], now)
+    ):
         entry = source
     return entry
 
 
 def _half(store: Store, places: Sequence[int], now: int) -> Iterator[tuple[str, str]]:
-    """The sources of merged entries that are not filed away, each with what it went into: merges that were begun."""
+    """The sources of merged entries that are not filed away, each with what it went into: merges
+    that were begun.
+    """
     for entry in unfiled.entries(store.index.query, places, now):
         for id in entry.derived_from if is_merged(entry) else ():
             if store.index.whereabouts(id) == "live":

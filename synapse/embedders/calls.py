@@ -1,6 +1,8 @@
-"""One HTTP call to a server of embeddings: JSON out, JSON in, standard library alone. Knows no server's format.
+"""One HTTP call to a server of embeddings: JSON out, JSON in, standard library alone. Knows no
+server's format.
 
-Follows no redirect and uses no proxy: what is embedded goes where synapse.yaml says, and nowhere else.
+Follows no redirect and uses no proxy: what is embedded goes where synapse.yaml says, and nowhere
+else.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from urllib.parse import SplitResult, urlsplit
 
 from synapse.errors import EmbedderError, InvalidEntry, Refused
-from synapse.typed import Any
+from synapse.system.typed import Any
 
 PATIENCE = 60.0  # a server may have to load the model first
 LONGEST = 256 << 20  # of an answer, in bytes
@@ -19,10 +21,16 @@ LONGEST = 256 << 20  # of an answer, in bytes
 class Caller:
     """Posts to one address, over connections that stay open between calls. Threads may share it."""
 
-    def __init__(self, url: str, headers: dict[str, str], patience: float = PATIENCE) -> None:
+    def __init__(
+        self, url: str, headers: dict[str, str], patience: float = PATIENCE
+    ) -> None:
         self.url = url
         self.place = checked_url(url)
-        self.headers = {"content-type": "application/json", "accept": "application/json", **headers}
+        self.headers = {
+            "content-type": "application/json",
+            "accept": "application/json",
+            **headers,
+        }
         self.patience = patience
         self.idle: list[HTTPConnection] = []
 
@@ -39,7 +47,9 @@ class Caller:
                     break  # another thread took it
             return self._exchange(self._connection(), path, text)
         except (OSError, HTTPException) as error:
-            raise EmbedderError(f"{self.url} cannot be reached: {_named(error)}", url=self.url) from error
+            raise EmbedderError(
+                f"{self.url} cannot be reached: {_named(error)}", url=self.url
+            ) from error
 
     def close(self) -> None:
         """Close what is open; a later call opens anew."""
@@ -50,13 +60,19 @@ class Caller:
         kind = HTTPSConnection if self.place.scheme == "https" else HTTPConnection
         return kind(self.place.hostname or "", self.place.port, timeout=self.patience)
 
-    def _exchange(self, connection: HTTPConnection, path: str, text: bytes) -> dict[str, Any]:
+    def _exchange(
+        self, connection: HTTPConnection, path: str, text: bytes
+    ) -> dict[str, Any]:
         try:
-            connection.request("POST", self.place.path.rstrip("/") + path, text, self.headers)
+            connection.request(
+                "POST", self.place.path.rstrip("/") + path, text, self.headers
+            )
             answer = connection.getresponse()
             raw = answer.read(LONGEST + 1)
             if len(raw) > LONGEST:
-                raise EmbedderError(f"{self.url} answered more than {LONGEST >> 20} MiB", url=self.url)
+                raise EmbedderError(
+                    f"{self.url} answered more than {LONGEST >> 20} MiB", url=self.url
+                )
         except BaseException:
             connection.close()
             raise
@@ -69,35 +85,56 @@ class Caller:
         try:
             found = json.loads(raw)
         except ValueError as error:
-            raise EmbedderError(f"{self.url} did not answer in JSON: {_start(raw)}", url=self.url) from error
+            raise EmbedderError(
+                f"{self.url} did not answer in JSON: {_start(raw)}", url=self.url
+            ) from error
         if not isinstance(found, dict):
-            raise EmbedderError(f"{self.url} did not answer with an object: {_start(raw)}", url=self.url)
+            raise EmbedderError(
+                f"{self.url} did not answer with an object: {_start(raw)}", url=self.url
+            )
         return found
 
     def _problem(self, status: int, raw: bytes) -> EmbedderError:
-        """400, 413 and 422 are about the texts; anything else about the server, the key or the address."""
+        """400, 413 and 422 are about the texts; anything else about the server, the key or the
+        address.
+        """
         kind = Refused if status in (400, 413, 422) else EmbedderError
-        return kind(f"{self.url} answered {status}: {_start(raw)}", url=self.url, status=status)
+        return kind(
+            f"{self.url} answered {status}: {_start(raw)}", url=self.url, status=status
+        )
 
 
 def checked_url(url: str) -> SplitResult:
     """The parts of an address that can be called."""
     try:
         place = urlsplit(url)
-        sound = place.scheme in ("http", "https") and bool(place.hostname) and place.port != 0
+        sound = (
+            place.scheme in ("http", "https")
+            and bool(place.hostname)
+            and place.port != 0
+        )
     except ValueError:
         sound = False
     if not sound or place.query or place.fragment or place.username:
-        raise InvalidEntry(f"semantic: url {url!r} is not valid: write http://HOST:PORT or https://HOST/PATH", url=url)
+        raise InvalidEntry(
+            f"semantic: url {url!r} is not valid: write http://HOST:PORT or https://HOST/PATH",
+            url=url,
+        )
     return place
 
 
 def vectors_of(found: object, count: int, url: str) -> list[list[float]]:
-    """The vectors of an answer, one for each text, all of one dimension; EmbedderError where they are not that."""
+    """The vectors of an answer, one for each text, all of one dimension; EmbedderError where they
+    are not that.
+    """
     rows = found if isinstance(found, list) else []
-    right = len(rows) == count and all(isinstance(row, list) and row and _numbers(row) for row in rows)
+    right = len(rows) == count and all(
+        isinstance(row, list) and row and _numbers(row) for row in rows
+    )
     if not right or len({len(row) for row in rows}) > 1:
-        raise EmbedderError(f"{url} did not answer with {count} vectors of one dimension", url=url)
+        raise EmbedderError(
+            f"{url} did not answer with {count} vectors of one dimension", url=url
+        )
     return rows
 
 

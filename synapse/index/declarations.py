@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 
-from synapse.typed import Any
-from synapse.workspace import Agent, Skill, settled
+from synapse.model.agents import Agent, Skill, settled
+from synapse.system.typed import Any
 
 
 class Declared(Mapping[str, Agent]):
-    """The agents as journalled, each made from its record when it is asked for: a seat needs but its own."""
+    """The agents as journalled, each made from its record when it is asked for: a seat needs but
+    its own.
+    """
 
     def __init__(self, rows: Iterable[tuple[str, str]]) -> None:
         self.rows = dict(rows)
@@ -36,5 +38,12 @@ class Declared(Mapping[str, Agent]):
 def agent_from(fields: dict[str, Any]) -> Agent:
     """The agent that a record declares."""
     known = {name: value for name, value in fields.items() if name in Agent._fields}
-    skills = tuple(Skill(*skill) if isinstance(skill, list) else skill for skill in known.get("skills") or ())
-    return settled(Agent(**known)._replace(skills=tuple(s._replace(namespaces=tuple(s.namespaces)) for s in skills)))
+    skills = tuple(
+        Skill(*skill) if isinstance(skill, list) else skill
+        for skill in known.get("skills") or ()
+    )
+    return settled(
+        Agent(**known)._replace(
+            skills=tuple(s._replace(namespaces=tuple(s.namespaces)) for s in skills)
+        )
+    )

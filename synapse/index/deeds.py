@@ -1,15 +1,17 @@
-"""What the projection knows of what became of entries: which lived, were superseded, were acted on. Reads only."""
+"""What the projection knows of what became of entries: which lived, were superseded, were acted on.
+Reads only.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
 
-from synapse.entry import NEVER
 from synapse.index.query import Query
-from synapse.records import Record
-from synapse.typed import Any, NamedTuple
-from synapse.workspace import CONSOLIDATOR
+from synapse.model.agents import CONSOLIDATOR
+from synapse.model.entry import NEVER
+from synapse.model.records import Record
+from synapse.system.typed import Any, NamedTuple
 
 
 class Fact(NamedTuple):
@@ -23,7 +25,9 @@ class Fact(NamedTuple):
 
 
 def lived(query: Query, since: int, until: int) -> Iterator[Fact]:
-    """Entries whose time came to its end with nothing that was held against them; what a night filed away lived."""
+    """Entries whose time came to its end with nothing that was held against them; what a night
+    filed away lived.
+    """
     values = {"since": since, "until": min(until, NEVER - 1), "night": CONSOLIDATOR}
     for seq, id, author, at, head in query.db.run("lived", values).fetchall():
         if _believed(json.loads(head)):
@@ -33,16 +37,23 @@ def lived(query: Query, since: int, until: int) -> Iterator[Fact]:
 def superseded(query: Query, since: int, until: int) -> Iterator[Fact]:
     """Entries that another one took the place of before their time."""
     values = {"since": since, "until": until, "night": CONSOLIDATOR}
-    for seq, id, author, at, by, heir, head in query.db.run("superseded", values).fetchall():
+    for seq, id, author, at, by, heir, head in query.db.run(
+        "superseded", values
+    ).fetchall():
         if _believed(json.loads(head)):
             yield Fact(id, author, at, by, (seq, heir))
 
 
 def acted_on(query: Query, since: int, until: int) -> Iterator[Fact]:
-    """Critical entries that somebody resolved, acknowledged in so many words, or built upon; each with the first."""
+    """Critical entries that somebody resolved, acknowledged in so many words, or built upon; each
+    with the first.
+    """
     values = {"since": since, "until": until, "night": CONSOLIDATOR}
     found: dict[str, Fact] = {}
-    for fact in sorted((*_acts(query, values), *_citations(query, values)), key=lambda fact: fact.records[-1]):
+    for fact in sorted(
+        (*_acts(query, values), *_citations(query, values)),
+        key=lambda fact: fact.records[-1],
+    ):
         if fact.by != fact.author:
             found.setdefault(fact.entry, fact)
     yield from found.values()
@@ -50,11 +61,15 @@ def acted_on(query: Query, since: int, until: int) -> Iterator[Fact]:
 
 def seen_by(query: Query, id: str, until: int) -> tuple[str, ...]:
     """The agents whose prompts an entry was in by a time."""
-    return tuple(agent for (agent,) in query.db.run("seen_by", {"id": id, "until": until}))
+    return tuple(
+        agent for (agent,) in query.db.run("seen_by", {"id": id, "until": until})
+    )
 
 
 def reviews(query: Query) -> list[tuple[Record, bool]]:
-    """The reviews of reputation, oldest first, each with whether it stands: an undo may have taken it back."""
+    """The reviews of reputation, oldest first, each with whether it stands: an undo may have taken
+    it back.
+    """
     found: dict[int, Record] = {}
     stands: dict[int, bool] = {}
     for seq, at, kind, by, fields in query.db.run("reviews"):
@@ -75,7 +90,9 @@ def shifts(query: Query) -> Mapping[str, int]:
 
 
 def _acts(query: Query, values: Mapping[str, Any]) -> Iterator[Fact]:
-    for seq, id, author, act, at, by, kind, fields, head in query.db.run("critical_acts", values).fetchall():
+    for seq, id, author, act, at, by, kind, fields, head in query.db.run(
+        "critical_acts", values
+    ).fetchall():
         given = json.loads(fields)
         acked = given.get("state") == "acked" and given.get("how") == "said so"
         if (kind == "resolve" or acked) and _believed(json.loads(head)):
@@ -85,7 +102,9 @@ def _acts(query: Query, values: Mapping[str, Any]) -> Iterator[Fact]:
 def _citations(query: Query, values: Mapping[str, Any]) -> Iterator[Fact]:
     for heir, at, by, head in query.db.run("citing", values).fetchall():
         given = json.loads(head)
-        cited = {*given.get("related", ()), *given.get("derived_from", ())} - {*given.get("replaces", ())}
+        cited = {*given.get("related", ()), *given.get("derived_from", ())} - {
+            *given.get("replaces", ())
+        }
         for id in cited if _believed(given) else ():
             row = query.db.run("critical", {"id": id}).fetchone()
             if row and row[0] < heir and _believed(json.loads(row[2])):

@@ -1,7 +1,9 @@
-"""Questions to the projection about mail: what waits for an agent, threads, and what became of messages.
+"""Questions to the projection about mail: what waits for an agent, threads, and what became of
+messages.
 
-A count of what is unread looks at no message: the table `mailboxes` keeps how many stand for each list of addressees,
-and how many of them each agent wrote or has read. Every statement that returns messages carries the read gate.
+A count of what is unread looks at no message: the table `mailboxes` keeps how many stand for each
+list of addressees, and how many of them each agent wrote or has read. Every statement that returns
+messages carries the read gate.
 """
 
 from __future__ import annotations
@@ -9,16 +11,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 
-from synapse.entry import NEVER, Entry
 from synapse.index.query import Query, Reach
-from synapse.message import Mark
-from synapse.typed import NamedTuple
-from synapse.workspace import Agent
+from synapse.model.agents import Agent
+from synapse.model.entry import NEVER, Entry
+from synapse.model.message import Mark
+from synapse.system.typed import NamedTuple
 
 
 class Row(NamedTuple):
-    """A thread as one reader has it: how many messages it may see, how many of them are not filed away, and the
-    first and the last of them."""
+    """A thread as one reader has it: how many messages it may see, how many of them are not filed
+    away, and the first and the last of them.
+    """
 
     id: str
     closed: bool
@@ -34,37 +37,68 @@ def waiting(query: Query, agent: Agent, now: int) -> int:
     """How many messages of others this agent has not read."""
     reach = query.reach(agent)
     values = {"me": reach.me, "now": now, "never": NEVER}
-    count, lapsed = query.db.run("poll", values, nids=reach.nids, audiences=reach.audiences).fetchone()
+    count, lapsed = query.db.run(
+        "poll", values, nids=reach.nids, audiences=reach.audiences
+    ).fetchone()
     return int(count - lapsed)
 
 
-def unread(query: Query, agent: Agent, now: int, cursor: int) -> list[tuple[int, int, int]]:
-    """Where the unread messages are, the oldest first. As far back as the count says that there are any."""
+def unread(
+    query: Query, agent: Agent, now: int, cursor: int
+) -> list[tuple[int, int, int]]:
+    """Where the unread messages are, the oldest first. As far back as the count says that there are
+    any.
+    """
     reach, count = query.reach(agent), waiting(query, agent, now)
     if count <= 0:
         return []
     values = {"me": reach.me, "now": now, "cursor": cursor, "limit": count}
-    rows = query.db.run("inbox", values, nids=reach.nids, audiences=reach.audiences).fetchall()
+    rows = query.db.run(
+        "inbox", values, nids=reach.nids, audiences=reach.audiences
+    ).fetchall()
     return rows[::-1]
 
 
 def history(
-    query: Query, agent: Agent | None, thread: str, now: int, cursor: int, limit: int, before: int | None = None
+    query: Query,
+    agent: Agent | None,
+    thread: str,
+    now: int,
+    cursor: int,
+    limit: int,
+    before: int | None = None,
 ) -> list[Entry]:
-    """The newest messages of a thread that this reader may see, or those before a place, the oldest first. Filed away
-    or not; those that were replaced are left out."""
+    """The newest messages of a thread that this reader may see, or those before a place, the oldest
+    first. Filed away or not; those that were replaced are left out.
+    """
     reach = query.reach(agent)
-    values = {"me": reach.me, "now": now, "cursor": cursor, "thread": thread, "limit": limit, "before": before or NEVER}
-    rows = query.db.run("history", values, nids=reach.nids, audiences=reach.audiences).fetchall()
+    values = {
+        "me": reach.me,
+        "now": now,
+        "cursor": cursor,
+        "thread": thread,
+        "limit": limit,
+        "before": before or NEVER,
+    }
+    rows = query.db.run(
+        "history", values, nids=reach.nids, audiences=reach.audiences
+    ).fetchall()
     return query.load(rows[::-1], now, reach)
 
 
-def threads(query: Query, agent: Agent | None, status: str | None, tag: str | None, limit: int) -> list[Row]:
+def threads(
+    query: Query, agent: Agent | None, status: str | None, tag: str | None, limit: int
+) -> list[Row]:
     """The threads that this reader may see something of, the liveliest first."""
     reach = query.reach(agent)
     values = {"me": reach.me, "limit": limit, "tag": tag, "status": status}
     name = "threads_active" if status == "active" else "threads_any"
-    tids = tuple(tid for (tid,) in query.db.run(name, values, nids=reach.nids, audiences=reach.audiences))
+    tids = tuple(
+        tid
+        for (tid,) in query.db.run(
+            name, values, nids=reach.nids, audiences=reach.audiences
+        )
+    )
     return sorted(_rows(query, reach, tids), key=lambda row: -row.last)
 
 
@@ -75,7 +109,13 @@ def thread(query: Query, agent: Agent | None, id: str) -> Row | None:
 
 
 def _rows(query: Query, reach: Reach, tids: Sequence[int]) -> list[Row]:
-    found = query.db.run("thread_rows", {"me": reach.me}, tids=tids, nids=reach.nids, audiences=reach.audiences)
+    found = query.db.run(
+        "thread_rows",
+        {"me": reach.me},
+        tids=tids,
+        nids=reach.nids,
+        audiences=reach.audiences,
+    )
     return [
         Row(id, bool(closed), subject, tuple(json.loads(tags or "[]")), *numbers)
         for id, closed, subject, tags, *numbers in found
@@ -83,7 +123,9 @@ def _rows(query: Query, reach: Reach, tids: Sequence[int]) -> list[Row]:
 
 
 def marks(query: Query, seqs: Iterable[int]) -> dict[str, dict[int, tuple[Mark, ...]]]:
-    """Who read these messages, acknowledged them, reacted to them; each in the order of the agents' names."""
+    """Who read these messages, acknowledged them, reacted to them; each in the order of the agents'
+    names.
+    """
     found: dict[str, dict[int, tuple[Mark, ...]]] = {}
     for name in ("receipts_of", "acks_of", "reactions_of"):
         by_seq: dict[int, tuple[Mark, ...]] = {}
@@ -94,7 +136,9 @@ def marks(query: Query, seqs: Iterable[int]) -> dict[str, dict[int, tuple[Mark, 
 
 
 def idle(query: Query, since: int) -> tuple[str, ...]:
-    """The messages, not filed away, of threads in which nobody has written since this microsecond."""
+    """The messages, not filed away, of threads in which nobody has written since this
+    microsecond.
+    """
     return tuple(id for (id,) in query.db.run("idle", {"since": since, "never": NEVER}))
 
 

@@ -1,4 +1,6 @@
-"""The vectors of one model in memory, and which of them are nearest to another: every one is compared, in numpy."""
+"""The vectors of one model in memory, and which of them are nearest to another: every one is
+compared, in numpy.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,11 @@ from synapse.errors import EmbedderError
 try:
     import numpy as np
 except ImportError as error:
-    raise EmbedderError("semantic search needs numpy, which is not installed: pip install numpy") from error
+    raise EmbedderError(
+        "semantic search needs numpy, which is not installed: pip install numpy"
+    ) from error
 
-from synapse.typed import TYPE_CHECKING, Any
+from synapse.system.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sqlite3 import Cursor
@@ -20,7 +24,9 @@ AT_ONCE = 10_000
 
 
 class Rows:
-    """Vectors of unit length, each with its entry's seq. Only grows: who takes rows out makes a new one."""
+    """Vectors of unit length, each with its entry's seq. Only grows: who takes rows out makes a new
+    one.
+    """
 
     def __init__(self, dimension: int, dropped: int) -> None:
         self.dropped = dropped
@@ -44,12 +50,20 @@ class Rows:
         """Grow by halves, so that many small additions do not copy it all each time."""
         if count > len(self.seqs):
             grown = max(count, len(self.seqs) * 3 // 2)
-            matrix, seqs = np.empty((grown, self.matrix.shape[1]), np.float32), np.empty(grown, np.int64)
-            matrix[: self.count], seqs[: self.count] = self.matrix[: self.count], self.seqs[: self.count]
+            matrix, seqs = (
+                np.empty((grown, self.matrix.shape[1]), np.float32),
+                np.empty(grown, np.int64),
+            )
+            matrix[: self.count], seqs[: self.count] = (
+                self.matrix[: self.count],
+                self.seqs[: self.count],
+            )
             self.matrix, self.seqs = matrix, seqs
 
     def nearest(self, vector: Sequence[float], count: int) -> list[tuple[float, int]]:
-        """Cosine and seq of the nearest entries, the nearest first, of equals the newest; the best part of each."""
+        """Cosine and seq of the nearest entries, the nearest first, of equals the newest; the best
+        part of each.
+        """
         held, seqs = self.count, self.seqs
         scores: Any = self.matrix[:held] @ np.asarray(vector, np.float32)
         places = np.arange(held)
@@ -57,6 +71,8 @@ class Rows:
             places = np.argpartition(scores, held - count)[held - count :]
         ordered = places[np.lexsort((-seqs[places], -scores[places]))]
         best: dict[int, float] = {}
-        for seq, score in zip(seqs[ordered].tolist(), scores[ordered].tolist(), strict=True):
+        for seq, score in zip(
+            seqs[ordered].tolist(), scores[ordered].tolist(), strict=True
+        ):
             best.setdefault(seq, score)
         return [(score, seq) for seq, score in best.items()]

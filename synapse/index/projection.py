@@ -1,4 +1,6 @@
-"""The index of one log: caught up by cursor before it is asked, rebuilt at will to the same digest."""
+"""The index of one log: caught up by cursor before it is asked, rebuilt at will to the same
+digest.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +10,20 @@ import sqlite3
 from _thread import RLock
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from synapse import kinds
-from synapse.entry import Entry
 from synapse.errors import StoreCorrupt
 from synapse.index.db import Database
 from synapse.index.project import BATCH, Projector
 from synapse.index.query import Filter, Query
-from synapse.lock import Lock
-from synapse.page import Hits
-from synapse.records import Lost, Record
-from synapse.typed import TYPE_CHECKING, NamedTuple, T
-from synapse.workspace import Agent
+from synapse.model import kinds
+from synapse.model.agents import Agent
+from synapse.model.entry import Entry
+from synapse.model.records import Lost, Record
+from synapse.model.results import Hits
+from synapse.system.lock import Lock
+from synapse.system.typed import TYPE_CHECKING, NamedTuple, T
 
 if TYPE_CHECKING:
-    from synapse.ports import Log
+    from synapse.model.protocols import Log
 
 FORKS = 16  # times that the log was another one, of which it is kept where the two part
 FOLDERS = 500  # of which the names are kept in memory
@@ -32,8 +34,10 @@ _FOR_SPEED = frozenset(("meta", "tokens", "words", "long", "lanes", "swept"))
 
 
 class Reached(NamedTuple):
-    """What the index was derived from: how far, by the mark and by the proof of the last record; how often the log was
-    another one by then; the highest seq ever taken in; and the run of the machine."""
+    """What the index was derived from: how far, by the mark and by the proof of the last record;
+    how often the log was another one by then; the highest seq ever taken in; and the run of the
+    machine.
+    """
 
     mark: tuple[int, int] = (-1, -1)
     turn: int = 0
@@ -47,7 +51,9 @@ def _unwatched(records: Sequence[Record]) -> None:
 
 
 class Index:
-    """What has been derived from a log. One process at a time adds to it; all others read on meanwhile."""
+    """What has been derived from a log. One process at a time adds to it; all others read on
+    meanwhile.
+    """
 
     def __init__(self, log: Log, path: str, db: Database | None = None) -> None:
         if path != ":memory:":
@@ -57,7 +63,11 @@ class Index:
         self.lock = None if path == ":memory:" else Lock(f"{path}.lock", patience=30.0)
         self.mutex = RLock()
         self.query = Query(self.db)
-        self.place, self.doubts, self.mark = (-1, -1), 0, UNKNOWN  # where it stands, and a mark of that for others
+        self.place, self.doubts, self.mark = (
+            (-1, -1),
+            0,
+            UNKNOWN,
+        )  # where it stands, and a mark of that for others
         self.turn = -1
         self.notes: list[str] = []
         self.told = False
@@ -90,12 +100,20 @@ class Index:
             self.say(note)
 
     def _behind(self, mark: tuple[int, int]) -> bool:
-        """Return whether there is more in the log, or another log than the one that was taken in."""
+        """Return whether there is more in the log, or another log than the one that was taken
+        in.
+        """
         reached = self._reached()
-        return reached.mark < mark or not self.log.holds(reached.proof) or self.log.mark() < reached.mark
+        return (
+            reached.mark < mark
+            or not self.log.holds(reached.proof)
+            or self.log.mark() < reached.mark
+        )
 
     def _refresh(self) -> None:
-        """Learn the names first, so that no page reaches further than they do: other processes go on meanwhile."""
+        """Learn the names first, so that no page reaches further than they do: other processes go
+        on meanwhile.
+        """
         horizon, turn = self.cursor(), self._reached().turn
         if turn != self.turn:
             self.turn, self.query = turn, Query(self.db)
@@ -104,9 +122,10 @@ class Index:
         self.horizon = horizon
 
     def rebuild(self, watch: Watch = _unwatched) -> int:
-        """Drop everything and derive it again; how many records the log holds. Others read on in the old one. Who
-        watches is shown every batch of records on the way, all of them again where one was taken back. What the log
-        lost is given up: nobody is told of it any more."""
+        """Drop everything and derive it again; how many records the log holds. Others read on in
+        the old one. Who watches is shown every batch of records on the way, all of them again where
+        one was taken back. What the log lost is given up: nobody is told of it any more.
+        """
         with self.mutex:
             self._alone(lambda: self._whole(lambda: self._given_up(watch)))
             self.fill_words()
@@ -121,7 +140,10 @@ class Index:
         if seen > self.cursor():
             self._part(reached.turn + 1, self.cursor())
             self.log.restart(self.cursor(), forget=True)
-            self.notes.append(f"given up: records {self.cursor() + 1} to {seen}, which had been seen, are not there")
+            self.notes.append(
+                f"given up: records {self.cursor() + 1} to {seen}, which had been"
+                f" seen, are not there"
+            )
         return True
 
     def cursor(self) -> int:
@@ -134,7 +156,9 @@ class Index:
             pass
 
     def seen(self) -> int:
-        """The highest seq ever taken in, by this file of the index or by those that it was built again from."""
+        """The highest seq ever taken in, by this file of the index or by those that it was built
+        again from.
+        """
         return max(self.cursor(), self._reached().seen)
 
     def hear(self, note: str) -> None:
@@ -144,11 +168,17 @@ class Index:
         return self._reached().turn
 
     def fork(self, turn: int) -> int | None:
-        """Return the last record that all logs have in common that were indexed since a turn; None if nobody knows."""
+        """Return the last record that all logs have in common that were indexed since a turn; None
+        if nobody knows.
+        """
         pairs = [pair.split(":") for pair in (self.db.meta("forks") or "").split()]
         forks = {int(number): int(seq) for number, seq in pairs}
         turns = range(turn + 1, self._reached().turn + 1)
-        return min(map(forks.__getitem__, turns)) if turns and forks.keys() >= set(turns) else None
+        return (
+            min(map(forks.__getitem__, turns))
+            if turns and forks.keys() >= set(turns)
+            else None
+        )
 
     def _alone(self, section: Callable[[], T]) -> T:
         try:
@@ -171,7 +201,9 @@ class Index:
         self.db.set_meta("reached", f"{segment} {size} {turn} {seen} {boot} {proof}")
 
     def _project(self, mark: tuple[int, int]) -> bool:
-        """Take in the next records of the log, in one transaction; whether the index then stands at the mark."""
+        """Take in the next records of the log, in one transaction; whether the index then stands at
+        the mark.
+        """
         return self._whole(lambda: not self._behind(mark) or self._batch(mark))
 
     def _whole(self, section: Callable[[], T]) -> T:
@@ -204,12 +236,21 @@ class Index:
             self.log.explain(Lost(cursor, reached.seen, 0, 0, reached.boot))
             reached = reached._replace(seen=cursor)
         seen, mark = max(reached.seen, cursor), mark if done else reached.mark
-        self._note_reached(Reached(mark, reached.turn, seen, self.log.boot(), proof or reached.proof))
+        self._note_reached(
+            Reached(mark, reached.turn, seen, self.log.boot(), proof or reached.proof)
+        )
         self.taken += 1
         return done
 
-    def _anew(self, reached: Reached, voids: Sequence[tuple[object, ...]] = (), watch: Watch = _unwatched) -> bool:
-        """Begin again; also where a record was taken back after it had its effect: now it is known not to count."""
+    def _anew(
+        self,
+        reached: Reached,
+        voids: Sequence[tuple[object, ...]] = (),
+        watch: Watch = _unwatched,
+    ) -> bool:
+        """Begin again; also where a record was taken back after it had its effect: now it is known
+        not to count.
+        """
         mark, forks = self.log.mark(), self.db.meta("forks") or ""
         self.db.wipe()
         self.db.set_meta("forks", forks)
@@ -222,7 +263,9 @@ class Index:
     # -- another log -------------------------------------------------------------------------------
 
     def _another(self, reached: Reached) -> bool:
-        """Derive all of it anew from a log that is not the one that was indexed, if it may be what it is."""
+        """Derive all of it anew from a log that is not the one that was indexed, if it may be what
+        it is.
+        """
         end, seen = self.log.last(), self.seen()
         common = self._common(min(end, self.cursor()))
         why = "a checkout?"
@@ -232,7 +275,9 @@ class Index:
         self._anew(reached._replace(seen=0))
         self._part(reached.turn + 1, common)
         self.log.restart(common)
-        self.notes.append(f"the journal is another one than was indexed ({why}): the index was made anew")
+        self.notes.append(
+            f"the journal is another one than was indexed ({why}): the index was made anew"
+        )
         return True
 
     def _part(self, turn: int, common: int) -> None:
@@ -242,7 +287,9 @@ class Index:
         self._note_reached(self._reached()._replace(turn=turn))
 
     def _common(self, end: int) -> int:
-        """Return the last record up to which the log is the one that was indexed, by looking at few of them."""
+        """Return the last record up to which the log is the one that was indexed, by looking at few
+        of them.
+        """
         low, high = 0, end
         while low < high:
             middle = (low + high + 1) // 2
@@ -253,19 +300,33 @@ class Index:
         return low
 
     def _is_same(self, seq: int) -> bool:
-        """Return whether the record at this place is the one that was indexed. One that was taken back is not known."""
+        """Return whether the record at this place is the one that was indexed. One that was taken
+        back is not known.
+        """
         row = self.db.run("trace", {"seq": seq}).fetchone()
         records = self.log.batch(seq - 1, 1)[0]
         if not records or records[0].seq != seq:
             return False
-        return row is None or tuple(row) == (records[0].at, records[0].id or records[0].kind)
+        return row is None or tuple(row) == (
+            records[0].at,
+            records[0].id or records[0].kind,
+        )
 
     def _taken(self, projector: Projector, records: list[Record]) -> Record | None:
         try:
             return projector.take(records)
-        except (LookupError, TypeError, ValueError, AttributeError, sqlite3.IntegrityError) as error:
+        except (
+            LookupError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            sqlite3.IntegrityError,
+        ) as error:
             where = f"records {records[0].seq} to {records[-1].seq}"
-            message = f"the log cannot be understood in {where}: run `synapse verify` ({type(error).__name__}: {error})"
+            message = (
+                f"the log cannot be understood in {where}: run `synapse verify`"
+                f" ({type(error).__name__}: {error})"
+            )
             raise StoreCorrupt(message) from error
 
     def note(self, key: str, value: str) -> None:
@@ -273,8 +334,10 @@ class Index:
         self._alone(lambda: self.db.set_meta(key, value))
 
     def fold(self, least: int = 0) -> None:
-        """Fold the log of changes back into the file, if so many batches were taken in. Most of it beside whoever takes
-        in more; then what came meanwhile, alone, so that the next can begin the log of changes anew."""
+        """Fold the log of changes back into the file, if so many batches were taken in. Most of it
+        beside whoever takes in more; then what came meanwhile, alone, so that the next can begin
+        the log of changes anew.
+        """
         if self.lock is not None and self.taken >= max(least, 1):
             self.taken = 0
             try:
@@ -291,8 +354,15 @@ class Index:
 
     def keyed(self, key: str) -> Sequence[Record]:
         item = key.removeprefix("item:")
-        rows = self.db.run("keyed", {"key": key}) if item == key else self.db.run("touched", {"id": item})
-        return [Record(seq, 0, "", "", None, json.loads(fields), key=key) for seq, fields in rows]
+        rows = (
+            self.db.run("keyed", {"key": key})
+            if item == key
+            else self.db.run("touched", {"id": item})
+        )
+        return [
+            Record(seq, 0, "", "", None, json.loads(fields), key=key)
+            for seq, fields in rows
+        ]
 
     def holder(self, id: str) -> int | None:
         row = self.db.run("id_of", {"id": id}).fetchone()
@@ -303,32 +373,42 @@ class Index:
         return "gone" if row is None else row[0]
 
     def names(self, folder: str) -> set[str]:
-        """Kept between calls and added to: a busy folder of thousands is asked about several times a second."""
+        """Kept between calls and added to: a busy folder of thousands is asked about several times
+        a second.
+        """
         cursor, (floor, known) = self.cursor(), self.folders.get(folder, (0, set()))
         if floor and self.db.run("refiled", {"floor": floor}).fetchone():
             floor, known = 0, set()
         of, namespace, thread = kinds.of_folder(folder)
         if thread is None:
             numbers = tuple(kinds.NUMBER[kind] for kind in of)
-            rows = self.db.run("names", {"folder": namespace, "floor": floor}, kinds=numbers)
+            rows = self.db.run(
+                "names", {"folder": namespace, "floor": floor}, kinds=numbers
+            )
         else:
             rows = self.db.run("names_in_thread", {"thread": thread, "floor": floor})
         if len(self.folders) >= FOLDERS:
             self.folders.clear()
-        known.update(os.path.basename(path) if path else f"{id}.md" for id, path in rows)
+        known.update(
+            os.path.basename(path) if path else f"{id}.md" for id, path in rows
+        )
         self.folders[folder] = (cursor, known)
         return known
 
     # -- full text and tokens ----------------------------------------------------------------------
 
-    def search(self, agent: Agent | None, text: str, wanted: Filter, now: int, limit: int) -> Hits:
+    def search(
+        self, agent: Agent | None, text: str, wanted: Filter, now: int, limit: int
+    ) -> Hits:
         from synapse.index import search as full_text
 
         self.fill_words()
         return full_text.search(self.query, agent, text, wanted, now, limit)
 
     def fill_words(self) -> None:
-        """Full text follows in batches of its own: inside the append, or the page, it would make their tails."""
+        """Full text follows in batches of its own: inside the append, or the page, it would make
+        their tails.
+        """
         if self.cursor() > self._worded():
             self._alone(self._fill_words)
 
@@ -353,7 +433,9 @@ class Index:
             if done:
                 return
 
-    def token_counts(self, encoding: str, digests: Sequence[bytes]) -> Mapping[bytes, int]:
+    def token_counts(
+        self, encoding: str, digests: Sequence[bytes]
+    ) -> Mapping[bytes, int]:
         counts = self.counts.setdefault(encoding, {})
         found = {digest: counts[digest] for digest in digests if digest in counts}
         unknown = [digest for digest in digests if digest not in found]
@@ -364,12 +446,16 @@ class Index:
             found.update(self.db.connection.execute(text, (encoding, *part)).fetchall())
         if unknown:
             if len(counts) > COUNTED:
-                counts = self.counts[encoding] = {}  # another thread may be reading the old one
+                counts = self.counts[
+                    encoding
+                ] = {}  # another thread may be reading the old one
             counts.update(found)
         return found
 
     def keep_tokens(self, encoding: str, counts: Mapping[bytes, int]) -> None:
-        rows: list[tuple[object, ...]] = [(digest, encoding, n) for digest, n in counts.items()]
+        rows: list[tuple[object, ...]] = [
+            (digest, encoding, n) for digest, n in counts.items()
+        ]
         self._alone(lambda: self._whole(lambda: self.db.many("keep_token", rows)))
 
     # -- proof -------------------------------------------------------------------------------------
@@ -379,9 +465,16 @@ class Index:
         from hashlib import sha256
 
         run, total = self.db.connection.execute, sha256()
-        names = [name for (name,) in run("select name from sqlite_master where type = 'table' order by name")]
+        names = [
+            name
+            for (name,) in run(
+                "select name from sqlite_master where type = 'table' order by name"
+            )
+        ]
         for name in names:
-            if name.partition("_")[0] not in _FOR_SPEED and not name.startswith("sqlite_"):
+            if name.partition("_")[0] not in _FOR_SPEED and not name.startswith(
+                "sqlite_"
+            ):
                 columns = len(run(f'select * from "{name}" limit 0').description)
                 order = ",".join(str(i + 1) for i in range(columns))
                 cursor = run(f'select * from "{name}" order by {order}')
@@ -404,7 +497,11 @@ class Index:
 
 def _voids(records: Iterable[Record]) -> list[tuple[object, ...]]:
     """The seqs of the records that were taken back."""
-    return [(record.fields["seq"],) for record in records if record.kind == "void" and "seq" in record.fields]
+    return [
+        (record.fields["seq"],)
+        for record in records
+        if record.kind == "void" and "seq" in record.fields
+    ]
 
 
 def in_memory(log: Log, records: Iterable[Record]) -> Index:

@@ -1,7 +1,8 @@
-"""Words as full text has them: what of a text is looked for, what is left out, and to what it is cut. Pure.
+"""Words as full text has them: what of a text is looked for, what is left out, and to what it is
+cut. Pure.
 
-English endings are left to the tokenizer of the index (Porter's). Russian ones are cut here, on the way in and on
-the way of a question, by the rules of Snowball's stemmer for Russian.
+English endings are left to the tokenizer of the index (Porter's). Russian ones are cut here, on the
+way in and on the way of a question, by the rules of Snowball's stemmer for Russian.
 """
 
 from __future__ import annotations
@@ -15,9 +16,12 @@ MAX_WORDS = 48  # distinct words of it that are looked for
 
 _WORD = re.compile(r"[^\W_]+")
 _CYRILLIC = re.compile("[а-яё]+")
-_SCRIPT = re.compile("([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff])")  # written without spaces
+_SCRIPT = re.compile(
+    "([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff])"
+)  # written without spaces
 
-# What says nothing of what a text is about: the lists in common use, and the pieces that apostrophes leave.
+# What says nothing of what a text is about: the lists in common use, and the pieces that
+# apostrophes leave.
 _ENGLISH = """
 i me my myself we our ours ourselves you your yours yourself yourselves he him his himself she her hers herself it its
 itself they them their theirs themselves what which who whom whose this that these those am is are was were be been
@@ -48,15 +52,18 @@ def folded(text: str) -> str:
 
 
 def sought(text: str) -> list[str]:
-    """The distinct words of a question that say what it is about; where none of them does, all of them. Quotes,
-    operators and signs of any kind only separate."""
+    """The distinct words of a question that say what it is about; where none of them does, all of
+    them. Quotes, operators and signs of any kind only separate.
+    """
     plain = unicodedata.normalize("NFC", text[:MAX_TEXT]).lower().replace("ё", "е")
     words = list(dict.fromkeys(_WORD.findall(plain)))
     kept = [word for word in words if word not in STOP] or words
     found: dict[str, str] = {}
     for word in kept:
         for cut in _WORD.findall(folded(word)):
-            found.setdefault(form(cut), cut)  # of several forms of a word, the first one
+            found.setdefault(
+                form(cut), cut
+            )  # of several forms of a word, the first one
     return list(found.values())[:MAX_WORDS]
 
 
@@ -70,7 +77,11 @@ def forms(text: str) -> frozenset[str]:
 def places(text: str, words: frozenset[str]) -> list[tuple[int, int]]:
     """Where words of a text stand that are forms of these, as nearly as endings tell."""
     forms, pattern = _forms(words)
-    return [found.span() for found in pattern.finditer(text) if root(found[0].lower().replace("ё", "е")) in forms]
+    return [
+        found.span()
+        for found in pattern.finditer(text)
+        if root(found[0].lower().replace("ё", "е")) in forms
+    ]
 
 
 @lru_cache(64)
@@ -92,20 +103,29 @@ def root(word: str) -> str:
     if not word.isascii():
         return russian(word)
     for endings in (("ies", "ied", "ing", "ed", "es", "ly", "s"), ("y", "e", "i")):
-        ending = next((each for each in endings if word.endswith(each) and len(word) - len(each) >= 3), "")
+        ending = next(
+            (
+                each
+                for each in endings
+                if word.endswith(each) and len(word) - len(each) >= 3
+            ),
+            "",
+        )
         word = word.removesuffix(ending)
         if ending and word[-1] == word[-2] and len(word) > 3 and word[-1] not in "ls":
             word = word[:-1]
     return word
 
 
-# -- Russian -------------------------------------------------------------------------------------------------
+# -- Russian ---------------------------------------------------------------------------
 
 _VOWELS = "аеиоуыэюя"
 _REST = re.compile(f"^(.*?[{_VOWELS}])(.*)$")
 _GERUND = re.compile("((ив|ивши|ившись|ыв|ывши|ывшись)|((?<=[ая])(в|вши|вшись)))$")
 _REFLEXIVE = re.compile("(ся|сь)$")
-_ADJECTIVE = re.compile("(ее|ие|ые|ое|ими|ыми|ей|ий|ый|ой|ем|им|ым|ом|его|ого|ему|ому|их|ых|ую|юю|ая|яя|ою|ею)$")
+_ADJECTIVE = re.compile(
+    "(ее|ие|ые|ое|ими|ыми|ей|ий|ый|ой|ем|им|ым|ом|его|ого|ему|ому|их|ых|ую|юю|ая|яя|ою|ею)$"
+)
 _PARTICIPLE = re.compile("((ивш|ывш|ующ)|((?<=[ая])(ем|нн|вш|ющ|щ)))$")
 _VERB = re.compile(
     "((ила|ыла|ена|ейте|уйте|ите|или|ыли|ей|уй|ил|ыл|им|ым|ен|ило|ыло|ено|ят|ует|уют|ит|ыт|ены|ить|ыть|ишь|ую|ю)"
@@ -114,7 +134,9 @@ _VERB = re.compile(
 _NOUN = re.compile(
     "(а|ев|ов|ие|ье|е|иями|ями|ами|еи|ии|и|ией|ей|ой|ий|й|иям|ям|ием|ем|ам|ом|о|у|ах|иях|ях|ы|ь|ию|ью|ю|ия|ья|я)$"
 )
-_DERIVED = re.compile(f"(?<=.)[^{_VOWELS}][{_VOWELS}]+[^{_VOWELS}]+[{_VOWELS}].*(?<=о)сть?$")
+_DERIVED = re.compile(
+    f"(?<=.)[^{_VOWELS}][{_VOWELS}]+[^{_VOWELS}]+[{_VOWELS}].*(?<=о)сть?$"
+)
 _SUPERLATIVE = re.compile("ейше?$")
 
 

@@ -1,7 +1,8 @@
-"""Adoption: files that other programs dropped into the workspace become entries, or go to quarantine.
+"""Adoption: files that other programs dropped into the workspace become entries, or go to
+quarantine.
 
-This module finds them, decides when they are finished, and reads them safely. Who may say what is decided by the
-`admit` that it is given; what it commits goes through the log like any other record.
+This module finds them, decides when they are finished, and reads them safely. Who may say what is
+decided by the `admit` that it is given; what it commits goes through the log like any other record.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ import stat
 from collections.abc import Callable, Generator, Iterator
 from itertools import islice
 
-from synapse import kinds
-from synapse import namespace as ns
 from synapse.authority import MAX_BODY
-from synapse.digest import sha256
-from synapse.entry import Draft, Entry
 from synapse.errors import InvalidEntry, SynapseError
-from synapse.records import canonical_body
-from synapse.typed import NamedTuple
+from synapse.model import kinds
+from synapse.model import namespace as ns
+from synapse.model.entry import Draft, Entry
+from synapse.model.records import canonical_body
+from synapse.system.digest import sha256
+from synapse.system.typed import NamedTuple
 
 SETTLED = 0.2
 FRESH = 2.0
@@ -61,7 +62,9 @@ Known = Callable[[str], set[str]]
 
 
 class Scanner:
-    """Looks for dropped files. Folders that have not changed since the last look cost one system call."""
+    """Looks for dropped files. Folders that have not changed since the last look cost one system
+    call.
+    """
 
     def __init__(self, root: str) -> None:
         self.root = root
@@ -69,15 +72,24 @@ class Scanner:
         self.owner = os.stat(root).st_uid
         self.plans: dict[str, int] = {}  # each plain plan.md, when it was last read
         self.seen = self._load()
-        self.turns = dict.fromkeys(filter(_is_thread, self.seen))  # of the threads, the next one first
-        self.places = dict.fromkeys(folder for folder in self.seen if not _is_thread(folder))
-        self.lively = dict.fromkeys(sorted(self.turns, key=self.seen.__getitem__)[-LIVELY:])  # the last one last
+        self.turns = dict.fromkeys(
+            filter(_is_thread, self.seen)
+        )  # of the threads, the next one first
+        self.places = dict.fromkeys(
+            folder for folder in self.seen if not _is_thread(folder)
+        )
+        self.lively = dict.fromkeys(
+            sorted(self.turns, key=self.seen.__getitem__)[-LIVELY:]
+        )  # the last one last
         self.begun = False
         self.saved, self.unsaved = 0.0, False
 
-    def look(self, known: Known, now: float, *, whole: bool = False) -> Iterator[Drop | Rejected]:
-        """Every finished file that the log does not know, in the folders that are due or in all of them. A folder with
-        an unfinished one is looked at again."""
+    def look(
+        self, known: Known, now: float, *, whole: bool = False
+    ) -> Iterator[Drop | Rejected]:
+        """Every finished file that the log does not know, in the folders that are due or in all of
+        them. A folder with an unfinished one is looked at again.
+        """
         waiting = list(dict.fromkeys((*ROOTS, *self.seen) if whole else self._due(now)))
         while waiting:
             folder = waiting.pop()
@@ -90,7 +102,9 @@ class Scanner:
                     self._add(found)
                     waiting.append(found)
             self._rouse(folder)
-            if (yield from self._files(folder, names, None, now)) and now - changed / 1e9 > 0.05:
+            if (
+                yield from self._files(folder, names, None, now)
+            ) and now - changed / 1e9 > 0.05:
                 self.seen[folder] = changed
                 self.unsaved = True
         yield from self._edits(now)
@@ -105,12 +119,16 @@ class Scanner:
         """Every plain plan.md that was edited since it was last read: that changes no folder."""
         for path, before in [*self.plans.items()]:
             changed = self._edited(path)
-            if changed != before and (yield from self._files(os.path.dirname(path), ["plan.md"], None, now)):
+            if changed != before and (
+                yield from self._files(os.path.dirname(path), ["plan.md"], None, now)
+            ):
                 self.plans[path] = changed
                 self.unsaved = True
 
     def restart(self) -> None:
-        """Look at every folder again, whatever was seen of it: the log is another one, and knows other files."""
+        """Look at every folder again, whatever was seen of it: the log is another one, and knows
+        other files.
+        """
         self.seen = dict.fromkeys(self.seen, 0)
         try:
             os.unlink(os.path.join(self.root, _SEEN))
@@ -118,8 +136,10 @@ class Scanner:
             pass
 
     def _due(self, now: float) -> list[str]:
-        """The folders to look at: all but those of threads, the threads that changed last, and of the others a part.
-        Each has its turn within seconds, also where every look is by a new process."""
+        """The folders to look at: all but those of threads, the threads that changed last, and of
+        the others a part. Each has its turn within seconds, also where every look is by a new
+        process.
+        """
         if not self.begun:
             self.begun = True
             self._turn(int(now / SETTLED) * THREADS % max(1, len(self.turns)))
@@ -135,7 +155,9 @@ class Scanner:
         return part
 
     def _add(self, folder: str) -> None:
-        """A folder that nobody knew: not seen yet, so that one with an unfinished file is not forgotten."""
+        """A folder that nobody knew: not seen yet, so that one with an unfinished file is not
+        forgotten.
+        """
         self.seen[folder] = 0
         if _is_thread(folder):
             self.turns[folder] = None
@@ -151,7 +173,9 @@ class Scanner:
                 del self.lively[next(iter(self.lively))]
 
     def _gone(self, folder: str) -> None:
-        """No folder any more. What stands there instead is for the one above to find, which may seem unchanged."""
+        """No folder any more. What stands there instead is for the one above to find, which may
+        seem unchanged.
+        """
         if self.seen.pop(folder, None) is not None:
             for kept in (self.places, self.lively, self.turns):
                 kept.pop(folder, None)
@@ -160,14 +184,21 @@ class Scanner:
                 self.seen[above] = 0
             self.unsaved = True
 
-    def _strangers(self, folder: str, known: Known | None = None) -> tuple[list[str], list[str]]:
+    def _strangers(
+        self, folder: str, known: Known | None = None
+    ) -> tuple[list[str], list[str]]:
         """The folders below, and the names of the entry files that the log does not know.
 
-        Most names of a busy folder are known ones, so these are sorted out before any file is touched.
+        Most names of a busy folder are known ones, so these are sorted out before any file is
+        touched.
         """
         full = os.path.join(self.root, folder)
         try:
-            names = os.listdir(full) if os.path.realpath(full) == os.path.join(self.real, folder) else []
+            names = (
+                os.listdir(full)
+                if os.path.realpath(full) == os.path.join(self.real, folder)
+                else []
+            )
         except OSError:
             return [], []  # somebody's own; the rest is looked at all the same
         if known and any(name.endswith(".md") for name in names):
@@ -175,8 +206,12 @@ class Scanner:
             names = [name for name in names if name not in old]
         names = [name for name in names if f"{folder}/{name}" not in self.seen]
         below = {name for name in names if _is_folder(os.path.join(full, name))}
-        files = (name for name in names if name.endswith(".md") and not name.startswith("."))
-        return [f"{folder}/{name}" for name in below], sorted(name for name in files if name not in below)
+        files = (
+            name for name in names if name.endswith(".md") and not name.startswith(".")
+        )
+        return [f"{folder}/{name}" for name in below], sorted(
+            name for name in files if name not in below
+        )
 
     def _files(
         self, folder: str, names: list[str], inbox: str | None, now: float
@@ -205,29 +240,47 @@ class Scanner:
             if now - status.st_ctime < SETTLED and now >= status.st_ctime - FRESH:
                 return None
             if status.st_nlink > 1:
-                return Rejected(path, f"it has {status.st_nlink} names (hard links); an entry has one")
+                return Rejected(
+                    path,
+                    f"it has {status.st_nlink} names (hard links); an entry has one",
+                )
             if status.st_size == 0 and kinds.is_plan(path):
                 return None  # somebody begins to write it
             if status.st_size > _LIMIT:
-                return Rejected(path, f"it has {status.st_size} bytes; an entry has at most {_LIMIT}")
+                return Rejected(
+                    path,
+                    f"it has {status.st_size} bytes; an entry has at most {_LIMIT}",
+                )
             raw = _read_unchanged(full, status)
         except OSError:
             return None  # gone, or not readable now: looked at again
         if raw is None:
             return None
-        return self._parse(path, inbox, raw, Channel(inbox, status.st_uid, status.st_uid == self.owner))
+        return self._parse(
+            path, inbox, raw, Channel(inbox, status.st_uid, status.st_uid == self.owner)
+        )
 
-    def _parse(self, path: str, inbox: str | None, raw: bytes, channel: Channel) -> Drop | Rejected:
-        from synapse import codec
+    def _parse(
+        self, path: str, inbox: str | None, raw: bytes, channel: Channel
+    ) -> Drop | Rejected:
+        from synapse.formats import codec
 
         folder = os.path.dirname(path)
         of, place, thread = kinds.of_folder(folder) if not inbox else ((), None, None)
-        if kinds.is_plan(path) and not inbox and (plain := _plain_plan(path, raw, place)) is not None:
+        if (
+            kinds.is_plan(path)
+            and not inbox
+            and (plain := _plain_plan(path, raw, place)) is not None
+        ):
             self.plans.setdefault(path, 0)
             return Drop(path, channel, plain, raw.decode(), -1, plain=True)
         try:
-            if place is not None and not (ns.is_namespace(place) if thread is None else kinds.is_thread(thread)):
-                raise InvalidEntry(f"its folder is not a {'namespace' if thread is None else 'thread'}: {folder!r}")
+            if place is not None and not (
+                ns.is_namespace(place) if thread is None else kinds.is_thread(thread)
+            ):
+                raise InvalidEntry(
+                    f"its folder is not a {'namespace' if thread is None else 'thread'}: {folder!r}"
+                )
             parsed = codec.parse(raw, path=path, namespace=place)
             text = raw.decode()
             draft = threaded(parsed.draft, thread, text)
@@ -237,7 +290,11 @@ class Scanner:
             return Rejected(path, str(error).removeprefix(f"{path}: "))
         if kinds.is_plan(path) and draft.topic is None:
             draft = draft._replace(topic="plan")
-        start = parsed.start if canonical_body(text[parsed.start :]) == canonical_body(draft.body) else -1
+        start = (
+            parsed.start
+            if canonical_body(text[parsed.start :]) == canonical_body(draft.body)
+            else -1
+        )
         return Drop(path, channel, draft, text, start)
 
     def _inboxes(self) -> Iterator[str]:
@@ -271,8 +328,16 @@ class Scanner:
             with open(os.path.join(self.root, _SEEN)) as file:
                 lines = (line.rstrip("\n").rpartition(" ") for line in file)
                 places = {place: int(changed) for place, _, changed in lines}
-                self.plans = {path: changed for path, changed in places.items() if kinds.is_plan(path)}
-                return {folder: changed for folder, changed in places.items() if _is_place(folder)}
+                self.plans = {
+                    path: changed
+                    for path, changed in places.items()
+                    if kinds.is_plan(path)
+                }
+                return {
+                    folder: changed
+                    for folder, changed in places.items()
+                    if _is_place(folder)
+                }
         except (OSError, ValueError):
             return {}
 
@@ -280,7 +345,11 @@ class Scanner:
         path = os.path.join(self.root, _SEEN)
         try:
             with open(f"{path}.{os.getpid()}", "w") as file:
-                pairs = [(folder, changed) for folder, changed in self.seen.items() if _is_place(folder)]
+                pairs = [
+                    (folder, changed)
+                    for folder, changed in self.seen.items()
+                    if _is_place(folder)
+                ]
                 pairs += self.plans.items()
                 file.writelines(f"{folder} {changed}\n" for folder, changed in pairs)
             os.rename(f"{path}.{os.getpid()}", path)
@@ -289,32 +358,50 @@ class Scanner:
 
 
 def _plain_plan(path: str, raw: bytes, place: str | None) -> Draft | None:
-    """Return the draft of a plan.md without front matter: whose it is, its owner says. None where it has some."""
+    """Return the draft of a plan.md without front matter: whose it is, its owner says. None where
+    it has some.
+    """
     try:
         body = canonical_body(raw.decode().removeprefix("\ufeff"))
     except UnicodeDecodeError:
         return None
-    if not place or not ns.is_namespace(place) or not body or body.startswith("---") or "\0" in body:
+    if (
+        not place
+        or not ns.is_namespace(place)
+        or not body
+        or body.startswith("---")
+        or "\0" in body
+    ):
         return None
     return Draft(body, place, "", "important", topic="plan")
 
 
 def threaded(draft: Draft, thread: str | None, text: str) -> Draft:
-    """A dropped message with its thread: its folder's, its own, or, where it begins one, one that follows from its
-    text. It is said in mail, wherever it was dropped."""
+    """A dropped message with its thread: its folder's, its own, or, where it begins one, one that
+    follows from its text. It is said in mail, wherever it was dropped.
+    """
     if draft.kind != kinds.MESSAGE:
         return draft
     named = draft.more.get("thread")
     if thread is not None and named not in (None, thread):
-        raise InvalidEntry(f"thread {named} does not fit the place of the file, which is {thread}")
+        raise InvalidEntry(
+            f"thread {named} does not fit the place of the file, which is {thread}"
+        )
     if not (named or thread) and "parent" in draft.more:
-        raise InvalidEntry("thread is missing: an answer names the thread that it is in")
+        raise InvalidEntry(
+            "thread is missing: an answer names the thread that it is in"
+        )
     found = thread or named or kinds.new_thread(bytes.fromhex(sha256(text.encode())))
-    return draft._replace(namespace=draft.namespace or kinds.MAIL, more=kinds.More({**draft.more, "thread": found}))
+    return draft._replace(
+        namespace=draft.namespace or kinds.MAIL,
+        more=kinds.More({**draft.more, "thread": found}),
+    )
 
 
 def _is_place(folder: str) -> bool:
-    """Whether entries belong there. The name of any other folder is text that somebody else wrote."""
+    """Whether entries belong there. The name of any other folder is text that somebody else
+    wrote.
+    """
     return kinds.is_folder(folder)
 
 
@@ -331,7 +418,9 @@ def _is_folder(path: str) -> bool:
 
 
 def _read_unchanged(path: str, status: os.stat_result) -> bytes | None:
-    """The bytes, if the file is still the one that was looked at and did not change while it was read."""
+    """The bytes, if the file is still the one that was looked at and did not change while it was
+    read.
+    """
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         raw = os.read(fd, _LIMIT + 1)
@@ -347,5 +436,9 @@ def _read_unchanged(path: str, status: os.stat_result) -> bytes | None:
 
 
 def _kind(mode: int) -> str:
-    kinds = ((stat.S_ISLNK, "symbolic link"), (stat.S_ISFIFO, "named pipe"), (stat.S_ISSOCK, "socket"))
+    kinds = (
+        (stat.S_ISLNK, "symbolic link"),
+        (stat.S_ISFIFO, "named pipe"),
+        (stat.S_ISSOCK, "socket"),
+    )
     return next((name for test, name in kinds if test(mode)), "device")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
-from synapse import clock
-from synapse.digest import sha256
 from synapse.log.line import Line
-from synapse.records import Record
-from synapse.typed import NamedTuple
+from synapse.model import clock
+from synapse.model.records import Record
+from synapse.system.digest import sha256
+from synapse.system.typed import NamedTuple
 
 GENESIS = "0" * 64
 _HEAD = len('{"chain":"') + 64 + len('",')
@@ -37,14 +37,42 @@ def encode(tail: Tail, at: int, line: Line) -> tuple[bytes, Record, Tail]:
     seq = tail.seq + 1
     text = None if line.text is None else line.text.encode()
     sha = None if text is None else sha256(text)
-    pairs = {"seq": seq, "at": clock.iso(at), "day": day, "n": n, "kind": line.kind, "by": line.by, "id": line.id}
-    pairs |= {"path": line.path, "once": line.once, "key": line.key, "f": line.fields or None, "sha": sha}
-    head = _dumps({name: value for name, value in pairs.items() if value is not None})[1:-1].encode()
+    pairs = {
+        "seq": seq,
+        "at": clock.iso(at),
+        "day": day,
+        "n": n,
+        "kind": line.kind,
+        "by": line.by,
+        "id": line.id,
+    }
+    pairs |= {
+        "path": line.path,
+        "once": line.once,
+        "key": line.key,
+        "f": line.fields or None,
+        "sha": sha,
+    }
+    head = _dumps({name: value for name, value in pairs.items() if value is not None})[
+        1:-1
+    ].encode()
     head = head.replace(_TEXT, _NOT_TEXT)
     chain = link(tail.chain, head)
     body = b"" if line.text is None else _TEXT + _dumps(line.text).encode()
     raw = b'{"chain":"' + chain.encode() + b'",' + head + body + b"}\n"
-    record = Record(seq, at, line.kind, line.by, line.id, line.fields, line.text, line.path, line.once, line.key, sha)
+    record = Record(
+        seq,
+        at,
+        line.kind,
+        line.by,
+        line.id,
+        line.fields,
+        line.text,
+        line.path,
+        line.once,
+        line.key,
+        sha,
+    )
     return raw, record, Tail(seq, chain, at, day, n, tail.end + len(raw), tail.end)
 
 
@@ -58,7 +86,9 @@ def decode(raw: bytes) -> Record | None:
         got = _loads(raw.decode())
         get, at = got.get, clock.micros(got["at"])
         head = (got["seq"], at, got["kind"], got["by"], get("id"), get("f") or {})
-        return Record(*head, get("text"), get("path"), get("once"), get("key"), get("sha"))
+        return Record(
+            *head, get("text"), get("path"), get("once"), get("key"), get("sha")
+        )
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
 
@@ -70,7 +100,9 @@ def decode_head(raw: bytes) -> Record | None:
 
 
 def seq_of(raw: bytes) -> int:
-    """What a line says that its place is, without a look at the rest of it; 0 where it says nothing of the kind."""
+    """What a line says that its place is, without a look at the rest of it; 0 where it says nothing
+    of the kind.
+    """
     said = raw[_HEAD : raw.find(b",", _HEAD)]
     return int(said[6:]) if said.startswith(b'"seq":') and said[6:].isdigit() else 0
 

@@ -1,10 +1,12 @@
 """The journal: one hash-chained JSON line per record, in segments. The line is the commit.
 
-    {"chain":"<64 hex>","seq":7,"at":"…Z","day":"2026-02-01","n":3,"kind":"entry","by":"…",…,"sha":"…","text":"…"}
+    {"chain":"<64
+    hex>","seq":7,"at":"…Z","day":"2026-02-01","n":3,"kind":"entry","by":"…",…,"sha":"…","text":"…"}
 
-`chain` is the sha256 of the line before's chain and of this line's bytes between the chain and the text; the
-text is covered by `sha`, so that a text can be redacted without breaking the chain. `n` counts the ids minted on
-`day`: all that a writer must know stands in the last line. This module knows lines, not entries.
+`chain` is the sha256 of the line before's chain and of this line's bytes between the chain and the
+text; the text is covered by `sha`, so that a text can be redacted without breaking the chain. `n`
+counts the ids minted on `day`: all that a writer must know stands in the last line. This module
+knows lines, not entries.
 """
 
 from __future__ import annotations
@@ -14,9 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
-from synapse.digest import sha256
 from synapse.errors import StoreBusy, StoreCorrupt, StoreError
-from synapse.lock import Barred, lock_in
 from synapse.log.chain import (
     GENESIS,
     Tail,
@@ -41,12 +41,17 @@ from synapse.log.disk import (
     write_all,
 )
 from synapse.log.line import Line
-from synapse.records import Record
+from synapse.model.records import Record
+from synapse.system.digest import sha256
+from synapse.system.lock import Barred, lock_in
 
 SEGMENT_BYTES = 64 << 20
 _READERS = 16
-_NEAR = 200  # records that are passed over in less time than it takes to look for a place
-_TORN = b"~\n"  # ends a torn line; without the sign, one that lacks its end alone would read as whole
+_NEAR = (
+    200  # records that are passed over in less time than it takes to look for a place
+)
+# ends a torn line; without the sign, one that lacks its end alone would read as whole
+_TORN = b"~\n"
 
 
 Make = Callable[[Tail, int], Line | Record]
@@ -55,7 +60,12 @@ Make = Callable[[Tail, int], Line | Record]
 class Journal:
     """The segments of one directory. Writers take the lock; readers need none."""
 
-    def __init__(self, directory: str, clock: Callable[[], int], segment_bytes: int = SEGMENT_BYTES) -> None:
+    def __init__(
+        self,
+        directory: str,
+        clock: Callable[[], int],
+        segment_bytes: int = SEGMENT_BYTES,
+    ) -> None:
         self.directory = directory
         self.clock = clock
         self.segment_bytes = segment_bytes
@@ -63,33 +73,45 @@ class Journal:
         self.readonly = isinstance(self.lock, Barred)
         if self.readonly and not os.path.isdir(directory):
             raise StoreError(
-                f"{os.path.dirname(directory)} has no journal yet, and cannot be written here: open it"
-                " once where it can be, so that its entries are taken in"
+                f"{os.path.dirname(directory)} has no journal yet, and cannot be"
+                f" written here: open it once where it can be, so that its entries are"
+                " taken in"
             )
         self.listed = 0
         self.starts = self._list() or [1]
         self.fds: dict[int, int] = {}
-        self.nothing = -1  # what is read in the place of a first segment that nobody has made yet
+        self.nothing = (
+            -1
+        )  # what is read in the place of a first segment that nobody has made yet
         self.inodes: dict[int, int] = {}  # of the files that are open, by descriptor
-        self.segment = self.starts[-1]  # the one written to: touched under the lock alone
+        self.segment = self.starts[
+            -1
+        ]  # the one written to: touched under the lock alone
         self.tail: Tail | None = None
         self.resume: dict[int, tuple[int, int]] = {}
         self.replaced = 0  # how often the files turned out to be others than before
         self.doubts = 0  # how often they were, or may have been
         self.stamp = (0, 0, 0)
         self.place = (0, 0)
-        self.view: list[bytes] | None = None  # our side's lines, where the files hold two histories
-        self.retired: list[int] = []  # of replaced files: somebody may still be reading there
-        self.check: Callable[[], object] = lambda: None  # under the lock, before anything follows an unknown line
+        self.view: list[bytes] | None = (
+            None  # our side's lines, where the files hold two histories
+        )
+        self.retired: list[
+            int
+        ] = []  # of replaced files: somebody may still be reading there
+        self.check: Callable[[], object] = lambda: (
+            None
+        )  # under the lock, before anything follows an unknown line
         self.checked = -1
 
     # -- writing -----------------------------------------------------------------------------------
 
     def append(self, makes: Iterable[Make]) -> list[tuple[Record, bool]]:
-        """Commit the lines that these give for the tail and time at hand; they run under the lock. A Record instead
-        of a Line is an answer: it is returned as it is and nothing is written. The second value says whether a line
-        was written. One sync comes after the lock is released, so that writers share it. A crash, or a disk that has
-        no room for a void, may leave the first lines alone; any other error leaves none.
+        """Commit the lines that these give for the tail and time at hand; they run under the lock.
+        A Record instead of a Line is an answer: it is returned as it is and nothing is written. The
+        second value says whether a line was written. One sync comes after the lock is released, so
+        that writers share it. A crash, or a disk that has no room for a void, may leave the first
+        lines alone; any other error leaves none.
         """
         made: list[tuple[Record, int]] = []
 
@@ -104,7 +126,9 @@ class Journal:
         except BaseException as error:
             self._void(made)
             if isinstance(error, OSError):
-                raise StoreError(f"the journal could not be written, nothing was stored: {error}") from error
+                raise StoreError(
+                    f"the journal could not be written, nothing was stored: {error}"
+                ) from error
             raise
         return [(record, fd >= 0) for record, fd in made]
 
@@ -139,12 +163,16 @@ class Journal:
             write_all(fd, raw)
         except OSError as error:
             os.ftruncate(fd, tail.end)
-            raise StoreError(f"the journal could not be written, nothing was stored: {error}") from error
+            raise StoreError(
+                f"the journal could not be written, nothing was stored: {error}"
+            ) from error
         self.tail = following
         return record, fd
 
     def _void(self, made: Iterable[tuple[Record, int]]) -> None:
-        """Take back lines that were not synced, if the disk lets us; nobody was told that they were stored."""
+        """Take back lines that were not synced, if the disk lets us; nobody was told that they were
+        stored.
+        """
         try:
             for record in (record for record, fd in made if fd >= 0):
                 self.lock.run(partial(self._take_back, record))
@@ -155,17 +183,23 @@ class Journal:
         self._write(lambda tail, at: Line("void", record.by, {"seq": record.seq}))
 
     def _current(self) -> Tail:
-        """The tail as it is now, under the lock: a torn end is sealed, a new segment noticed, and a file that is
-        another one than before."""
+        """The tail as it is now, under the lock: a torn end is sealed, a new segment noticed, and a
+        file that is another one than before.
+        """
         while True:
             fd, size = self._named()
             if self.tail is not None and not self._stands(fd, self.tail):
                 self._forget()
                 continue
             if self.tail is None or self.tail.end != size or size == 0:
-                self.tail = self._find_tail(fd, size, [start for start in self._list() if start <= self.segment])
-            # A segment is named by its first record, so the one that follows this tail has exactly one name.
-            if self.tail.seq + 1 != self.segment and os.path.exists(self._path(self.tail.seq + 1)):
+                self.tail = self._find_tail(
+                    fd, size, [start for start in self._list() if start <= self.segment]
+                )
+            # A segment is named by its first record, so the one that follows this tail has exactly
+            # one name.
+            if self.tail.seq + 1 != self.segment and os.path.exists(
+                self._path(self.tail.seq + 1)
+            ):
                 self.segment, self.tail = self._list()[-1], None
                 continue
             if self.tail.end != size:
@@ -188,7 +222,9 @@ class Journal:
 
     def _stands(self, fd: int, tail: Tail) -> bool:
         """Return whether the line that the tail was read from, or written to, is still there."""
-        return tail.start < 0 or os.pread(fd, 74, tail.start)[10:] == tail.chain.encode()
+        return (
+            tail.start < 0 or os.pread(fd, 74, tail.start)[10:] == tail.chain.encode()
+        )
 
     def _forget(self) -> None:
         """Trust nothing that was noted of the files: they are not those of before."""
@@ -196,7 +232,9 @@ class Journal:
         self.tail, self.segment = None, (self._list() or [1])[-1]
         if not self.lock.stands():
             self.lock = lock_in(self.directory)
-            raise StoreBusy("the journal's folder was replaced meanwhile; nothing was written, try again")
+            raise StoreBusy(
+                "the journal's folder was replaced meanwhile; nothing was written, try again"
+            )
 
     def _doubt(self) -> None:
         self.replaced += 1
@@ -220,21 +258,31 @@ class Journal:
             start, raw = line_before(before, os.fstat(before).st_size)
             found = tail_of(raw, start)
             if found is None:
-                raise StoreCorrupt(f"segment {starts[-2]} of the journal ends in a torn line")
+                raise StoreCorrupt(
+                    f"segment {starts[-2]} of the journal ends in a torn line"
+                )
             return found._replace(end=0, start=-1)
         return Tail(0, GENESIS, 0, "", 0, 0)
 
     def _seal(self, fd: int, tail: Tail, size: int) -> None:
-        """A writer died within its write. Its bytes stay, named by a seal, and the chain goes on behind them."""
+        """A writer died within its write. Its bytes stay, named by a seal, and the chain goes on
+        behind them.
+        """
         torn = os.pread(fd, size - tail.end, tail.end)
         if not torn.endswith(b"\n"):
             write_all(fd, _TORN)
             torn += _TORN
         line = Line("seal", "log", {"bytes": len(torn), "sha": sha256(torn)})
-        self._put(tail._replace(end=tail.end + len(torn)), max(self.clock(), tail.at + 1), line)
+        self._put(
+            tail._replace(end=tail.end + len(torn)),
+            max(self.clock(), tail.at + 1),
+            line,
+        )
 
     def _sync_places(self, first: bool) -> None:
-        """A line is not on the disk before the name of its segment is, nor that before its directory's."""
+        """A line is not on the disk before the name of its segment is, nor that before its
+        directory's.
+        """
         sync_directory(self.directory)
         if first:
             sync_directory(os.path.dirname(self.directory))
@@ -250,7 +298,8 @@ class Journal:
         if changed != self.listed:
             self.starts = starts = self._list() or [1]
             self._look_again()
-            # The clock of a file system ticks in milliseconds: a change of just now may not be the last of its tick.
+            # The clock of a file system ticks in milliseconds: a change of just now may not be the
+            # last of its tick.
             self.listed = changed if time.time_ns() - changed > 50_000_000 else 0
         status = os.fstat(self._fd(starts[-1]))
         stamp = (starts[-1], status.st_size, status.st_mtime_ns)
@@ -271,12 +320,21 @@ class Journal:
                 self._retire(start)
                 self._doubt()
 
-    def batch(self, cursor: int, limit: int, after: str = "") -> tuple[list[Record], str]:
-        """Return the next records after the cursor, and the proof of the last of them: `holds` tells later whether
-        the journal is still one that has it. `after` is the proof of the record at the cursor, behind which nothing
-        is passed over unseen: a line of another history has a place that was there before."""
+    def batch(
+        self, cursor: int, limit: int, after: str = ""
+    ) -> tuple[list[Record], str]:
+        """Return the next records after the cursor, and the proof of the last of them: `holds`
+        tells later whether the journal is still one that has it. `after` is the proof of the record
+        at the cursor, behind which nothing is passed over unseen: a line of another history has a
+        place that was there before.
+        """
         records: list[Record] = []
-        replaced, last, proof, place = self.replaced, cursor, "", self._behind(cursor, after)
+        replaced, last, proof, place = (
+            self.replaced,
+            cursor,
+            "",
+            self._behind(cursor, after),
+        )
         for raw, (segment, behind) in self._lines(*place):
             record = decode(raw)
             if record is None:
@@ -295,7 +353,9 @@ class Journal:
         return records, proof
 
     def _behind(self, cursor: int, after: str) -> tuple[int, int]:
-        """Return where the line begins that this is the proof of, or the first one after the cursor."""
+        """Return where the line begins that this is the proof of, or the first one after the
+        cursor.
+        """
         if self.view is not None or not after or after.startswith("0 "):
             return self._place(cursor)
         segment, start, _ = after.split(" ")[:3]
@@ -310,7 +370,9 @@ class Journal:
         return seq_of(raw) == seq and chain_of(raw) == chain
 
     def _parts(self) -> bool:
-        """Return whether the files hold two histories. From then on what is read is the one that begins first."""
+        """Return whether the files hold two histories. From then on what is read is the one that
+        begins first.
+        """
         if self.view is None:
             from synapse.log.merge import sides
 
@@ -327,19 +389,29 @@ class Journal:
             return ""
         for raw, (segment, behind) in self._lines(*self._place(seq - 1)):
             if (number := seq_of(raw)) >= seq:
-                return self._proof(segment, behind - len(raw), raw) if number == seq else ""
+                return (
+                    self._proof(segment, behind - len(raw), raw)
+                    if number == seq
+                    else ""
+                )
         return ""
 
     def _proof(self, segment: int, start: int, raw: bytes) -> str:
-        """Where the line is, its chain, and how many segments there are up to it: a missing one may come back."""
-        return f"{segment} {start if segment else seq_of(raw)} {chain_of(raw)} {self._before(segment)}"
+        """Where the line is, its chain, and how many segments there are up to it: a missing one may
+        come back.
+        """
+        return (
+            f"{segment} {start if segment else seq_of(raw)} {chain_of(raw)}"
+            f" {self._before(segment)}"
+        )
 
     def _before(self, segment: int) -> int:
         return sum(start <= segment for start in self.starts)
 
     def holds(self, proof: str) -> bool:
-        """Return whether the record that this is the proof of is where it was. All before it is the same then, too:
-        its chain is made of theirs."""
+        """Return whether the record that this is the proof of is where it was. All before it is the
+        same then, too: its chain is made of theirs.
+        """
         if not proof:
             return True
         segment, start, chain, count = proof.split(" ")
@@ -347,7 +419,9 @@ class Journal:
             return self._holds(int(start), chain)
         if int(segment) not in self.starts or self._before(int(segment)) != int(count):
             self.starts = self._list() or [1]
-            if int(segment) not in self.starts or self._before(int(segment)) != int(count):
+            if int(segment) not in self.starts or self._before(int(segment)) != int(
+                count
+            ):
                 self._doubt()
                 return False
         kept = readable(lambda: os.pread(self._fd(int(segment)), 74, int(start)))
@@ -368,7 +442,9 @@ class Journal:
         return self.resume.get(cursor) or readable(lambda: self._locate(cursor))
 
     def since(self, cursor: int, texts: bool = True) -> Iterator[Record]:
-        """Every whole record after the cursor. Torn and sealed lines are passed over, and doubled ones."""
+        """Every whole record after the cursor. Torn and sealed lines are passed over, and doubled
+        ones.
+        """
         place = self._place(cursor)
         replaced = self.replaced
         before = now = (cursor, place)
@@ -390,7 +466,9 @@ class Journal:
     def lines(self) -> Iterator[bytes]:
         return (raw for raw, _ in self._lines(*readable(lambda: self._locate(0))))
 
-    def _lines(self, segment: int, offset: int) -> Iterator[tuple[bytes, tuple[int, int]]]:
+    def _lines(
+        self, segment: int, offset: int
+    ) -> Iterator[tuple[bytes, tuple[int, int]]]:
         """The whole lines from a place on, each with the place behind it."""
         if segment == 0:
             for number, raw in enumerate((self.view or [])[offset:], offset + 1):
@@ -398,7 +476,9 @@ class Journal:
             return
         try:
             while True:
-                following = self._after(segment)  # asked first: only a segment with a successor is complete
+                following = self._after(
+                    segment
+                )  # asked first: only a segment with a successor is complete
                 for raw in whole_lines(self._fd(segment), offset):
                     offset += len(raw)
                     yield raw, (segment, offset)
@@ -409,7 +489,9 @@ class Journal:
             raise unreadable(error) from error
 
     def _remember(self, *places: tuple[int, tuple[int, int]]) -> None:
-        """Where the records after these begin: an index, a follower, who finishes: each comes back to its own."""
+        """Where the records after these begin: an index, a follower, who finishes: each comes back
+        to its own.
+        """
         for seq, place in places:
             self.resume.pop(seq, None)
             self.resume[seq] = place
@@ -420,8 +502,9 @@ class Journal:
         return next(self.these((seq,)), None)
 
     def these(self, seqs: Iterable[int]) -> Iterator[Record]:
-        """The records at these places, each behind the one before. What lies between near ones is passed over on the
-        way; only the line of a far one is looked for."""
+        """The records at these places, each behind the one before. What lies between near ones is
+        passed over on the way; only the line of a far one is looked for.
+        """
         lines: Iterator[tuple[bytes, tuple[int, int]]] = iter(())
         found: Record | None = None
         for seq in seqs:
@@ -442,13 +525,21 @@ class Journal:
         return next((start for start in starts if start > segment), None)
 
     def _locate(self, cursor: int) -> tuple[int, int]:
-        """Segment and offset of the first line after the cursor, by bisection over bytes: lines know their seq."""
+        """Segment and offset of the first line after the cursor, by bisection over bytes: lines
+        know their seq.
+        """
         if self.view is not None:
             return 0, cursor
         self.starts = starts = self._list() or self.starts
-        segment = max((start for start in starts if start <= cursor + 1), default=starts[0])
+        segment = max(
+            (start for start in starts if start <= cursor + 1), default=starts[0]
+        )
         fd = self._fd(segment)
-        low, high, back = 0, os.fstat(fd).st_size, 1 << 14  # from the end on: most are near it, and lines may be long
+        low, high, back = (
+            0,
+            os.fstat(fd).st_size,
+            1 << 14,
+        )  # from the end on: most are near it, and lines may be long
         while high - low > 4096:
             middle = (low + high) // 2 if low or back >= high else high - back
             found = line_from(fd, middle, high, seq_of)
@@ -464,7 +555,11 @@ class Journal:
 
     def _list(self) -> list[int]:
         names = os.listdir(self.directory)
-        return sorted(int(name[:-6]) for name in names if name.endswith(".jsonl") and name[:-6].isdigit())
+        return sorted(
+            int(name[:-6])
+            for name in names
+            if name.endswith(".jsonl") and name[:-6].isdigit()
+        )
 
     def _path(self, start: int) -> str:
         return os.path.join(self.directory, f"{start:012d}.jsonl")

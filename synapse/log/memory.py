@@ -1,23 +1,27 @@
-"""The memory log: a list. For tests, for scenarios, and for a team that lives no longer than its process."""
+"""The memory log: a list. For tests, for scenarios, and for a team that lives no longer than its
+process.
+"""
 
 from __future__ import annotations
 
 from _thread import RLock
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-from synapse import clock, kinds
-from synapse.entry import mint, minted
 from synapse.errors import Conflict, NotFound, StoreError
 from synapse.log.line import act_line, agent_pending, entry_line
-from synapse.ports import State
-from synapse.records import Guard, Lost, Pending, Record, demand
-from synapse.workspace import Agent, Settings
+from synapse.model import clock, kinds
+from synapse.model.agents import Agent, Settings
+from synapse.model.entry import mint, minted
+from synapse.model.protocols import State
+from synapse.model.records import Guard, Lost, Pending, Record, demand
 
 
 class MemoryLog:
     """Records in a list, under one lock; the behaviour of the protocol, without the disk."""
 
-    def __init__(self, clock: Callable[[], int] = clock.now, settings: Settings | None = None) -> None:
+    def __init__(
+        self, clock: Callable[[], int] = clock.now, settings: Settings | None = None
+    ) -> None:
         self.clock = clock
         self.doubts = 0
         self.forked = False
@@ -28,9 +32,14 @@ class MemoryLog:
         self.day = ("", 0)
         self.state: State | None = None
 
-    def append(self, pending: Pending, *, once: str | None = None, unless: Guard | None = None) -> Record:
+    def append(
+        self, pending: Pending, *, once: str | None = None, unless: Guard | None = None
+    ) -> Record:
         with self.lock:
-            if once is not None and (first := self._derived().first(pending.by, once)) is not None:
+            if (
+                once is not None
+                and (first := self._derived().first(pending.by, once)) is not None
+            ):
                 return self.at(first)
             if unless is not None:
                 demand(unless, self._derived().keyed)
@@ -38,7 +47,9 @@ class MemoryLog:
             if pending.entry is None:
                 line = act_line(pending, once)
             else:
-                line = entry_line(pending, at, *self._claim(at, pending), once, alias_free=False)
+                line = entry_line(
+                    pending, at, *self._claim(at, pending), once, alias_free=False
+                )
             record = Record(
                 len(self.records) + 1,
                 at,
@@ -54,10 +65,14 @@ class MemoryLog:
             self.records.append(record)
             return record
 
-    def append_all(self, batch: Mapping[str, Pending], *, unless: Guard | None = None) -> list[Record]:
+    def append_all(
+        self, batch: Mapping[str, Pending], *, unless: Guard | None = None
+    ) -> list[Record]:
         with self.lock:
             state = self._derived()
-            if unless is not None and any(state.first(each.by, once) is None for once, each in batch.items()):
+            if unless is not None and any(
+                state.first(each.by, once) is None for once, each in batch.items()
+            ):
                 demand(unless, state.keyed)
             return [self.append(pending, once=once) for once, pending in batch.items()]
 
@@ -75,7 +90,9 @@ class MemoryLog:
     def since(self, cursor: int = 0) -> Iterator[Record]:
         return iter(self.records[cursor:])
 
-    def batch(self, cursor: int, limit: int, after: str = "") -> tuple[list[Record], str]:
+    def batch(
+        self, cursor: int, limit: int, after: str = ""
+    ) -> tuple[list[Record], str]:
         records = self.records[cursor : cursor + limit]
         return records, str(records[-1].seq) if records else ""
 
@@ -106,11 +123,19 @@ class MemoryLog:
     def restart(self, floor: int, forget: bool = False) -> None:
         """There are no files."""
 
-    def archive(self, ids: Collection[str], by: str, reason: str, unless: Guard | None = None) -> Record:
-        return self.append(Pending("archive", by, {"ids": list(ids), "reason": reason}), unless=unless)
+    def archive(
+        self, ids: Collection[str], by: str, reason: str, unless: Guard | None = None
+    ) -> Record:
+        return self.append(
+            Pending("archive", by, {"ids": list(ids), "reason": reason}), unless=unless
+        )
 
-    def restore(self, ids: Collection[str], by: str, reason: str, unless: Guard | None = None) -> Record:
-        return self.append(Pending("restore", by, {"ids": list(ids), "reason": reason}), unless=unless)
+    def restore(
+        self, ids: Collection[str], by: str, reason: str, unless: Guard | None = None
+    ) -> Record:
+        return self.append(
+            Pending("restore", by, {"ids": list(ids), "reason": reason}), unless=unless
+        )
 
     def agents(self) -> Iterable[Agent]:
         return list(self.declared.values())
@@ -125,7 +150,7 @@ class MemoryLog:
     def close(self) -> None:
         pass
 
-    def take_over(self, records: Iterable[Record]) -> None:
+    def recover(self, records: Iterable[Record]) -> None:
         """Begin as the copy of another log."""
         with self.lock:
             self.records.extend(records)
@@ -136,8 +161,14 @@ class MemoryLog:
         day = clock.day(at)
         if pending.entry is not None and pending.entry.kind != kinds.ENTRY:
             id = pending.entry.id
-            if kinds.kind_of(id) != pending.entry.kind or self._derived().holder(id) is not None:
-                raise Conflict(f"{id!r} is taken, or is no id of {pending.entry.kind}s: nothing was written", id=id)
+            if (
+                kinds.kind_of(id) != pending.entry.kind
+                or self._derived().holder(id) is not None
+            ):
+                raise Conflict(
+                    f"{id!r} is taken, or is no id of {pending.entry.kind}s: nothing was written",
+                    id=id,
+                )
             return id, self.day[1] if self.day[0] == day else 0
         n = self.day[1] + 1 if self.day[0] == day else 1
         self.day = (day, n)

@@ -1,8 +1,8 @@
-"""Which ids are taken, asked under the log's lock: without waiting for the index, by reading on from where one was.
+"""Which ids are taken, asked under the log's lock: without waiting for the index, by reading on
+from where one was.
 
-The index knows what it took in; what came since is read from the journal, each line once, unless this process wrote it.
-Also how an id is claimed for
-what is no plain entry.
+The index knows what it took in; what came since is read from the journal, each line once, unless
+this process wrote it. Also how an id is claimed for what is no plain entry.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import closing
 
-from synapse import kinds
-from synapse.digest import sha256
 from synapse.errors import Conflict, StoreError
 from synapse.log.chain import Tail
 from synapse.log.journal import Journal
-from synapse.typed import TYPE_CHECKING
+from synapse.model import kinds
+from synapse.system.digest import sha256
+from synapse.system.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from synapse.ports import State
-    from synapse.records import Record
+    from synapse.model.protocols import State
+    from synapse.model.records import Record
 
 AHEAD = 200  # lines that may be read at once to save the index the catching up
 KEPT = 10_000
@@ -69,13 +69,19 @@ def _names(record: Record) -> tuple[str, ...]:
     return tuple(name for name in (record.id, record.fields.get("alias")) if name)
 
 
-def claim(kind: str, wanted: str, seed: str, dropped: bool, held: Callable[[str], bool]) -> str:
-    """The id of what is no plain entry: the writer's own, which must be free. A dropped file that has none, or a taken
-    one, gets what follows from the state of the log."""
+def claim(
+    kind: str, wanted: str, seed: str, dropped: bool, held: Callable[[str], bool]
+) -> str:
+    """The id of what is no plain entry: the writer's own, which must be free. A dropped file that
+    has none, or a taken one, gets what follows from the state of the log.
+    """
     if kinds.kind_of(wanted) == kind and not held(wanted):
         return wanted
     if not dropped:
-        raise Conflict(f"{wanted!r} is taken, or is no id of {kind}s: nothing was written", id=wanted)
+        raise Conflict(
+            f"{wanted!r} is taken, or is no id of {kind}s: nothing was written",
+            id=wanted,
+        )
     for turn in range(1_000):
         id = kinds.new_id(kind, bytes.fromhex(sha256(f"{seed} {turn}".encode())[:12]))
         if not held(id):

@@ -14,7 +14,7 @@ from hashlib import sha256
 from threading import Lock
 
 from synapse.errors import Forbidden, InvalidEntry, NotFound, StoreError, SynapseError
-from synapse.namespace import is_component
+from synapse.model.namespace import is_component
 
 PREFIX = "syn_mcp_"
 _HEX = frozenset("0123456789abcdef")
@@ -82,7 +82,10 @@ def _status(path: str) -> os.stat_result:
     except OSError as error:
         raise StoreError(f"{path} cannot be looked at: {error.strerror}") from error
     if stat.S_IMODE(status.st_mode) & 0o077:
-        raise Forbidden(f"{path} is open to others than its owner: chmod 600 {path}", action="read tokens")
+        raise Forbidden(
+            f"{path} is open to others than its owner: chmod 600 {path}",
+            action="read tokens",
+        )
     return status
 
 
@@ -97,7 +100,14 @@ def _read(path: str) -> dict[str, str]:
         agent, colon, hash = (part.strip() for part in line.partition(":"))
         if not line.strip() or line.startswith("#"):
             continue
-        if not colon or not is_component(agent) or len(hash) != 64 or not _HEX.issuperset(hash):
-            raise InvalidEntry(f"{path}, line {number}: write `AGENT: SHA256`, or make it with --new-token")
+        if (
+            not colon
+            or not is_component(agent)
+            or len(hash) != 64
+            or not _HEX.issuperset(hash)
+        ):
+            raise InvalidEntry(
+                f"{path}, line {number}: write `AGENT: SHA256`, or make it with --new-token"
+            )
         found[hash] = agent
     return found

@@ -11,20 +11,22 @@ import time
 from collections.abc import Callable, Iterable
 from threading import Lock, Thread
 
+from synapse.agent_memory import AgentMemory
 from synapse.authority import visible
-from synapse.bell import Bell
-from synapse.entry import Entry
 from synapse.errors import Forbidden, NotFound, StoreCorrupt, SynapseError
 from synapse.mcp.resources import ENTRY, VIEW, Target
+from synapse.model.agents import OPERATOR, Agent
+from synapse.model.entry import Entry
+from synapse.model.records import Record, touched_by
+from synapse.model.results import Event
 from synapse.notify import RECONCILE, Follower
-from synapse.page import Event
-from synapse.records import Record, touched_by
-from synapse.seat import Seat
 from synapse.store import Store
-from synapse.workspace import OPERATOR, Agent
+from synapse.system.signal import NotificationPipe
 
 # What changes a view or an entry. Marks, deliveries and runs change neither.
-KINDS = frozenset("entry approve reject vouch resolve archive restore undo agent settings".split())
+KINDS = frozenset(
+    "entry approve reject vouch resolve archive restore undo agent settings".split()
+)
 PAUSE = 1.0  # after a look that failed
 TRIES = 60  # so often is told of again what could not be told
 
@@ -35,7 +37,9 @@ class Subscriber:
     """Somebody who is told when something changes that its seat may see. `tell` is called in the
     watch's thread."""
 
-    def __init__(self, seat: Seat, targets: Iterable[Target], tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, seat: AgentMemory, targets: Iterable[Target], tell: Callable[[str], None]
+    ) -> None:
         self.seat = seat
         self.targets = set(targets)
         self.tell = tell
@@ -71,7 +75,9 @@ class Watch:
         self._subscribers: list[Subscriber] = []
         self._changes: Changes | None = None
         self._thread: Thread | None = None
-        self._untold: list[Record] = []  # what a look found that failed before all were told
+        self._untold: list[
+            Record
+        ] = []  # what a look found that failed before all were told
         self._tries = 0
 
     def add(self, subscriber: Subscriber) -> None:
@@ -80,7 +86,9 @@ class Watch:
             self._subscribers.append(subscriber)
             if self._thread is None:
                 self._changes = Changes(self.store)
-                self._thread = Thread(target=self._follow, name="mcp-changes", daemon=True)
+                self._thread = Thread(
+                    target=self._follow, name="mcp-changes", daemon=True
+                )
                 self._thread.start()
 
     def remove(self, subscriber: Subscriber) -> None:
@@ -97,7 +105,7 @@ class Watch:
             thread.join(4 * RECONCILE)
 
     def _follow(self) -> None:
-        bell = Bell(self.store.bells) if self.store.bells else None
+        bell = NotificationPipe(self.store.bells) if self.store.bells else None
         try:
             while self._wanted():
                 try:
@@ -106,7 +114,9 @@ class Watch:
                         time.sleep(0.01)
                     elif not bell.wait(RECONCILE):
                         self.store.look()
-                except Exception as error:  # a fault of the disk or the log: it may pass
+                except (
+                    Exception
+                ) as error:  # a fault of the disk or the log: it may pass
                     self._failed(error)
         finally:
             if bell:
@@ -124,7 +134,9 @@ class Watch:
         if self._tries >= TRIES:
             self._untold, self._tries = [], 0
         time.sleep(PAUSE)
-        if isinstance(error, StoreCorrupt):  # another journal: whatever they know may be wrong
+        if isinstance(
+            error, StoreCorrupt
+        ):  # another journal: whatever they know may be wrong
             try:
                 self._changes = Changes(self.store)
             except SynapseError:
@@ -144,7 +156,9 @@ class Watch:
             return
         self._tries += 1
         entries = self._entries(self._untold)
-        for subscriber in self._listeners():  # after the look: who came before it is among them
+        for (
+            subscriber
+        ) in self._listeners():  # after the look: who came before it is among them
             try:
                 uris = _concerned(subscriber, self._untold, entries)
             except (NotFound, Forbidden):
@@ -170,10 +184,17 @@ def ids_of(record: Record) -> list[str]:
     if record.kind == "undo":
         return touched_by(record)
     own = [record.id] if record.id else []
-    return [*own, *fields.get("replaces", ()), *fields.get("ids", ()), *filter(None, [fields.get("entry")])]
+    return [
+        *own,
+        *fields.get("replaces", ()),
+        *fields.get("ids", ()),
+        *filter(None, [fields.get("entry")]),
+    ]
 
 
-def _concerned(subscriber: Subscriber, records: Iterable[Record], entries: dict[str, Entry]) -> set[str]:
+def _concerned(
+    subscriber: Subscriber, records: Iterable[Record], entries: dict[str, Entry]
+) -> set[str]:
     """Return the addresses that changed for this subscriber, among those that it asked for. What
     it may not see changes nothing for it."""
     found: set[str] = set()
@@ -181,10 +202,17 @@ def _concerned(subscriber: Subscriber, records: Iterable[Record], entries: dict[
     declared = [record for record in records if record.kind in ("agent", "settings")]
     for target in targets:
         if target.kind == VIEW:
-            about = any(record.kind == "settings" or _declares(record, target.name) for record in declared)
+            about = any(
+                record.kind == "settings" or _declares(record, target.name)
+                for record in declared
+            )
             if about or _is_in_view(subscriber.seat, target.name, entries.values()):
                 found.add(target.uri)
-        elif target.kind == ENTRY and target.name in entries and _sees(subscriber.seat, target.name):
+        elif (
+            target.kind == ENTRY
+            and target.name in entries
+            and _sees(subscriber.seat, target.name)
+        ):
             found.add(target.uri)
     return found
 
@@ -194,7 +222,7 @@ def _declares(record: Record, id: str) -> bool:
     return isinstance(agent, dict) and agent.get("id") == id
 
 
-def _is_in_view(seat: Seat, name: str, entries: Iterable[Entry]) -> bool:
+def _is_in_view(seat: AgentMemory, name: str, entries: Iterable[Entry]) -> bool:
     """Whether an agent may see one of these entries. A run's seat sees what its project's
     members see."""
     agent = seat.agent if name == seat.id else seat.store.agent(name)
@@ -203,7 +231,7 @@ def _is_in_view(seat: Seat, name: str, entries: Iterable[Entry]) -> bool:
     return any(not entry.staged and visible(entry, agent) for entry in entries)
 
 
-def _sees(seat: Seat, id: str) -> bool:
+def _sees(seat: AgentMemory, id: str) -> bool:
     try:
         return bool(seat.get(id))
     except NotFound:

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from threading import Lock
 
+from synapse.agent_memory import AgentMemory
 from synapse.core import Memory
 from synapse.errors import Forbidden, NotFound
 from synapse.mcp.caller import Caller, Identify
-from synapse.seat import Seat
 
 
 class Opened:
@@ -31,9 +31,9 @@ class Opened:
 def as_agent(opened: Opened, agent: str, run: str | None = None) -> Identify:
     """Return the identity of a server that acts as one agent, in a run (`RUN` or `RUN:EPOCH`) or
     in none."""
-    seats: list[Seat] = []
+    seats: list[AgentMemory] = []
 
-    def identify(caller: Caller) -> Seat:
+    def identify(caller: Caller) -> AgentMemory:
         if not seats:
             seats.append(seat_of(opened.memory(), agent, run))
         return seats[0]
@@ -44,15 +44,17 @@ def as_agent(opened: Opened, agent: str, run: str | None = None) -> Identify:
 def as_token(opened: Opened) -> Identify:
     """Return the identity of a server whose callers are who their tokens say."""
 
-    def identify(caller: Caller) -> Seat:
+    def identify(caller: Caller) -> AgentMemory:
         if caller.agent is None:
-            raise Forbidden("no token came with this request: nobody to act as", action="act")
+            raise Forbidden(
+                "no token came with this request: nobody to act as", action="act"
+            )
         return opened.memory().as_agent(caller.agent)
 
     return identify
 
 
-def seat_of(memory: Memory, agent: str, run: str | None) -> Seat:
+def seat_of(memory: Memory, agent: str, run: str | None) -> AgentMemory:
     """Return an agent's seat, in the incarnation of a run that is current now unless one is
     named."""
     if run is None:
@@ -62,7 +64,9 @@ def seat_of(memory: Memory, agent: str, run: str | None) -> Seat:
         memory.store.fresh()
         known = memory.store.index.query.run(name)
         if known is None:
-            raise NotFound(f"there is no run {name}; `orchestrator ps` lists them", id=name)
+            raise NotFound(
+                f"there is no run {name}; `orchestrator ps` lists them", id=name
+            )
         return memory.as_agent(agent, run=name, epoch=int(known["epoch"]))
     if not name or not (epoch.isascii() and epoch.isdigit()):
         raise Forbidden(f"run is {run!r}: write RUN, or RUN:EPOCH", action="act")

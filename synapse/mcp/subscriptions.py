@@ -18,10 +18,10 @@ from mcp.server.session import ServerSession
 from mcp.server.subscriptions import ListenHandler, ResourceUpdated, ServerEvent
 from mcp.shared.exceptions import MCPError
 
+from synapse.agent_memory import AgentMemory
 from synapse.errors import SynapseError
 from synapse.mcp.changes import Subscriber, Watch
 from synapse.mcp.resources import Target, demand, target_of
-from synapse.seat import Seat
 from synapse.store import Store
 
 Context = ServerRequestContext[Any, Any]
@@ -55,25 +55,32 @@ class Channel:
         self._waiting: dict[str, None] = {}
         self._task: asyncio.Task[None] | None = None
 
-    def add(self, seat: Seat, target: Target) -> None:
+    def add(self, seat: AgentMemory, target: Target) -> None:
         """Subscribe to an address. Runs in a thread of its own: it looks at the log."""
         demand(seat, target)
         with self._lock:
             if sum(len(each.targets) for each in self._subscribers.values()) >= MOST:
-                raise MCPError(types.INVALID_REQUEST, f"this connection has {MOST} subscriptions: end some first")
+                raise MCPError(
+                    types.INVALID_REQUEST,
+                    f"this connection has {MOST} subscriptions: end some first",
+                )
             subscriber = self._subscribers.get(_whose(seat))
             if subscriber is None:
-                subscriber = self._subscribers[_whose(seat)] = Subscriber(seat, (target,), self._tell)
+                subscriber = self._subscribers[_whose(seat)] = Subscriber(
+                    seat, (target,), self._tell
+                )
                 self._watches.of(seat.store).add(subscriber)
             subscriber.targets.add(target)
 
-    def drop(self, seat: Seat, target: Target) -> None:
+    def drop(self, seat: AgentMemory, target: Target) -> None:
         with self._lock:
             subscriber = self._subscribers.get(_whose(seat))
             if subscriber is not None:
                 subscriber.targets.discard(target)
                 if not subscriber.targets:
-                    self._watches.of(seat.store).remove(self._subscribers.pop(_whose(seat)))
+                    self._watches.of(seat.store).remove(
+                        self._subscribers.pop(_whose(seat))
+                    )
 
     def close(self) -> None:
         with self._lock:
@@ -99,7 +106,9 @@ class Channel:
 class Stream:
     """The bus behind one stream of the newer revision: the SDK's handler listens to it."""
 
-    def __init__(self, seat: Seat, targets: Iterable[Target], watches: Watches) -> None:
+    def __init__(
+        self, seat: AgentMemory, targets: Iterable[Target], watches: Watches
+    ) -> None:
         self._seat = seat
         self._targets = tuple(targets)
         self._watch = watches.of(seat.store)
@@ -159,23 +168,33 @@ class Subscriptions:
         self._watches.close()
 
     async def listen(
-        self, context: Context, params: types.SubscriptionsListenRequestParams, seat: Seat, targets: list[Target]
+        self,
+        context: Context,
+        params: types.SubscriptionsListenRequestParams,
+        seat: AgentMemory,
+        targets: list[Target],
     ) -> types.SubscriptionsListenResult:
         """Serve one stream of these targets until its client hangs up."""
         if self._streams >= MOST:
-            raise MCPError(types.INTERNAL_ERROR, f"{MOST} streams are open: end some first")
+            raise MCPError(
+                types.INTERNAL_ERROR, f"{MOST} streams are open: end some first"
+            )
         stream = Stream(seat, targets, self._watches)
-        wanted = types.SubscriptionFilter(resource_subscriptions=[target.uri for target in targets])
+        wanted = types.SubscriptionFilter(
+            resource_subscriptions=[target.uri for target in targets]
+        )
         self._streams += 1
         try:
             await asyncio.to_thread(stream.begin)
-            return await ListenHandler(stream)(context, params.model_copy(update={"notifications": wanted}))
+            return await ListenHandler(stream)(
+                context, params.model_copy(update={"notifications": wanted})
+            )
         finally:
             stream.end()
             self._streams -= 1
 
 
-def allowed(seat: Seat, uris: Iterable[str]) -> list[Target]:
+def allowed(seat: AgentMemory, uris: Iterable[str]) -> list[Target]:
     """Return what of these addresses a seat may see; the others are passed over, as if they
     never changed."""
     found: list[Target] = []
@@ -189,7 +208,7 @@ def allowed(seat: Seat, uris: Iterable[str]) -> list[Target]:
     return found
 
 
-def _whose(seat: Seat) -> object:
+def _whose(seat: AgentMemory) -> object:
     """What two seats of the same agent in the same run have in common."""
     return seat.store, seat.id, seat.pen.run, seat.pen.epoch
 

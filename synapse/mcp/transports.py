@@ -55,23 +55,39 @@ def serve_http(
     listener = _listener(host, port)
     bound = listener.getsockname()[1]
     app = application(server, host, tokens, names)
-    config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=CLOSING, lifespan="on")
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=CLOSING,
+        lifespan="on",
+    )
     ready(f"http://{f'[{host}]' if ':' in host else host}:{bound}{PATH}")
     uvicorn.Server(config).run(sockets=[listener])
 
 
 def application(
-    server: Server[Any], host: str, tokens: TokenFile | None = None, names: Sequence[str] = ()
+    server: Server[Any],
+    host: str,
+    tokens: TokenFile | None = None,
+    names: Sequence[str] = (),
 ) -> Starlette:
     """Return the ASGI application: the Host and Origin of each request are checked, and its
     token where there are tokens."""
-    security = TransportSecuritySettings(allowed_hosts=_hosts(host, names), allowed_origins=_origins(host, names))
+    security = TransportSecuritySettings(
+        allowed_hosts=_hosts(host, names), allowed_origins=_origins(host, names)
+    )
     verifier = None if tokens is None else Verifier(tokens)
     app = server.streamable_http_app(
-        streamable_http_path=PATH, host=host, transport_security=security, token_verifier=verifier
+        streamable_http_path=PATH,
+        host=host,
+        transport_security=security,
+        token_verifier=verifier,
     )
     if verifier is not None:
-        app.add_middleware(AuthenticationMiddleware, backend=BearerAuthBackend(verifier))
+        app.add_middleware(
+            AuthenticationMiddleware, backend=BearerAuthBackend(verifier)
+        )
     return app
 
 
@@ -84,7 +100,11 @@ class Verifier:
 
     async def verify_token(self, token: str) -> AccessToken | None:
         agent = self._tokens.agent(token)
-        return None if agent is None else AccessToken(token=token, client_id=agent, scopes=[])
+        return (
+            None
+            if agent is None
+            else AccessToken(token=token, client_id=agent, scopes=[])
+        )
 
 
 def _hosts(host: str, names: Sequence[str]) -> list[str]:
@@ -93,7 +113,11 @@ def _hosts(host: str, names: Sequence[str]) -> list[str]:
 
 
 def _origins(host: str, names: Sequence[str]) -> list[str]:
-    return [f"{scheme}://{name}" for scheme in ("http", "https") for name in _hosts(host, names)]
+    return [
+        f"{scheme}://{name}"
+        for scheme in ("http", "https")
+        for name in _hosts(host, names)
+    ]
 
 
 def _own(host: str) -> list[str]:
@@ -113,13 +137,17 @@ def _listener(host: str, port: int) -> socket.socket:
         listener.listen(128)
     except OSError as error:
         listener.close()
-        raise StoreError(f"nothing can be served at {host}:{port}: {error.strerror}") from error
+        raise StoreError(
+            f"nothing can be served at {host}:{port}: {error.strerror}"
+        ) from error
     return listener
 
 
 def _log_to_stderr() -> None:
     """Standard output is the protocol's."""
     logging.basicConfig(
-        stream=sys.stderr, level=logging.WARNING, format="synapse mcp: %(asctime)s %(levelname)s %(message)s"
+        stream=sys.stderr,
+        level=logging.WARNING,
+        format="synapse mcp: %(asctime)s %(levelname)s %(message)s",
     )
     logging.Formatter.converter = time.gmtime

@@ -7,23 +7,39 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
-from synapse.entry import is_id
 from synapse.errors import Conflict, NotFound
-from synapse.ports import Log
-from synapse.records import Guard, Pending, Record, all_of, entry_of, none_live, sum_below
+from synapse.model.agents import Agent, Settings, settled
+from synapse.model.entry import is_id
+from synapse.model.protocols import Log
+from synapse.model.records import (
+    Guard,
+    Pending,
+    Record,
+    all_of,
+    entry_of,
+    none_live,
+    sum_below,
+)
 from synapse.testing.tools import FrozenClock, draft_entry, refused, same, together
-from synapse.workspace import Agent, Settings, settled
 
 
 class LogContract:
-    """Every sentence of `ports.Log`, as a test. Subclass it, say how to make a log, and let pytest collect it."""
+    """Every sentence of `ports.Log`, as a test. Subclass it, say how to make a log, and let pytest
+    collect it.
+    """
 
     def make_log(self, clock: FrozenClock) -> Log:
-        """A log of its own for each call, empty and ready for use, which takes its time from the clock."""
-        raise TypeError(f"{type(self).__name__} does not say how to make a log: give it a make_log")
+        """A log of its own for each call, empty and ready for use, which takes its time from the
+        clock.
+        """
+        raise TypeError(
+            f"{type(self).__name__} does not say how to make a log: give it a make_log"
+        )
 
     def reopened(self, log: Log) -> Log | None:
-        """The same log as another process would open it now; None for one that dies with its process."""
+        """The same log as another process would open it now; None for one that dies with its
+        process.
+        """
         return None
 
     def _log(self, clock: FrozenClock | None = None) -> Log:
@@ -52,7 +68,11 @@ class LogContract:
         clock = FrozenClock()
         log = self._log(clock)
         times = [log.append(draft_entry("today")).at]
-        for moment in ("2026-01-01T00:00:00Z", "2026-03-01T00:00:00Z", "1999-12-31T23:59:59Z"):
+        for moment in (
+            "2026-01-01T00:00:00Z",
+            "2026-03-01T00:00:00Z",
+            "1999-12-31T23:59:59Z",
+        ):
             clock.set(moment)
             times.append(log.append(draft_entry(moment)).at)
         assert times == sorted(set(times))
@@ -62,7 +82,10 @@ class LogContract:
         first = log.append(draft_entry("first", timestamp="2031-01-01T00:00:00Z"))
         second = log.append(draft_entry("second", timestamp="2001-01-01T00:00:00Z"))
         assert (first.seq, first.at) < (second.seq, second.at)
-        assert [record.seq for record in log.since(first.seq - 1)] == [first.seq, second.seq]
+        assert [record.seq for record in log.since(first.seq - 1)] == [
+            first.seq,
+            second.seq,
+        ]
 
     # -- reading -----------------------------------------------------------------------------------
 
@@ -73,7 +96,9 @@ class LogContract:
         for view in self._views(log):
             every = list(view.since())
             for cursor in range(len(every) + 3):
-                assert [r.seq for r in view.since(cursor)] == [r.seq for r in every if r.seq > cursor]
+                assert [r.seq for r in view.since(cursor)] == [
+                    r.seq for r in every if r.seq > cursor
+                ]
             assert all(same(view.at(record.seq), record) for record in every)
 
     def test_since_goes_as_far_as_the_log_goes_now(self) -> None:
@@ -89,15 +114,23 @@ class LogContract:
         until = monotonic() + 60
 
         def write(name: str) -> list[int]:
-            return [log.append(draft_entry(f"{name} {n}", author=name)).seq for n in range(25)]
+            return [
+                log.append(draft_entry(f"{name} {n}", author=name)).seq
+                for n in range(25)
+            ]
 
         def read() -> list[int]:
             seen: list[int] = []
             while (not seen or seen[-1] < start + 100) and monotonic() < until:
-                seen += [record.seq for record in log.since(seen[-1] if seen else start)]
+                seen += [
+                    record.seq for record in log.since(seen[-1] if seen else start)
+                ]
             return seen
 
-        writers = [lambda name=name: write(name) for name in ("eng-a", "eng-b", "eng-c", "eng-d")]
+        writers = [
+            lambda name=name: write(name)
+            for name in ("eng-a", "eng-b", "eng-c", "eng-d")
+        ]
         results = together(*writers, read, read)
         written = sorted(seq for seqs in results[:4] for seq in seqs)
         assert written == list(range(start + 1, start + 101))
@@ -108,7 +141,11 @@ class LogContract:
         log = self._log()
         marks = [log.mark()]
         for n in range(5):
-            log.append(draft_entry(f"{n}") if n % 2 else Pending("shown", "eng-a", {"cursor": n}))
+            log.append(
+                draft_entry(f"{n}")
+                if n % 2
+                else Pending("shown", "eng-a", {"cursor": n})
+            )
             assert log.mark() == log.mark()
             marks.append(log.mark())
         assert marks == sorted(set(marks))
@@ -117,18 +154,31 @@ class LogContract:
     def test_what_is_not_there_is_not_found(self) -> None:
         log = self._log()
         last = log.append(draft_entry()).seq
-        for act in (lambda: log.get("syn-2026-02-01-999"), lambda: log.at(last + 1), lambda: log.at(0)):
+        for act in (
+            lambda: log.get("syn-2026-02-01-999"),
+            lambda: log.at(last + 1),
+            lambda: log.at(0),
+        ):
             refused(NotFound, act)
 
     # -- appending ---------------------------------------------------------------------------------
 
     def test_append_returns_the_record_as_stored(self) -> None:
         log = self._log()
-        pending = draft_entry("body\n\nwith lines", tags=("a", "b"), replaces=("syn-2026-01-01-001",), topic="t")
+        pending = draft_entry(
+            "body\n\nwith lines",
+            tags=("a", "b"),
+            replaces=("syn-2026-01-01-001",),
+            topic="t",
+        )
         kept = log.append(pending, once="key")
         assert (kept.kind, kept.by, kept.once) == ("entry", "eng-a", "key")
         entry = entry_of(kept)
-        assert (entry.body, entry.tags, entry.topic) == ("body\n\nwith lines", ("a", "b"), "t")
+        assert (entry.body, entry.tags, entry.topic) == (
+            "body\n\nwith lines",
+            ("a", "b"),
+            "t",
+        )
         for view in self._views(log):
             assert same(view.get(kept.id or ""), kept)
             assert same(view.at(kept.seq), kept)
@@ -150,7 +200,10 @@ class LogContract:
             {"n": [1, None, {"é": "\u2028"}]},
         ]
         entries = [log.append(draft_entry(text)) for text in texts]
-        acts = [log.append(Pending("note", "eng-a", each, key='a,"text":b')) for each in fields]
+        acts = [
+            log.append(Pending("note", "eng-a", each, key='a,"text":b'))
+            for each in fields
+        ]
         for view in self._views(log):
             view.append(draft_entry("and it goes on"))
             for record in (*entries, *acts):
@@ -171,11 +224,17 @@ class LogContract:
 
         log = self._log()
         before = log.append(draft_entry("before"))
-        refused(ZeroDivisionError, lambda: log.append(draft_entry("no"), unless=Guard("k", "raises", raises)))
+        refused(
+            ZeroDivisionError,
+            lambda: log.append(draft_entry("no"), unless=Guard("k", "raises", raises)),
+        )
         refused(ValueError, lambda: log.append(draft_entry("no", tags=("x" * 9_000,))))
         after = log.append(draft_entry("after"))
         for view in self._views(log):
-            assert [entry_of(r).body for r in view.since(before.seq - 1)] == ["before", "after"]
+            assert [entry_of(r).body for r in view.since(before.seq - 1)] == [
+                "before",
+                "after",
+            ]
         assert after.seq == before.seq + 1
 
     # -- ids ---------------------------------------------------------------------------------------
@@ -200,7 +259,12 @@ class LogContract:
             return [view.append(draft_entry(f"{n}", author=name)).id for n in range(20)]
 
         views = list(self._views(log)) * 2
-        results = together(*[lambda view=view, n=n: write(view, f"eng-{n}") for n, view in enumerate(views)])
+        results = together(
+            *[
+                lambda view=view, n=n: write(view, f"eng-{n}")
+                for n, view in enumerate(views)
+            ]
+        )
         ids = [id for part in results for id in part]
         assert len(set(ids)) == len(ids) == 20 * len(views)
         assert {log.get(id).by for id in ids} == {f"eng-{n}" for n in range(len(views))}
@@ -230,14 +294,31 @@ class LogContract:
 
     def test_once_comes_before_the_guard(self) -> None:
         log = self._log()
-        first = log.append(Pending("note", "eng-a", {}, key="k"), once="key", unless=none_live("k"))
-        assert same(log.append(Pending("note", "eng-a", {}, key="k"), once="key", unless=none_live("k")), first)
-        refused(Conflict, lambda: log.append(Pending("note", "eng-a", {}, key="k"), unless=none_live("k")))
+        first = log.append(
+            Pending("note", "eng-a", {}, key="k"), once="key", unless=none_live("k")
+        )
+        assert same(
+            log.append(
+                Pending("note", "eng-a", {}, key="k"), once="key", unless=none_live("k")
+            ),
+            first,
+        )
+        refused(
+            Conflict,
+            lambda: log.append(
+                Pending("note", "eng-a", {}, key="k"), unless=none_live("k")
+            ),
+        )
 
     def test_once_holds_in_a_race(self) -> None:
         log = self._log()
         views = list(self._views(log)) * 4
-        results = together(*[lambda view=view: view.append(draft_entry("x"), once="key") for view in views])
+        results = together(
+            *[
+                lambda view=view: view.append(draft_entry("x"), once="key")
+                for view in views
+            ]
+        )
         assert len({record.seq for record in results}) == 1
         assert len([record for record in log.since() if record.once == "key"]) == 1
 
@@ -250,11 +331,20 @@ class LogContract:
             "3": Pending("note", "eng-a", {"n": 3}, key="k"),
         }
         made = log.append_all(batch, unless=none_live("k"))
-        assert [record.seq for record in made] == [first.seq, first.seq + 1, first.seq + 2]
+        assert [record.seq for record in made] == [
+            first.seq,
+            first.seq + 1,
+            first.seq + 2,
+        ]
         assert [record.once for record in made] == ["1", "2", "3"]
         for view in self._views(log):
             assert all(same(view.at(record.seq), record) for record in made)
-            assert all(same(*pair) for pair in zip(view.append_all(batch, unless=none_live("k")), made, strict=True))
+            assert all(
+                same(*pair)
+                for pair in zip(
+                    view.append_all(batch, unless=none_live("k")), made, strict=True
+                )
+            )
         assert log.append_all({}) == []
 
     def test_append_all_writes_nothing_where_its_guard_does_not_hold(self) -> None:
@@ -270,7 +360,9 @@ class LogContract:
         act = Pending("claim", "eng-a", {}, key="task")
         held = log.append(act, unless=none_live("task"))
         for view in self._views(log):
-            error = refused(Conflict, partial(view.append, act, unless=none_live("task")))
+            error = refused(
+                Conflict, partial(view.append, act, unless=none_live("task"))
+            )
             assert "task" in str(error)
         assert next(iter(log.since(held.seq)), None) is None
         log.append(Pending("claim", "eng-a", {"end": True}, key="task"))
@@ -296,13 +388,19 @@ class LogContract:
         free, taken = none_live("free"), none_live("taken")
         for both in (all_of(free, taken), all_of(None, taken, free)):
             for view in self._views(log):
-                error = refused(Conflict, partial(view.append, Pending("note", "eng-a", {}), unless=both))
+                error = refused(
+                    Conflict,
+                    partial(view.append, Pending("note", "eng-a", {}), unless=both),
+                )
                 assert "taken" in str(error)
             refused(Conflict, partial(log.archive, [], "eng-a", "why", both))
             refused(Conflict, partial(log.restore, [], "eng-a", "why", both))
         assert next(iter(log.since(first.seq)), None) is None
         log.append(Pending("note", "eng-a", {"end": True}, key="taken"))
-        assert log.append(Pending("note", "eng-a", {}), unless=all_of(taken, free)).seq == first.seq + 2
+        assert (
+            log.append(Pending("note", "eng-a", {}), unless=all_of(taken, free)).seq
+            == first.seq + 2
+        )
 
     def test_a_guard_is_never_oversold(self) -> None:
         log = self._log()
@@ -321,7 +419,14 @@ class LogContract:
 
         results = together(*[lambda view=view: reserve(view) for view in views])
         assert sum(results) == 4
-        assert sum(record.fields["amount"] for record in log.since() if record.key == "budget") == 12
+        assert (
+            sum(
+                record.fields["amount"]
+                for record in log.since()
+                if record.key == "budget"
+            )
+            == 12
+        )
 
     # -- archive -----------------------------------------------------------------------------------
 
@@ -330,16 +435,24 @@ class LogContract:
         kept = [log.append(draft_entry(f"body {n}")) for n in range(3)]
         ids = [record.id or "" for record in kept]
         away = log.archive(ids[:2], "eng-b", "done")
-        assert (away.kind, away.by, list(away.fields["ids"])) == ("archive", "eng-b", ids[:2])
+        assert (away.kind, away.by, list(away.fields["ids"])) == (
+            "archive",
+            "eng-b",
+            ids[:2],
+        )
         assert away.fields["reason"] == "done"
         back = log.restore(ids[:1], "eng-b", "not done")
         assert (back.kind, list(back.fields["ids"])) == ("restore", ids[:1])
         log.archive(ids[:2], "eng-b", "twice over")
         for view in self._views(log):
             assert all(same(view.get(record.id or ""), record) for record in kept)
-            assert [record.seq for record in view.since(kept[0].seq - 1)][:3] == [r.seq for r in kept]
+            assert [record.seq for record in view.since(kept[0].seq - 1)][:3] == [
+                r.seq for r in kept
+            ]
 
-    def test_filing_away_what_is_not_there_is_refused_or_recorded_and_nothing_between(self) -> None:
+    def test_filing_away_what_is_not_there_is_refused_or_recorded_and_nothing_between(
+        self,
+    ) -> None:
         log = self._log()
         kept = log.append(draft_entry("body"))
         for file in (log.archive, log.restore):
@@ -356,7 +469,9 @@ class LogContract:
 
     def test_register_declares_an_agent(self) -> None:
         log = self._log()
-        agent = settled(Agent("eng-b", department="backend", teams=("core",), read=("api/*",)))
+        agent = settled(
+            Agent("eng-b", department="backend", teams=("core",), read=("api/*",))
+        )
         record = log.register(agent, "operator")
         assert (record.kind, record.by) == ("agent", "operator")
         assert record.fields["agent"]["id"] == "eng-b"
@@ -376,12 +491,16 @@ class LogContract:
             for _ in range(30):
                 assert log.get(first.id or "").seq == first.seq
                 log.mark(), list(log.agents()), log.settings()
-                assert [record.seq for record in log.since(first.seq - 1)][:1] == [first.seq]
+                assert [record.seq for record in log.since(first.seq - 1)][:1] == [
+                    first.seq
+                ]
             return 30
 
         def write() -> int:
             for n in range(15):
-                record = log.append(draft_entry(f"{n}"), once=f"{n % 5}", unless=sum_below("none", 1))
+                record = log.append(
+                    draft_entry(f"{n}"), once=f"{n % 5}", unless=sum_below("none", 1)
+                )
                 log.archive([record.id or ""], "eng-a", "x")
             return 30
 

@@ -7,9 +7,9 @@ from _thread import allocate_lock, start_new_thread
 from collections.abc import Callable
 from typing import Any
 
-from synapse.clock import micros
-from synapse.entry import Entry, parse_ttl
-from synapse.records import Pending, Record
+from synapse.model.clock import micros
+from synapse.model.entry import Entry, parse_ttl
+from synapse.model.records import Pending, Record
 
 
 class FrozenClock:
@@ -33,15 +33,22 @@ class FrozenClock:
 
 
 def draft_entry(
-    body: str = "use /v2/users", namespace: str = "api/endpoints", author: str = "eng-a", **more: Any
+    body: str = "use /v2/users",
+    namespace: str = "api/endpoints",
+    author: str = "eng-a",
+    **more: Any,
 ) -> Pending:
     """An admitted entry on its way into a log."""
-    entry = Entry("", author, "2026-02-01T09:00:00Z", namespace, "info", body, "30d", authority=60)
+    entry = Entry(
+        "", author, "2026-02-01T09:00:00Z", namespace, "info", body, "30d", authority=60
+    )
     return Pending("entry", author, {}, entry._replace(**more))
 
 
 def together(*tasks: Callable[[], Any]) -> list[Any]:
-    """What each of these returned, or the exception that it raised; all run at once, in threads of their own."""
+    """What each of these returned, or the exception that it raised; all run at once, in threads of
+    their own.
+    """
     results: list[Any] = [None] * len(tasks)
     gate, done = allocate_lock(), [allocate_lock() for _ in tasks]
     gate.acquire()

@@ -1,8 +1,10 @@
-"""The contract of an engine, on every engine there is; those with a provider against a real server on loopback."""
+"""The contract of an engine, on every engine there is; those with a provider against a real server
+on loopback.
+"""
 
 import pytest
 
-from orchestrator.engine import Turn, load
+from orchestrator.engines.protocol import Turn, load
 from orchestrator.engines.scripted import Scripted
 from orchestrator.testing.contract import EngineContract
 from orchestrator.testing.model_server import ModelServer
@@ -26,7 +28,13 @@ class Served(EngineContract):
     def make_engine(self, script):
         self.provider.script = script
         url = self.provider.url + self.below
-        return load(self.engine, base_url=url, api_key="any", max_retries=2, parameters=dict(self.parameters))
+        return load(
+            self.engine,
+            base_url=url,
+            api_key="any",
+            max_retries=2,
+            parameters=dict(self.parameters),
+        )
 
 
 class TestAnthropic(Served):

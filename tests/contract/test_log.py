@@ -5,7 +5,7 @@ import pytest
 import synapse
 from synapse.errors import StoreError
 from synapse.log.memory import MemoryLog
-from synapse.records import Pending
+from synapse.model.records import Pending
 from synapse.testing import FrozenClock, LogContract, draft_entry
 
 
@@ -27,7 +27,9 @@ class Opened:
 class TestFilesLog(Opened, LogContract):
     def make_log(self, clock):
         self.clock = clock
-        return self._kept(synapse.init(str(self.path / f"log-{len(self.memories)}"), clock=clock))
+        return self._kept(
+            synapse.init(str(self.path / f"log-{len(self.memories)}"), clock=clock)
+        )
 
     def reopened(self, log):
         return self._kept(synapse.open(log.root, clock=self.clock))
@@ -64,14 +66,29 @@ class Skewed(MemoryLog):
     """A log whose order is the writers' clocks'."""
 
     def since(self, cursor=0):
-        return iter(sorted(super().since(cursor), key=lambda record: record.fields.get("timestamp") or ""))
+        return iter(
+            sorted(
+                super().since(cursor),
+                key=lambda record: record.fields.get("timestamp") or "",
+            )
+        )
 
 
 @pytest.mark.parametrize(
     ("kind", "tests"),
     [
-        (Forgetful, ["ids_are_unique_for_ever", "ids_are_unique_among_any_number_of_writers"]),
-        (Unguarded, ["once_returns_the_first_record", "unless_raises_and_writes_nothing", "guards_hold_together"]),
+        (
+            Forgetful,
+            ["ids_are_unique_for_ever", "ids_are_unique_among_any_number_of_writers"],
+        ),
+        (
+            Unguarded,
+            [
+                "once_returns_the_first_record",
+                "unless_raises_and_writes_nothing",
+                "guards_hold_together",
+            ],
+        ),
         (Skewed, ["an_author_s_timestamp_has_no_say_in_the_order"]),
     ],
 )

@@ -1,6 +1,8 @@
-"""A supervisor's life for the checks of shared tools: three agents want the same two things, until each has them.
+"""A supervisor's life for the checks of shared tools: three agents want the same two things, until
+each has them.
 
-`--die LABEL N` and what it counts are those of `supervised.py`. `--wrong WAY` makes it one that gets something wrong.
+`--die LABEL N` and what it counts are those of `supervised.py`. `--wrong WAY` makes it one that
+gets something wrong.
 """
 
 import argparse
@@ -11,13 +13,14 @@ from pathlib import Path
 from supervised import Death
 
 import synapse
-from orchestrator import Supervisor, Task, findings
+from orchestrator import Supervisor, Task
 from orchestrator.engines.scripted import Move, Scripted
-from orchestrator.findings import Findings
-from orchestrator.sharing import Sharing
-from orchestrator.tools import Partial, tool_of
+from orchestrator.sharing import findings
+from orchestrator.sharing.calls import Sharing
+from orchestrator.sharing.findings import Findings
+from orchestrator.tools.functions import Partial, tool_of
 from synapse import claims
-from synapse.pen import Pen
+from synapse.writer import Writer
 
 SUBJECTS = ("the retry limit", "the time limit")
 AGENTS = ("eng-a", "eng-b", "eng-c")
@@ -31,7 +34,11 @@ def value(subject):
 def play(seen):
     """Ask for the one, then for the other, until each is found; then say both."""
     answers = [message.text for message in seen.messages if message.role == "tool"]
-    left = [subject for subject in SUBJECTS if not any(value(subject) in answer for answer in answers)]
+    left = [
+        subject
+        for subject in SUBJECTS
+        if not any(value(subject) in answer for answer in answers)
+    ]
     if left and seen.turn < TURNS:
         return Move("", (("investigate", {"subject": left[0]}),))
     return " ".join(answers)
@@ -40,13 +47,18 @@ def play(seen):
 def wrong(way):
     if way == "blind":  # looks at nothing, and writes without a key
         Findings._results = lambda self, act, agent: []
-        write = Pen.write
-        Pen.write = lambda self, pending, once=None, unless=None: write(
-            self, pending, once=f"{once}{os.urandom(4).hex()}" if pending.key and once else once, unless=unless
+        write = Writer.write
+        Writer.write = lambda self, pending, once=None, unless=None: write(
+            self,
+            pending,
+            once=f"{once}{os.urandom(4).hex()}" if pending.key and once else once,
+            unless=unless,
         )
     elif way == "claims":  # holds the work in the agent's name, not in the run's
         take = claims.take
-        claims.take = lambda pen, *args, **more: take(Pen(pen.store, pen.id), *args, **more)
+        claims.take = lambda pen, *args, **more: take(
+            Writer(pen.store, pen.id), *args, **more
+        )
     elif way == "deaf":  # is told of nothing that came of a call
         findings._given = lambda entry, more="": "It is known."
         Findings._is_fresh = lambda self, result: True
@@ -69,23 +81,34 @@ def main(root, log):
         with Path(log).open("a") as file:
             file.write(f"{subject}\t{idempotency_key}\n")
         run = idempotency_key.split("/")[0]
-        calls = {line for line in Path(log).read_text().splitlines() if line.startswith(f"{subject}\t{run}/")}
+        calls = {
+            line
+            for line in Path(log).read_text().splitlines()
+            if line.startswith(f"{subject}\t{run}/")
+        }
         return value(subject) if len(calls) > 1 else Partial("Not found yet.")
 
     async def live(boss):
         async with boss:
             print("begun", flush=True)
-            await boss.take_over()
+            await boss.recover()
             for name in AGENTS:
-                if boss.books.runs.get(f"{name}-0000000000") is None:
-                    await boss.start(Task(f"Both, {name}", name, project="web"), id=f"{name}-0000000000")
+                if boss.run_store.runs.get(f"{name}-0000000000") is None:
+                    await boss.start(
+                        Task(f"Both, {name}", name, project="web"),
+                        id=f"{name}-0000000000",
+                    )
             for name in AGENTS:
-                await boss.result(boss.books.known(f"{name}-0000000000"))
+                await boss.result(boss.run_store.known(f"{name}-0000000000"))
             print("done", flush=True)
 
     with synapse.open(root) as memory:
         tools = [tool_of(investigate, shares=True)]
-        options = {"engine": Scripted(play, count=len), "tools": tools, "memory_tools": "never"}
+        options = {
+            "engine": Scripted(play, count=len),
+            "tools": tools,
+            "memory_tools": "never",
+        }
         boss = Supervisor(memory, attempts=1_000, **options)
         death.haunts(memory)
         asyncio.run(live(boss))

@@ -1,9 +1,11 @@
-"""A supervisor's life for the kill checks: go on with what was running, else begin the team's task, until it ends.
+"""A supervisor's life for the kill checks: go on with what was running, else begin the team's task,
+until it ends.
 
-`--die LABEL N` ends it without a word at the Nth time that it is about to do something durable, or has just done it:
-`before result 3`, `after run 1`, `any 17`. `--wrong WAY` makes it a supervisor that gets something wrong. `--watch`
-is one that begins nothing: it takes over what it finds abandoned, as the daemon does, and notes each look. `--hang
-NAME` stops it in the middle, with the lock of this name in its hand.
+`--die LABEL N` ends it without a word at the Nth time that it is about to do something durable, or
+has just done it: `before result 3`, `after run 1`, `any 17`. `--wrong WAY` makes it a supervisor
+that gets something wrong. `--watch` is one that begins nothing: it takes over what it finds
+abandoned, as the daemon does, and notes each look. `--hang NAME` stops it in the middle, with the
+lock of this name in its hand.
 """
 
 import argparse
@@ -17,15 +19,15 @@ from collections import Counter
 from pathlib import Path
 
 import synapse
-from orchestrator import Supervisor, Task, takeover
+from orchestrator import Supervisor, Task, recovery
 from orchestrator.engines.scripted import Move, Scripted
-from orchestrator.folder import LEDGER, STEPS, Folder
-from orchestrator.runs import Runs
+from orchestrator.runs.folder import LEDGER, STEPS, Folder
+from orchestrator.runs.records import Runs
 from orchestrator.session import Session
-from orchestrator.tools import tool_of
+from orchestrator.tools.functions import tool_of
 from synapse.errors import StoreBusy
-from synapse.lock import Lock
-from synapse.pen import Pen
+from synapse.system.lock import Lock
+from synapse.writer import Writer
 
 ROOT_RUN = "lead-0000000000"
 ENGINEERS = ("eng-a", "eng-b", "eng-c")
@@ -33,16 +35,28 @@ TURNS = 3
 
 
 def play(seen):
-    """The lead spawns everybody and waits; an engineer writes, calls the user's tool, and reports."""
+    """The lead spawns everybody and waits; an engineer writes, calls the user's tool, and
+    reports.
+    """
     if "lead" in seen.system.split("\n")[0]:
         if seen.turn == 0:
-            return Move("", tuple(("spawn_agent", {"agent": name, "task": f"Part of {name}"}) for name in ENGINEERS))
+            return Move(
+                "",
+                tuple(
+                    ("spawn_agent", {"agent": name, "task": f"Part of {name}"})
+                    for name in ENGINEERS
+                ),
+            )
         if seen.turn == 1:
             return Move("", (("wait", {}),))
         return "All parts are done."
     if seen.turn < TURNS:
         wrote = {"namespace": "status/web", "body": f"{_name(seen)} step {seen.turn}"}
-        return Move(f"Step {seen.turn}", (("append", wrote), ("work", {"step": seen.turn})), takes=args.pace)
+        return Move(
+            f"Step {seen.turn}",
+            (("append", wrote), ("work", {"step": seen.turn})),
+            takes=args.pace,
+        )
     return f"{_name(seen)} is done."
 
 
@@ -97,11 +111,11 @@ def wrong(way):
     if way == "keys":
         Session._carried_out = keyless
     elif way == "steps":
-        takeover._mend = forgetful
+        recovery._mend = forgetful
     elif way == "ledger":
-        takeover._mend = lambda folder: None
+        recovery._mend = lambda folder: None
     elif way == "fence":
-        Pen._fenced = lambda self, what, unless, write: write(unless)
+        Writer._fenced = lambda self, what, unless, write: write(unless)
         Runs.over = lambda self, run, **known: None
 
 
@@ -112,7 +126,9 @@ def hangs(name, log):
     def runs(lock, section):
         def held():
             if os.path.basename(lock.path) == name and Path(log).exists():
-                signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)  # this thread, before it goes on
+                signal.pthread_kill(
+                    threading.get_ident(), signal.SIGSTOP
+                )  # this thread, before it goes on
             return section()
 
         return run(lock, held)
@@ -121,11 +137,12 @@ def hangs(name, log):
 
 
 async def looked(boss, log):
-    """What a look for the abandoned found; noted with when it began and ended. A lock that is held for too long is no
-    reason to give up."""
+    """What a look for the abandoned found; noted with when it began and ended. A lock that is held
+    for too long is no reason to give up.
+    """
     began, taken = time.time(), []
     try:
-        taken = (await boss.take_over()).taken
+        taken = (await boss.recover()).taken
     except StoreBusy as busy:
         print(f"busy: {busy.pid}", flush=True)
     with Path(f"{log}.looks").open("a") as file:
@@ -145,14 +162,18 @@ def main(root, log):
             print("begun", flush=True)
             while args.watch and not await looked(boss, log):
                 await asyncio.sleep(0.5)
-            await boss.take_over()
-            if boss.books.runs.get(ROOT_RUN) is None:
+            await boss.recover()
+            if boss.run_store.runs.get(ROOT_RUN) is None:
                 await boss.start(Task("The whole", "lead", project="web"), id=ROOT_RUN)
-            result = await boss.result(boss.books.known(ROOT_RUN))
+            result = await boss.result(boss.run_store.known(ROOT_RUN))
             print(f"{result.status} {result.why}".strip(), flush=True)
 
     with synapse.open(root) as memory:
-        options = {"engine": Scripted(play, count=len), "tools": [tool_of(work)], "memory_tools": "always"}
+        options = {
+            "engine": Scripted(play, count=len),
+            "tools": [tool_of(work)],
+            "memory_tools": "always",
+        }
         boss = Supervisor(memory, attempts=1_000, lease=args.lease, **options)
         death.haunts(memory)
         asyncio.run(live(memory, boss))

@@ -1,4 +1,6 @@
-"""The journal becomes another one under its index, and under whoever has it open: a checkout, a stash, a loss."""
+"""The journal becomes another one under its index, and under whoever has it open: a checkout, a
+stash, a loss.
+"""
 
 import os
 import shutil
@@ -15,12 +17,30 @@ from synapse.errors import StoreCorrupt
 from synapse.log import settle, vanished
 from synapse.log.git import IGNORE
 
-GIT = ("git", "-c", "user.name=n", "-c", "user.email=n@localhost", "-c", "init.defaultBranch=main")
+GIT = (
+    "git",
+    "-c",
+    "user.name=n",
+    "-c",
+    "user.email=n@localhost",
+    "-c",
+    "init.defaultBranch=main",
+)
 
 
 def git(root, *words):
-    environ = os.environ | {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
-    return subprocess.run([*GIT, *words], cwd=root, env=environ, check=True, capture_output=True, text=True).stdout
+    environ = os.environ | {
+        "GIT_CONFIG_GLOBAL": "/dev/null",
+        "GIT_CONFIG_NOSYSTEM": "1",
+    }
+    return subprocess.run(
+        [*GIT, *words],
+        cwd=root,
+        env=environ,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
 
 
 def commit(root):
@@ -60,7 +80,9 @@ def repo(tmp_path):
 
 @pytest.fixture
 def forked(repo):
-    """Two branches that both wrote; main is checked out and indexed, and its journal is the longer one."""
+    """Two branches that both wrote; main is checked out and indexed, and its journal is the longer
+    one.
+    """
     git(repo, "checkout", "-qb", "feature")
     write(repo, "two on feature")
     commit(repo)
@@ -81,12 +103,18 @@ def notes_of(mem):
 
 
 def test_a_read_is_of_the_journal_that_is_checked_out(forked):
-    for branch, expected in (("feature", "two on feature"), ("main", "three on main"), ("feature", "two on feature")):
+    for branch, expected in (
+        ("feature", "two on feature"),
+        ("main", "three on main"),
+        ("feature", "two on feature"),
+    ):
         git(forked, "checkout", "-q", branch)
         with synapse.open(str(forked)) as mem:
             notes = notes_of(mem)
             assert bodies(mem)[-1] == expected
-            assert [note.partition(" (")[0] for note in notes] == ["the journal is another one than was indexed"]
+            assert [note.partition(" (")[0] for note in notes] == [
+                "the journal is another one than was indexed"
+            ]
             digest = mem.digest()
             assert mem.verify().ok
             assert mem.rebuild().digest == digest
@@ -98,13 +126,18 @@ def test_the_shell_says_so(forked, capsys):
     assert main(["--root", str(forked), "read"]) == 0
     told = capsys.readouterr()
     assert "two on feature" in told.out
-    assert told.err == "the journal is another one than was indexed (a checkout?): the index was made anew\n"
+    assert (
+        told.err
+        == "the journal is another one than was indexed (a checkout?): the index was made anew\n"
+    )
     assert main(["--root", str(forked), "read"]) == 0
     assert capsys.readouterr().err == ""
 
 
 def test_once_is_decided_on_the_journal_that_is_checked_out(repo):
-    """Neither is a key of another branch taken for written, nor one of this branch written twice."""
+    """Neither is a key of another branch taken for written, nor one of this branch written
+    twice.
+    """
     git(repo, "checkout", "-qb", "feature")
     with synapse.open(str(repo)) as mem:
         kept = mem.as_agent("eng").append("B1", "api/x", once="b")
@@ -126,8 +159,12 @@ def test_once_is_decided_on_the_journal_that_is_checked_out(repo):
 
 
 @pytest.mark.parametrize("branch", ["feature", "main"])
-def test_a_process_that_is_open_goes_on_in_the_journal_that_is_checked_out(forked, branch):
-    """Its reads, its keys and its lines: all of them are those of the file that has the name now."""
+def test_a_process_that_is_open_goes_on_in_the_journal_that_is_checked_out(
+    forked, branch
+):
+    """Its reads, its keys and its lines: all of them are those of the file that has the name
+    now.
+    """
     other = "main" if branch == "feature" else "feature"
     git(forked, "checkout", "-q", other)
     with synapse.open(str(forked)) as mem:
@@ -181,18 +218,27 @@ def test_a_follower_goes_on_from_where_the_branches_part(forked):
     with synapse.open(str(forked)) as mem:
         notes_of(mem)
         events = mem.as_agent("operator").follow(since=0, timeout=20)
-        assert [next(events).entry.body for _ in range(3)] == ["one", "two on main", "three on main"]
+        assert [next(events).entry.body for _ in range(3)] == [
+            "one",
+            "two on main",
+            "three on main",
+        ]
         git(forked, "checkout", "-q", "feature")
         assert next(events).entry.body == "two on feature"
         write(forked, "three on feature")
         assert next(events).entry.body == "three on feature"
         git(forked, "stash", "-q", "-u")
         git(forked, "checkout", "-q", "main")
-        assert [next(events).entry.body for _ in range(2)] == ["two on main", "three on main"]
+        assert [next(events).entry.body for _ in range(2)] == [
+            "two on main",
+            "three on main",
+        ]
 
 
 def test_what_a_checkout_leaves_behind_is_nobody_s_drop(repo):
-    """A stash takes the lines and leaves the files: they are put aside, and stand again with their lines."""
+    """A stash takes the lines and leaves the files: they are put aside, and stand again with their
+    lines.
+    """
     write(repo, "not committed")
     for seen in (False, True):
         if seen:
@@ -205,7 +251,9 @@ def test_what_a_checkout_leaves_behind_is_nobody_s_drop(repo):
         assert git(repo, "status", "--short") == ""
         git(repo, "stash", "pop", "-q")
         assert read(repo) == ["one", "not committed"]
-    with synapse.open(str(repo), clock=lambda: synapse.clock.now() + 60_000_000) as mem:
+    with synapse.open(
+        str(repo), clock=lambda: synapse.model.clock.now() + 60_000_000
+    ) as mem:
         mem.store.fresh(force=True)
         assert mem.verify().ok
 
@@ -246,12 +294,38 @@ def plain(tmp_path, versioned):
 def test_a_journal_that_lost_records_says_so_at_once(tmp_path, capsys, loss, versioned):
     root = plain(tmp_path, versioned)
     loss(root)
-    for words in (["read"], ["view", "eng"], ["unread", "--agent", "eng"], ["search", "two"]):
+    for words in (
+        ["read"],
+        ["view", "eng"],
+        ["unread", "--agent", "eng"],
+        ["search", "two"],
+    ):
         assert main(["--root", str(root), *words]) == StoreCorrupt.exit_code, words
         told = capsys.readouterr()
         assert "were seen" in told.err
-        assert all(way in told.err for way in ("backup", f"git -C {root} checkout -- journal", "synapse rebuild"))
-    assert main(["--root", str(root), "write", "--from", "eng", "--namespace", "api/x", "four"]) == 6
+        assert all(
+            way in told.err
+            for way in (
+                "backup",
+                f"git -C {root} checkout -- journal",
+                "synapse rebuild",
+            )
+        )
+    assert (
+        main(
+            [
+                "--root",
+                str(root),
+                "write",
+                "--from",
+                "eng",
+                "--namespace",
+                "api/x",
+                "four",
+            ]
+        )
+        == 6
+    )
     assert "were seen" in capsys.readouterr().err
     assert main(["--root", str(root), "verify"]) == 6
     assert main(["--root", str(root), "doctor"]) == 6
@@ -273,7 +347,9 @@ def test_a_process_that_is_open_writes_nothing_after_a_loss(tmp_path, loss):
 
 @pytest.mark.parametrize("loss", [lose, empty, cut])
 def test_what_is_there_can_be_accepted(tmp_path, loss):
-    """The texts whose files are still there come back as drops; nobody is told of a loss any more."""
+    """The texts whose files are still there come back as drops; nobody is told of a loss any
+    more.
+    """
     root = plain(tmp_path, versioned=False)
     loss(root)
     assert main(["--root", str(root), "rebuild"]) == 0
@@ -315,14 +391,21 @@ def test_git_takes_back_no_more_than_it_has(repo):
 
 def test_a_clone_opens_without_an_index(forked, tmp_path):
     git(tmp_path, "clone", "-q", str(tmp_path), "copy")
-    assert read(tmp_path / "copy" / "shared-memory") == ["one", "two on main", "three on main"]
+    assert read(tmp_path / "copy" / "shared-memory") == [
+        "one",
+        "two on main",
+        "three on main",
+    ]
     with synapse.open(str(tmp_path / "copy" / "shared-memory")) as mem:
         assert mem.verify().ok
 
 
 def test_a_tree_without_a_journal_opens(tmp_path):
     (tmp_path / "entries" / "api").mkdir(parents=True)
-    fields = "from: eng\ntimestamp: 2026-02-01T00:00:00Z\nnamespace: api\npriority: info\nttl: never\n"
+    fields = (
+        "from: eng\ntimestamp: 2026-02-01T00:00:00Z\nnamespace: api\npriority: info\nttl:"
+        " never\n"
+    )
     text = f"---\nid: syn-2026-02-01-001\n{fields}---\n\nfrom a specification\n"
     (tmp_path / "entries" / "api" / "syn-2026-02-01-001.md").write_text(text)
     time.sleep(0.3)  # so long it has to be unchanged
@@ -340,7 +423,9 @@ def another_boot(monkeypatch):
 
     def reboot():
         for module in (settle, vanished):
-            monkeypatch.setattr(module, "boot", lambda: "00000000-0000-0000-0000-000000000000")
+            monkeypatch.setattr(
+                module, "boot", lambda: "00000000-0000-0000-0000-000000000000"
+            )
 
     return reboot
 
@@ -360,7 +445,9 @@ def test_a_power_cut_may_take_what_was_not_acknowledged(tmp_path, another_boot):
 
 def test_a_power_cut_takes_nothing_that_is_older(tmp_path, another_boot):
     root = plain(tmp_path, versioned=False)
-    with synapse.open(str(root), clock=lambda: synapse.clock.now() + 60_000_000) as mem:
+    with synapse.open(
+        str(root), clock=lambda: synapse.model.clock.now() + 60_000_000
+    ) as mem:
         mem.as_agent("eng").append("a minute later", "api/x")
         bodies(mem)
     cut(root)
@@ -386,7 +473,11 @@ def test_zeros_in_the_place_of_a_line_are_noticed(tmp_path, another_boot, file_t
         ids = {entry.id for entry in me.read()}
         new = me.append("four", "api/x")
         assert new.id not in ids
-        assert [body for body in bodies(mem) if body != "three"] == ["one", "two", "four"]
+        assert [body for body in bodies(mem) if body != "three"] == [
+            "one",
+            "two",
+            "four",
+        ]
         assert mem.verify().ok
 
 
@@ -395,9 +486,16 @@ def test_many_processes_notice_at_once(forked):
     git(forked, "checkout", "-q", "feature")
     found = []
     threads = [Thread(target=lambda: found.append(read(forked))) for _ in range(4)]
-    code = "import sys, synapse; print([e.body for e in synapse.open(sys.argv[1]).as_agent('operator').read()][0])"
+    code = (
+        "import sys, synapse; print([e.body for e in"
+        " synapse.open(sys.argv[1]).as_agent('operator').read()][0])"
+    )
     others = [
-        subprocess.Popen([sys.executable, "-c", code, str(forked)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(forked)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
         for _ in range(3)
     ]
     for thread in threads:

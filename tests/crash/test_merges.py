@@ -1,7 +1,8 @@
-"""Two clones that both wrote, merged with git itself: every entry that was acknowledged on a merged side is there
-once, as it was written, and what refers to it refers to it still.
+"""Two clones that both wrote, merged with git itself: every entry that was acknowledged on a merged
+side is there once, as it was written, and what refers to it refers to it still.
 
-`Team` plays random histories on real repositories and keeps its own account of what must be where; `faults` compares.
+`Team` plays random histories on real repositories and keeps its own account of what must be where;
+`faults` compares.
 """
 
 import os
@@ -19,18 +20,39 @@ from synapse.consolidate import undo
 from synapse.errors import StoreCorrupt
 from synapse.exchange import everything, merge_in
 from synapse.log import merge as merging
-from synapse.mail import Mail
-from synapse.records import filings
+from synapse.mail.mailbox import Mail
+from synapse.model.records import filings
 
-GIT = ("git", "-c", "user.name=n", "-c", "user.email=n@localhost", "-c", "gc.auto=0", "-c", "init.defaultBranch=main")
-ENVIRON = os.environ | {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1", "GIT_EDITOR": "true"}
+GIT = (
+    "git",
+    "-c",
+    "user.name=n",
+    "-c",
+    "user.email=n@localhost",
+    "-c",
+    "gc.auto=0",
+    "-c",
+    "init.defaultBranch=main",
+)
+ENVIRON = os.environ | {
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_EDITOR": "true",
+}
 AGENTS = ("ann", "bob")
 PLACES = ("api/x", "api/y", "team/z")
 SHORT = 25  # histories in every run; `make soak` plays five hundred longer ones
 
 
 def git(root, *words):
-    done = subprocess.run([*GIT, *words], cwd=root, env=ENVIRON, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*GIT, *words],
+        cwd=root,
+        env=ENVIRON,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, (words, done.stdout, done.stderr)
     return done.stdout
 
@@ -59,8 +81,9 @@ def founded(folder):
 
 
 class Team:
-    """Clones of one repository. `facts` holds what every token is; `held` which of them each working copy must have,
-    `kept` each commit."""
+    """Clones of one repository. `facts` holds what every token is; `held` which of them each
+    working copy must have, `kept` each commit.
+    """
 
     def __init__(self, folder, seed, clones=2):
         self.random = random.Random(seed)
@@ -90,19 +113,41 @@ class Team:
     def act(self, mem, held):
         choice = self.random.choice
         me = mem.as_agent(choice(AGENTS))
-        known = {entry.body: entry for entry in everything(mem.store) if entry.body in held}
-        kind = choice(("entry", "entry", "entry", "message", "resolve", "archive", "once", "react", "shown"))
+        known = {
+            entry.body: entry for entry in everything(mem.store) if entry.body in held
+        }
+        kind = choice(
+            (
+                "entry",
+                "entry",
+                "entry",
+                "message",
+                "resolve",
+                "archive",
+                "once",
+                "react",
+                "shown",
+            )
+        )
         token = self.token()
         if kind in ("entry", "once") or not known:
-            about = self.random.sample(sorted(known), min(len(known), self.random.randrange(3)))
-            own = [each for each in about[:1] if known[each].kind == "entry" and known[each].author == me.id]
+            about = self.random.sample(
+                sorted(known), min(len(known), self.random.randrange(3))
+            )
+            own = [
+                each
+                for each in about[:1]
+                if known[each].kind == "entry" and known[each].author == me.id
+            ]
             supersedes = own and self.random.random() < 0.3
             entry = me.append(
                 token, choice(PLACES), priority=choice(("info", "important", "critical")), ttl="never",
                 related=[known[each].id for each in about], tags=[f"tag-{token}"],
                 supersedes=known[own[0]].id if supersedes else None, once=token if kind == "once" else None,
             )  # fmt: skip
-            self.facts[token] = self.note(entry, {"related": about, "supersedes": own if supersedes else []})
+            self.facts[token] = self.note(
+                entry, {"related": about, "supersedes": own if supersedes else []}
+            )
             held.add(token)
         elif kind == "message":
             sent = Mail(me).send(AGENTS[me.id == AGENTS[0]], token)
@@ -129,7 +174,15 @@ class Team:
 
     def note(self, entry, refs):
         refs = {name: sorted(tokens) for name, tokens in refs.items()}
-        return (entry.author, entry.namespace, entry.priority, entry.kind, entry.timestamp, entry.expires, refs)
+        return (
+            entry.author,
+            entry.namespace,
+            entry.priority,
+            entry.kind,
+            entry.timestamp,
+            entry.expires,
+            refs,
+        )
 
     # -- git ---------------------------------------------------------------------------------------
 
@@ -151,12 +204,20 @@ class Team:
         self.kept[name] = set(self.held[which])
 
     def merge(self, which, other, branch):
-        """Merge another clone's branch, or one of our own, as git does it; then make it one, by hand or by writing."""
+        """Merge another clone's branch, or one of our own, as git does it; then make it one, by
+        hand or by writing.
+        """
         self.commit(which)
         root = self.roots[which]
         if other != which:
             self.commit(other)
-            git(root, "fetch", "-q", str(self.roots[other].parent), f"+refs/heads/{branch}:refs/heads/from")
+            git(
+                root,
+                "fetch",
+                "-q",
+                str(self.roots[other].parent),
+                f"+refs/heads/{branch}:refs/heads/from",
+            )
         git(root, "merge", "-q", "--no-edit", "from" if other != which else branch)
         self.held[which] |= self.kept[branch]
         with opened(root) as mem:
@@ -173,14 +234,28 @@ class Team:
 
     def turn(self):
         which = self.random.randrange(len(self.roots))
-        kind = self.random.choice(("write", "write", "write", "branch", "checkout", "pull", "pull", "merge", "merge"))
+        kind = self.random.choice(
+            (
+                "write",
+                "write",
+                "write",
+                "branch",
+                "checkout",
+                "pull",
+                "pull",
+                "merge",
+                "merge",
+            )
+        )
         if kind == "write":
             self.write(which, self.random.randint(1, 4))
         elif kind == "branch" and len(self.kept) < 6:
             self.branch(which)
         elif kind in ("checkout", "merge"):
             own = git(self.roots[which], "branch", "--format=%(refname:short)").split()
-            branch = self.random.choice([name for name in own if name != "from" and name in self.kept])
+            branch = self.random.choice(
+                [name for name in own if name != "from" and name in self.kept]
+            )
             if kind == "checkout":
                 self.checkout(which, branch)
             else:
@@ -204,7 +279,10 @@ class Team:
         for entry in entries:
             if entry.body in self.facts:
                 refs = {"related": entry.related, "supersedes": entry.replaces}
-                told = {name: sorted(by_id[id].body if id in by_id else id for id in ids) for name, ids in refs.items()}
+                told = {
+                    name: sorted(by_id[id].body if id in by_id else id for id in ids)
+                    for name, ids in refs.items()
+                }
                 known = self.facts[entry.body]
                 told = told if known[-1] else {}
                 if self.note(entry, told) != known:
@@ -226,9 +304,16 @@ class Team:
             token = record.fields.get("note") or record.fields.get("reason")
             if token not in self.acts:
                 continue
-            ids = [record.fields["entry"]] if record.kind == "resolve" else [id for id, _ in filings(record)]
+            ids = (
+                [record.fields["entry"]]
+                if record.kind == "resolve"
+                else [id for id, _ in filings(record)]
+            )
             seen[token] += 1
-            if [(record.kind, record.by, by_id[id].body if id in by_id else id) for id in ids] != [self.acts[token]]:
+            if [
+                (record.kind, record.by, by_id[id].body if id in by_id else id)
+                for id in ids
+            ] != [self.acts[token]]:
                 yield ("misdirected", token)
         wanted = {token for token in held if token in self.acts}
         yield from (("lost act", token) for token in wanted - seen.keys())
@@ -298,7 +383,10 @@ def test_a_wrong_merge_is_found(tmp_path, monkeypatch, wrong):
 
 def texts(root):
     with opened(root) as mem:
-        return Counter((e.body, e.author, e.namespace, e.priority, e.timestamp) for e in everything(mem.store))
+        return Counter(
+            (e.body, e.author, e.namespace, e.priority, e.timestamp)
+            for e in everything(mem.store)
+        )
 
 
 @pytest.fixture
@@ -308,7 +396,9 @@ def two(tmp_path):
     for which, root in enumerate(team.roots):
         with opened(root) as mem:
             me = mem.as_agent(AGENTS[which])
-            first = me.append(f"first of {which}", f"api/{which}", priority="critical", ttl="30d")
+            first = me.append(
+                f"first of {which}", f"api/{which}", priority="critical", ttl="30d"
+            )
             me.append(f"second of {which}", "team/z", related=[first.id])
             me.resolve(first.id, f"done by {which}")
             assert first.id.endswith("-001")
@@ -318,7 +408,15 @@ def two(tmp_path):
 
 def pulled(team, which):
     root = team.roots[which]
-    git(root, "pull", "-q", "--no-rebase", "--no-edit", str(team.roots[1 - which].parent), f"b{1 - which}")
+    git(
+        root,
+        "pull",
+        "-q",
+        "--no-rebase",
+        "--no-edit",
+        str(team.roots[1 - which].parent),
+        f"b{1 - which}",
+    )
     return root
 
 
@@ -329,17 +427,30 @@ def test_git_itself_never_stops(two):
         notes = []
         mem.store.index.say = notes.append
         mem.store.fresh(force=True)
-        assert [entry.body for entry in everything(mem.store)] == ["first of 0", "second of 0"]
+        assert [entry.body for entry in everything(mem.store)] == [
+            "first of 0",
+            "second of 0",
+        ]
         assert "two histories" in notes[0]
         assert [problem.where for problem in mem.verify().problems][:1] == ["journal"]
         told = merge_in(mem.store, None)
         assert told.records == 3
         assert len(told.ids) == 2
         by_body = {entry.body: entry for entry in everything(mem.store)}
-        assert sorted(by_body) == ["first of 0", "first of 1", "second of 0", "second of 1"]
+        assert sorted(by_body) == [
+            "first of 0",
+            "first of 1",
+            "second of 0",
+            "second of 1",
+        ]
         for which in "01":
-            assert by_body[f"second of {which}"].related == (by_body[f"first of {which}"].id,)
-            assert mem.as_agent("operator").fate(by_body[f"first of {which}"].id).reason == "resolved"
+            assert by_body[f"second of {which}"].related == (
+                by_body[f"first of {which}"].id,
+            )
+            assert (
+                mem.as_agent("operator").fate(by_body[f"first of {which}"].id).reason
+                == "resolved"
+            )
         assert mem.verify().ok
         assert merge_in(mem.store, None).records == 0
 
@@ -379,7 +490,9 @@ def test_a_writer_merges_before_it_writes(two):
 
 
 def test_a_merge_may_end_where_another_branch_went_on(two):
-    """The same merge was made before, and written after; nobody looked at the journal in between."""
+    """The same merge was made before, and written after; nobody looked at the journal in
+    between.
+    """
     root = pulled(two, 0)
     git(root, "branch", "before")
     with opened(root) as mem:
@@ -419,7 +532,9 @@ def test_a_stranger_workspace_is_merged_whole(two, tmp_path):
     with opened(two.roots[0]) as mem:
         assert merge_in(mem.store, str(tmp_path / "other")).records == 2
         mem.store.fresh(force=True)
-        assert {"from outside", "first of 0"} <= {entry.body for entry in everything(mem.store)}
+        assert {"from outside", "first of 0"} <= {
+            entry.body for entry in everything(mem.store)
+        }
         assert "cyd" in {agent.id for agent in mem.agents()}
         assert mem.verify().ok
 
@@ -427,7 +542,10 @@ def test_a_stranger_workspace_is_merged_whole(two, tmp_path):
 def test_a_text_that_was_changed_is_not_merged(two, tmp_path):
     path = two.roots[1] / "journal" / "000000000001.jsonl"
     path.write_bytes(path.read_bytes().replace(b"first of 1", b"other of 1"))
-    with opened(two.roots[0]) as mem, pytest.raises(synapse.errors.InvalidEntry, match="not what was written"):
+    with (
+        opened(two.roots[0]) as mem,
+        pytest.raises(synapse.errors.InvalidEntry, match="not what was written"),
+    ):
         merge_in(mem.store, str(two.roots[1]))
 
 
@@ -435,11 +553,25 @@ def test_a_line_that_follows_from_nothing_is_not_merged(two):
     path = two.roots[1] / "journal" / "000000000001.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:2] + lines[3:]))
-    with opened(two.roots[0]) as mem, pytest.raises(StoreCorrupt, match="follows from no line"):
+    with (
+        opened(two.roots[0]) as mem,
+        pytest.raises(StoreCorrupt, match="follows from no line"),
+    ):
         merge_in(mem.store, str(two.roots[1]))
 
 
-CHANGING = ("open", "write", "pwrite", "ftruncate", "truncate", "link", "unlink", "rename", "fdatasync", "fsync")
+CHANGING = (
+    "open",
+    "write",
+    "pwrite",
+    "ftruncate",
+    "truncate",
+    "link",
+    "unlink",
+    "rename",
+    "fdatasync",
+    "fsync",
+)
 
 
 class Killed(BaseException):
@@ -493,11 +625,16 @@ def test_a_merge_that_dies_anywhere_is_whole_or_absent(two, tmp_path, monkeypatc
 
 def test_a_killed_process_leaves_no_half_merge(two, tmp_path):
     root = pulled(two, 0)
-    code = "import sys, synapse; from synapse.exchange import merge_in; merge_in(synapse.open(sys.argv[1]).store, None)"
+    code = (
+        "import sys, synapse; from synapse.exchange import merge_in;"
+        " merge_in(synapse.open(sys.argv[1]).store, None)"
+    )
     for number in range(6):
         place = tmp_path / f"killed{number}"
         shutil.copytree(root, place)
-        process = subprocess.Popen([sys.executable, "-c", code, str(place)], stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, str(place)], stderr=subprocess.DEVNULL
+        )
         time.sleep(0.05 * number)
         process.kill()
         process.wait()
@@ -529,7 +666,14 @@ def test_an_undo_of_the_other_side_lifts_what_it_lifted_there(tmp_path):
     with opened(ours) as mem:
         merge_in(mem.store, str(theirs))
         bodies = sorted(entry.body for entry in mem.as_agent("ann").read())
-        assert bodies == ["base", "filler 0", "filler 1", "filler 2", "ours 2", "theirs 1"]
+        assert bodies == [
+            "base",
+            "filler 0",
+            "filler 1",
+            "filler 2",
+            "ours 2",
+            "theirs 1",
+        ]
         act = next(record for record in mem.store.log.since(0) if record.kind == "undo")
         assert mem.store.log.at(act.fields["acts"][0]).text.endswith("theirs 2\n")
         assert act.fields["what"] == str(act.fields["acts"][0])
@@ -546,4 +690,7 @@ def test_a_torn_line_is_sealed_before_another_history_follows_it(tmp_path):
     with opened(ours) as mem:
         merge_in(mem.store, str(theirs))
         assert mem.verify().problems == ()
-        assert sorted(entry.body for entry in mem.as_agent("ann").read()) == ["of ours", "of theirs"]
+        assert sorted(entry.body for entry in mem.as_agent("ann").read()) == [
+            "of ours",
+            "of theirs",
+        ]

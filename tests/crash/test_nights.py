@@ -1,6 +1,8 @@
-"""Nights on random stores, killed anywhere: nothing is lost, whoever goes on comes to the same end, all can be undone.
+"""Nights on random stores, killed anywhere: nothing is lost, whoever goes on comes to the same end,
+all can be undone.
 
-A night runs in a process of its own, which kills itself at a phase, or before or after one of its steps.
+A night runs in a process of its own, which kills itself at a phase, or before or after one of its
+steps.
 """
 
 import os
@@ -14,15 +16,21 @@ import pytest
 import synapse
 from synapse import consolidate
 from synapse.consolidate import PHASES, claim, gather, night, plan, undo
-from synapse.consolidate.night import LEASE
-from synapse.digest import sha256
+from synapse.consolidate.nightly import LEASE
+from synapse.model.agents import Agent
+from synapse.system.digest import sha256
 from synapse.testing import FrozenClock
-from synapse.workspace import Agent
 
 DATE = "2026-02-09"
 START = "2026-01-31T00:00:00Z"
 NIGHT = "2026-02-09T02:30:00Z"
-AGENTS = {"cto": "cto", "lead": "project-lead", "a": "engineer", "b": "engineer", "c": "specialist"}
+AGENTS = {
+    "cto": "cto",
+    "lead": "project-lead",
+    "a": "engineer",
+    "b": "engineer",
+    "c": "specialist",
+}
 PLACES = ("api/users", "status/x", "blockers/x", "decisions/d")
 SAID = (
     "The users endpoint takes {} ms",
@@ -43,20 +51,29 @@ def crowded(root, seed):
         file.write("size_limits: {per_namespace: 300, total_shared: 1KB}\n")
     with opened(root, "2026-02-08T02:30:00Z") as mem:
         mem.store.fresh(force=True)
-        assert {"warn"} <= {each.act.kind for each in night(mem, "2026-02-08", mem.store.clock()).acts}
+        assert {"warn"} <= {
+            each.act.kind for each in night(mem, "2026-02-08", mem.store.clock()).acts
+        }
 
 
 def filled(root, seed, size=30):
-    """A store with something of everything in it, the same for a seed; of what is past its time at NIGHT, all is."""
+    """A store with something of everything in it, the same for a seed; of what is past its time at
+    NIGHT, all is.
+    """
     chance, clock = random.Random(seed), FrozenClock(START)
     synapse.init(root, clock=clock).close()
     with synapse.open(root, clock=clock) as mem:
         for id, role in AGENTS.items():
-            mem.register(Agent(id, role=role, read=("*",), write=("*",), teams=("red",)))
+            mem.register(
+                Agent(id, role=role, read=("*",), write=("*",), teams=("red",))
+            )
         ids = []
         for _ in range(size):
             author, place = chance.choice([*AGENTS]), chance.choice(PLACES)
-            more = {"ttl": chance.choice(("1d", "7d", "30d", "90d", "never")), "to": chance.choice(("all", "team:red"))}
+            more = {
+                "ttl": chance.choice(("1d", "7d", "30d", "90d", "never")),
+                "to": chance.choice(("all", "team:red")),
+            }
             more["priority"] = chance.choice(("info", "info", "important", "critical"))
             if chance.random() < 0.2:
                 more["topic"] = chance.choice(("one", "two"))
@@ -71,17 +88,37 @@ def filled(root, seed, size=30):
 
 def originals(mem):
     """The digest of every entry that an agent wrote, as its record has it."""
-    records = [record for record in mem.store.log.since(0) if record.kind == "entry" and record.by in AGENTS]
-    return {record.id: sha256(record.text.encode(), repr(sorted(record.fields.items())).encode()) for record in records}
+    records = [
+        record
+        for record in mem.store.log.since(0)
+        if record.kind == "entry" and record.by in AGENTS
+    ]
+    return {
+        record.id: sha256(
+            record.text.encode(), repr(sorted(record.fields.items())).encode()
+        )
+        for record in records
+    }
 
 
 def state(mem):
     """Where each entry stands, what it says and for whom, and what is shown of it."""
     mem.store.fresh()
-    now, shown = mem.store.clock(), {entry.id for entry in mem.as_agent("operator").read(limit=None)}
+    now, shown = (
+        mem.store.clock(),
+        {entry.id for entry in mem.as_agent("operator").read(limit=None)},
+    )
     entries = mem.store.index.query.all(mem.store.index.horizon, now)
     return {
-        each.id: (each.body, each.to, each.priority, each.disputed, each.archived, each.derived_from, each.id in shown)
+        each.id: (
+            each.body,
+            each.to,
+            each.priority,
+            each.disputed,
+            each.archived,
+            each.derived_from,
+            each.id in shown,
+        )
         for each in entries
     }
 
@@ -93,14 +130,20 @@ def without(found, kept):
 
 
 class Death:
-    """When a process dies: as a phase begins, or before or after its n-th step, be it a line of the log, within those
-    that are written at once too, a page of the archive that is added to, or a file that goes."""
+    """When a process dies: as a phase begins, or before or after its n-th step, be it a line of the
+    log, within those that are written at once too, a page of the archive that is added to, or a
+    file that goes.
+    """
 
     def __init__(self, phase=None, step=None, after=False):
         self.phase, self.step, self.after, self.count = phase, step, after, 0
 
     def watch(self, log):
-        for owner, name in ((log.journal, "_write"), (log.mirror, "_add"), (log.mirror, "remove")):
+        for owner, name in (
+            (log.journal, "_write"),
+            (log.mirror, "_add"),
+            (log.mirror, "remove"),
+        ):
             setattr(owner, name, self.watched(getattr(owner, name)))
 
     def watched(self, act):
@@ -166,7 +209,10 @@ def check(tmp_path, seed, killed, fill=filled):
     with opened(twin) as mem:
         assert night(mem, DATE, now).ran
         wanted = state(mem)
-    died, lease = 0, LEASE * (seed % 2)  # who dies here is followed at once, and so it is when the lease is over
+    died, lease = (
+        0,
+        LEASE * (seed % 2),
+    )  # who dies here is followed at once, and so it is when the lease is over
     for turn, death in enumerate(killed):
         died += night_until(root, death, now + turn * lease)
     with opened(root) as mem:
@@ -192,7 +238,9 @@ def walk(tmp_path, seeds, fill=filled):
     chance, died = random.Random(7), 0
     ways = deaths(chance)
     for seed in seeds:
-        died += check(tmp_path, seed, [next(ways) for _ in range(chance.randint(1, 3))], fill)
+        died += check(
+            tmp_path, seed, [next(ways) for _ in range(chance.randint(1, 3))], fill
+        )
     return died
 
 
@@ -204,7 +252,9 @@ def test_nights_that_make_room_come_to_the_same_end(tmp_path):
     assert walk(tmp_path, range(6), crowded) >= 4
 
 
-def test_nights_that_hold_few_entries_at_once_come_to_the_same_end(tmp_path, monkeypatch):
+def test_nights_that_hold_few_entries_at_once_come_to_the_same_end(
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr(consolidate.state, "AT_ONCE", 2)
     assert walk(tmp_path, range(20, 26)) >= 4
 
@@ -219,9 +269,17 @@ def test_the_random_stores_have_something_of_everything(tmp_path):
     for seed in range(6):
         filled(str(tmp_path / str(seed)), seed)
         with opened(str(tmp_path / str(seed))) as mem:
-            acts = plan(gather(mem.store, mem.store.clock()), mem.store.clock(), mem.store.settings).acts
+            acts = plan(
+                gather(mem.store, mem.store.clock()),
+                mem.store.clock(),
+                mem.store.settings,
+            ).acts
             kinds |= {(act.kind, act.reason.partition(":")[0]) for act in acts}
-    assert {("archive", "superseded"), ("archive", "outranked"), ("archive", "past its time")} <= kinds
+    assert {
+        ("archive", "superseded"),
+        ("archive", "outranked"),
+        ("archive", "past its time"),
+    } <= kinds
     assert {"merge", "escalate"} <= {kind for kind, _ in kinds}
 
 
@@ -238,7 +296,10 @@ def test_five_processes_run_one_night(tmp_path, after):
             try:
                 with opened(root) as mem:
                     mem.store.fresh()
-                    os.write(write, b"ran" if night(mem, DATE, mem.store.clock()).ran else b"-")
+                    os.write(
+                        write,
+                        b"ran" if night(mem, DATE, mem.store.clock()).ran else b"-",
+                    )
             finally:
                 os._exit(0)
     for _ in range(5):
@@ -261,5 +322,9 @@ def test_a_leader_that_was_given_up_writes_nothing_when_it_wakes(tmp_path):
         with pytest.raises(synapse.Conflict):
             night(slow, DATE, now, sleep)
         assert claim(slow, "night", DATE, now) is None
-        epochs = [act.fields["epoch"] for act in slow.audit(agent="consolidator") if act.kind == "night"]
+        epochs = [
+            act.fields["epoch"]
+            for act in slow.audit(agent="consolidator")
+            if act.kind == "night"
+        ]
         assert epochs == sorted(epochs, reverse=True)

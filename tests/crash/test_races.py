@@ -41,7 +41,9 @@ def root(tmp_path):
             memory.register(synapse.Agent(f"eng-{n}", read=["*"], write=["*"]))
         for n in range(RACERS):
             memory.register(synapse.Agent(f"lead-{n}", role="cto"))
-        memory.register(synapse.Agent("junior", read=["*"], write=["*"], review_required=True))
+        memory.register(
+            synapse.Agent("junior", read=["*"], write=["*"], review_required=True)
+        )
     return str(tmp_path / "memory")
 
 
@@ -50,7 +52,12 @@ def race(root, code, names=None):
     names = names or ["eng-0"] * RACERS
     command = [sys.executable, "-c", RACER, root]
     racers = [
-        subprocess.Popen([*command, name, code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            [*command, name, code],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         for name in names
     ]
     for racer in racers:
@@ -67,7 +74,11 @@ def records(root, **wanted):
     with synapse.open(root) as memory:
         assert memory.verify().problems == ()
         found = list(memory.store.log.since())
-    return [record for record in found if all(getattr(record, name) == value for name, value in wanted.items())]
+    return [
+        record
+        for record in found
+        if all(getattr(record, name) == value for name, value in wanted.items())
+    ]
 
 
 def test_one_key_makes_one_entry(root):
@@ -80,7 +91,11 @@ def test_one_key_makes_one_entry(root):
 
 
 def test_a_key_is_its_author_s_own(root):
-    found = race(root, "attempt(lambda: me.append('x', 'api/x', once='key').id)", [f"eng-{n}" for n in range(RACERS)])
+    found = race(
+        root,
+        "attempt(lambda: me.append('x', 'api/x', once='key').id)",
+        [f"eng-{n}" for n in range(RACERS)],
+    )
     assert len({ids[0] for ids in found}) == RACERS
     assert len(records(root, kind="entry", once="key")) == RACERS
 
@@ -93,7 +108,9 @@ for n in range(20):
 """
     found = race(root, code)
     taken = [result for results in found for result in results if result != "Conflict"]
-    assert len(taken) == len(set(taken)) == 15  # the fifteenth is the one that begins below the limit
+    assert (
+        len(taken) == len(set(taken)) == 15
+    )  # the fifteenth is the one that begins below the limit
     assert sum(record.fields["amount"] for record in records(root, key="budget")) == 105
 
 
@@ -109,16 +126,24 @@ for n in range(15):
 """
     found = race(root, code, [f"eng-{n}" for n in range(RACERS)])
     acts = records(root, key="task")
-    assert [bool(record.fields.get("end")) for record in acts] == [False, True] * (len(acts) // 2)
+    assert [bool(record.fields.get("end")) for record in acts] == [False, True] * (
+        len(acts) // 2
+    )
     assert all(one.by == two.by for one, two in zip(acts[::2], acts[1::2], strict=True))
-    assert len(acts) == 2 * sum(result != "Conflict" for results in found for result in results)
+    assert len(acts) == 2 * sum(
+        result != "Conflict" for results in found for result in results
+    )
 
 
 def test_work_is_claimed_by_one_alone(root):
-    """Eight processes want the same fifty pieces of work: each piece goes to exactly one of them."""
+    """Eight processes want the same fifty pieces of work: each piece goes to exactly one of
+    them.
+    """
     code = "for n in range(50): attempt(lambda: me.claim(f'Work  {n}.').work)"
     found = race(root, code, [f"eng-{n}" for n in range(RACERS)])
-    taken = sorted(result for results in found for result in results if result != "Conflict")
+    taken = sorted(
+        result for results in found for result in results if result != "Conflict"
+    )
     assert taken == sorted(f"work {n}" for n in range(50))
     assert len(records(root, kind="claim")) == 50
 
@@ -156,7 +181,9 @@ def test_the_queue_for_review_is_never_longer_than_it_may_be(root):
 
 @pytest.mark.parametrize("others", ["approve", "reject"])
 def test_an_entry_is_ruled_on_once(root, others):
-    """Whoever comes first decides; and the place in the queue is given back once, not once per ruling."""
+    """Whoever comes first decides; and the place in the queue is given back once, not once per
+    ruling.
+    """
     with synapse.open(root) as memory:
         ids = [memory.as_agent("junior").append(f"{n}", "api/x").id for n in range(6)]
     code = f"""
@@ -167,20 +194,32 @@ for id, kind in acts:
     attempt(lambda: (getattr(me, kind)(id), kind)[1])
 """
     race(root, code, [f"lead-{n}" for n in range(RACERS)])
-    rulings = [record for record in records(root) if record.kind in ("approve", "reject")]
+    rulings = [
+        record for record in records(root) if record.kind in ("approve", "reject")
+    ]
     assert sorted(record.fields["entry"] for record in rulings) == ids
-    approved = {record.fields["entry"] for record in rulings if record.kind == "approve"}
+    approved = {
+        record.fields["entry"] for record in rulings if record.kind == "approve"
+    }
     with synapse.open(root) as memory:
         assert {entry.id for entry in memory.as_agent("lead-0").read()} == approved
         assert memory.as_agent("lead-0").staged() == []
-        assert sum(record.fields.get("amount", 1) for record in records(root, key="staging")) == 0
+        assert (
+            sum(
+                record.fields.get("amount", 1)
+                for record in records(root, key="staging")
+            )
+            == 0
+        )
 
 
 def test_what_expires_while_it_is_ruled_on_is_ruled_on_once(tmp_path):
     clock = FrozenClock()
     with synapse.init(str(tmp_path / "memory"), clock=clock) as memory:
         memory.register(synapse.Agent("lead", role="cto"))
-        memory.register(synapse.Agent("junior", read=["*"], write=["*"], review_required=True))
+        memory.register(
+            synapse.Agent("junior", read=["*"], write=["*"], review_required=True)
+        )
         id = memory.as_agent("junior").append("late", "api/x").id
         with synapse.open(str(tmp_path / "memory"), clock=clock) as other:
             waiting = other.as_agent("lead").staged()
@@ -189,7 +228,11 @@ def test_what_expires_while_it_is_ruled_on_is_ruled_on_once(tmp_path):
             assert memory.as_agent("lead").staged() == []
             with pytest.raises(synapse.Conflict):
                 other.as_agent("lead").approve(id)
-        rulings = [record.kind for record in memory.store.log.since() if record.kind in ("approve", "reject")]
+        rulings = [
+            record.kind
+            for record in memory.store.log.since()
+            if record.kind in ("approve", "reject")
+        ]
         assert rulings == ["reject"]
 
 
@@ -205,14 +248,21 @@ attempt(lambda: len(me.read()))
 """
     names, text = (
         ["eng-0"] * RACERS,
-        "---\nid: syn-x-{0}\nfrom: eng-1\ntimestamp: 2026-02-01T00:00:00Z\npriority: info\n---\n\nbody {0}\n",
+        (
+            "---\nid: syn-x-{0}\nfrom: eng-1\ntimestamp: 2026-02-01T00:00:00Z\npriority:"
+            " info\n---\n\nbody {0}\n"
+        ),
     )
     for n in range(40):
         for place in ("entries/api/x", "inbox/eng-1/new"):
             path = f"{root}/{place}"
             subprocess.run(["mkdir", "-p", path], check=True)
             with open(f"{path}/drop-{n}.md", "w") as file:
-                file.write(text.format(f"{place[0]}{n}").replace("priority", "namespace: api/x\npriority"))
+                file.write(
+                    text.format(f"{place[0]}{n}").replace(
+                        "priority", "namespace: api/x\npriority"
+                    )
+                )
     time.sleep(0.3)
     found = race(root, code, names)
     assert found == [[80]] * RACERS
@@ -222,7 +272,10 @@ attempt(lambda: len(me.read()))
 def test_files_are_named_and_journalled_once_by_agents_edited_at_once(root):
     """An edit of the operator's is noticed by everybody and journalled by one."""
     before = len(records(root, kind="agent"))
-    code = "time.sleep(0.3); memory.store.fresh(force=True); memory.agents(); attempt(lambda: len(memory.agents()))"
+    code = (
+        "time.sleep(0.3); memory.store.fresh(force=True); memory.agents();"
+        " attempt(lambda: len(memory.agents()))"
+    )
     with open(f"{root}/agents/eng-3.yaml") as file:
         text = file.read()
     with open(f"{root}/agents/eng-3.yaml", "w") as file:
@@ -244,7 +297,10 @@ def test_who_reads_while_the_index_is_derived_anew_sees_all_of_it(root, monkeypa
     monkeypatch.setattr("os.fdatasync", lambda fd: None)
     count = 2_500  # more than is taken in at once
     with synapse.open(root) as memory:
-        ids = [memory.as_agent("eng-0").append(f"{n}", f"api/n{n % 9}").id for n in range(count)]
+        ids = [
+            memory.as_agent("eng-0").append(f"{n}", f"api/n{n % 9}").id
+            for n in range(count)
+        ]
         reader = memory.as_agent("eng-1")
         assert reader.unread() == len(reader.read()) == count
         process = subprocess.Popen([sys.executable, "-c", REBUILD, root])
@@ -252,8 +308,15 @@ def test_who_reads_while_the_index_is_derived_anew_sees_all_of_it(root, monkeypa
         while process.poll() is None:
             with synapse.open(root) as other:
                 fresh = other.as_agent("eng-1")
-                assert (len(fresh.read()), fresh.unread(), fresh.get(ids[0]).id) == (count, count, ids[0])
-            assert len(reader.read(namespace=f"api/n{looks % 9}", limit=100 + looks)) == 100 + looks
+                assert (len(fresh.read()), fresh.unread(), fresh.get(ids[0]).id) == (
+                    count,
+                    count,
+                    ids[0],
+                )
+            assert (
+                len(reader.read(namespace=f"api/n{looks % 9}", limit=100 + looks))
+                == 100 + looks
+            )
             assert reader.get(ids[0]).body == "0"
             looks += 1
         assert process.returncode == 0
@@ -270,7 +333,12 @@ for n in range(120):
         me.archive(ids[-5:])
 """
     command = [sys.executable, "-c", RACER, root, "eng-0", code]
-    racers = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    racers = [
+        subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(3)
+    ]
     for racer in racers:
         racer.stdin.write("go\n")
         racer.stdin.flush()

@@ -1,4 +1,6 @@
-"""A supervisor killed at any moment: every run ends once, nothing that was acknowledged is lost or written twice."""
+"""A supervisor killed at any moment: every run ends once, nothing that was acknowledged is lost or
+written twice.
+"""
 
 import json
 import os
@@ -13,13 +15,17 @@ from pathlib import Path
 import pytest
 
 import synapse
-from orchestrator import ledger, steps
-from orchestrator.folder import LEDGER, OUTPUT, STEPS, Folder
+from orchestrator.runs import ledger, steps
+from orchestrator.runs.folder import LEDGER, OUTPUT, STEPS, Folder
 
 SCRIPT = Path(__file__).with_name("supervised.py")
 ENGINEERS = ("eng-a", "eng-b", "eng-c")
-LEASE = 4.0  # of who hangs: longer than a loaded machine keeps it from saying that it lives
-ACTS = 196  # durable acts of a team that nobody kills, about; each counts before and after
+LEASE = (
+    4.0  # of who hangs: longer than a loaded machine keeps it from saying that it lives
+)
+ACTS = (
+    196  # durable acts of a team that nobody kills, about; each counts before and after
+)
 
 
 def workspace(root):
@@ -31,10 +37,13 @@ def workspace(root):
 
 
 def live(root, log, *options, after=300.0):
-    """A life of a supervisor; killed so many seconds after it began, unless it came to its end. How it ended; None
-    where it died."""
+    """A life of a supervisor; killed so many seconds after it began, unless it came to its end. How
+    it ended; None where it died.
+    """
     command = [sys.executable, str(SCRIPT), str(root), str(log), *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as life:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as life:
         began = life.stdout.readline()
         try:
             out, err = life.communicate(timeout=after)
@@ -50,7 +59,9 @@ def live(root, log, *options, after=300.0):
 
 
 def story(root, log, deaths):
-    """One team's work, through these deaths (how each life ends: options, seconds); how many there were."""
+    """One team's work, through these deaths (how each life ends: options, seconds); how many there
+    were.
+    """
     workspace(root)
     died = 0
     for options, after in deaths:
@@ -83,14 +94,20 @@ def findings(root, log):
             wrong += in_files(Folder(str(root), run["run"]), runs)
         wrong += unproven(memory)
     keys = Counter(log.read_text().split()) if log.exists() else Counter()
-    wrong += [f"the user's tool was called {n} times with {key}" for key, n in keys.items() if n != 1]
+    wrong += [
+        f"the user's tool was called {n} times with {key}"
+        for key, n in keys.items()
+        if n != 1
+    ]
     if len(keys) > 9:
         wrong.append(f"the user's tool was called with {len(keys)} keys")
     return wrong + debts(root)
 
 
 def unproven(memory):
-    """What `verify` finds. A file that a killed writer did not place is put there two seconds after its record."""
+    """What `verify` finds. A file that a killed writer did not place is put there two seconds after
+    its record.
+    """
     if problems := memory.verify().problems:
         time.sleep(2.1)
         memory.store.fresh(force=True)
@@ -104,17 +121,37 @@ def in_runs(memory, runs):
         for record in memory.store.log.since(0)
         if record.kind == "run" and record.fields["state"] == "ended"
     )
-    wrong = [f"{run['run']} is {run['state']}, {run['status']}" for run in runs if run["status"] != "done"]
-    wrong += [f"{run['run']} ended {ended[run['run']]} times" for run in runs if ended[run["run"]] != 1]
-    wrong += [f"{agent} ran {n} times" for agent, n in Counter(run["agent"] for run in runs).items() if n != 1]
+    wrong = [
+        f"{run['run']} is {run['state']}, {run['status']}"
+        for run in runs
+        if run["status"] != "done"
+    ]
+    wrong += [
+        f"{run['run']} ended {ended[run['run']]} times"
+        for run in runs
+        if ended[run["run"]] != 1
+    ]
+    wrong += [
+        f"{agent} ran {n} times"
+        for agent, n in Counter(run["agent"] for run in runs).items()
+        if n != 1
+    ]
     return wrong + ([f"{len(runs)} runs"] if len(runs) != 4 else [])
 
 
 def in_entries(memory):
-    bodies = Counter(entry.body for entry in memory.as_agent("operator").read(namespace="status/web"))
+    bodies = Counter(
+        entry.body for entry in memory.as_agent("operator").read(namespace="status/web")
+    )
     expected = [f"{name} step {turn}" for name in ENGINEERS for turn in range(3)]
-    wrong = [f"{body!r} was written {bodies[body]} times" for body in expected if bodies[body] != 1]
-    done = Counter(body.split(" (")[0] for body in bodies.elements() if body.startswith("Done:"))
+    wrong = [
+        f"{body!r} was written {bodies[body]} times"
+        for body in expected
+        if bodies[body] != 1
+    ]
+    done = Counter(
+        body.split(" (")[0] for body in bodies.elements() if body.startswith("Done:")
+    )
     wrong += [f"{body!r} was written {n} times" for body, n in done.items() if n != 1]
     return wrong + ([f"only {len(done)} results"] if len(done) != 4 else [])
 
@@ -122,24 +159,56 @@ def in_entries(memory):
 def in_files(folder, runs):
     """The steps against the ledger, and what a parent was told."""
     recorded = steps.read(folder.lines(STEPS))
-    paid = Counter(line["ledger"] for line in map(json.loads, folder.lines(STEPS)) if line["kind"] == "turn")
-    booked = Counter(map(ledger.dump, (line for line in ledger.read(folder.lines(LEDGER)) if line.stop != "lost")))
+    paid = Counter(
+        line["ledger"]
+        for line in map(json.loads, folder.lines(STEPS))
+        if line["kind"] == "turn"
+    )
+    booked = Counter(
+        map(
+            ledger.dump,
+            (line for line in ledger.read(folder.lines(LEDGER)) if line.stop != "lost"),
+        )
+    )
     name = os.path.basename(folder.path)
-    wrong = [f"{name}: {sum((paid - booked).values())} turns are not in the ledger"] if paid - booked else []
-    wrong += [f"{name}: {sum((booked - paid).values())} lines are too many"] if booked - paid else []
+    wrong = (
+        [f"{name}: {sum((paid - booked).values())} turns are not in the ledger"]
+        if paid - booked
+        else []
+    )
+    wrong += (
+        [f"{name}: {sum((booked - paid).values())} lines are too many"]
+        if booked - paid
+        else []
+    )
     read = Counter(id for step in recorded for id in step.fields.get("read", ()))
     children = Counter(run["run"] for run in runs if run["parent"] == name)
-    wrong += [f"{name} read {dict(read)} of {list(children)}"] if read != children else []
-    last = [step.fields["turn"]["text"] for step in recorded if step.kind == "turn"][-1:]
-    wrong += [f"{name}: its output is not its last word"] if [folder.read(OUTPUT)] != last else []
+    wrong += (
+        [f"{name} read {dict(read)} of {list(children)}"] if read != children else []
+    )
+    last = [step.fields["turn"]["text"] for step in recorded if step.kind == "turn"][
+        -1:
+    ]
+    wrong += (
+        [f"{name}: its output is not its last word"]
+        if [folder.read(OUTPUT)] != last
+        else []
+    )
     numbers = [step.n for step in recorded]
-    return wrong + ([f"{name}: steps {numbers}"] if numbers != list(range(len(numbers))) else [])
+    return wrong + (
+        [f"{name}: steps {numbers}"] if numbers != list(range(len(numbers))) else []
+    )
 
 
 def debts(root):
     command = [sys.executable, "-m", "orchestrator", "debts", "--json"]
     told = subprocess.run(
-        command, env=os.environ | {"SYNAPSE_ROOT": str(root)}, capture_output=True, text=True, timeout=120, check=True
+        command,
+        env=os.environ | {"SYNAPSE_ROOT": str(root)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
     )
     return [f"a debt: {debt['run']}" for debt in json.loads(told.stdout)["debts"]]
 
@@ -154,7 +223,11 @@ def test_a_team_survives_its_supervisors(tmp_path, seed):
     ("way", "death", "found"),
     [
         ("keys", "after entry 2", "was written 2 times"),
-        ("steps", "after turn 8", "the user's tool was called 2 times|step 0' was written 2 times|lines are too many"),
+        (
+            "steps",
+            "after turn 8",
+            "the user's tool was called 2 times|step 0' was written 2 times|lines are too many",
+        ),
         ("ledger", "before ledger.jsonl 3", "1 turns are not in the ledger"),
     ],
 )
@@ -166,7 +239,11 @@ def test_supervisors_that_get_it_wrong_are_found_out(tmp_path, way, death, found
         assert live(name, name / "log", *options, "--die", *death.split()) is None
         assert live(name, name / "log", *options) is not None
     assert findings(right, right / "log") == []
-    assert any(each in problem for problem in findings(bad, bad / "log") for each in found.split("|"))
+    assert any(
+        each in problem
+        for problem in findings(bad, bad / "log")
+        for each in found.split("|")
+    )
 
 
 @pytest.mark.soak
@@ -174,20 +251,27 @@ def test_a_team_survives_two_hundred_deaths(tmp_path, capsys):
     deaths, n = Counter(), 0
     while deaths.total() < 400:
         where, log = tmp_path / f"ws{n}", tmp_path / f"log{n}"
-        kind, plan = ("acts", at_acts(n, 4, ACTS)) if n % 2 else ("times", at_times(n, 3))
+        kind, plan = (
+            ("acts", at_acts(n, 4, ACTS)) if n % 2 else ("times", at_times(n, 3))
+        )
         deaths[kind] += story(where, log, plan)
         assert findings(where, log) == [], (n, plan)
         n += 1
     with capsys.disabled():
-        print(f"\n{dict(deaths)} deaths of {n} teams: every run ended once, nothing lost, nothing twice")
+        print(
+            f"\n{dict(deaths)} deaths of {n} teams: every run ended once, nothing"
+            f" lost, nothing twice"
+        )
 
 
-# -- who hangs, and comes back --------------------------------------------------------------------------
+# -- who hangs, and comes back ---------------------------------------------------------
 
 
 def begun(root, *options):
     command = [sys.executable, str(SCRIPT), str(root), str(root / "log"), *options]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
 
 def until(what, seconds=120.0):
@@ -199,21 +283,35 @@ def until(what, seconds=120.0):
 
 
 def holding(pid, root):
-    """The files that a process has locked for writing, by inode: but for the one that says that it lives."""
+    """The files that a process has locked for writing, by inode: but for the one that says that it
+    lives.
+    """
     path = Path("/proc/locks")
-    locks = [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+    locks = (
+        [line.split() for line in path.read_text().splitlines()]
+        if path.exists()
+        else []
+    )
     living = {each.stat().st_ino for each in (root / "runs" / ".holders").iterdir()}
-    held = {int(lock[5].split(":")[2]) for lock in locks if lock[1] != "->" and lock[3:5] == ["WRITE", str(pid)]}
+    held = {
+        int(lock[5].split(":")[2])
+        for lock in locks
+        if lock[1] != "->" and lock[3:5] == ["WRITE", str(pid)]
+    }
     return held - living
 
 
 def stands_still(pid):
     threads = Path(f"/proc/{pid}/task").glob("*/stat")
-    return all(stat.read_text().rpartition(")")[2].split()[0] in "tT" for stat in threads)
+    return all(
+        stat.read_text().rpartition(")")[2].split()[0] in "tT" for stat in threads
+    )
 
 
 class Two:
-    """A supervisor at work, and one that watches. The one takes nobody for hung, however loaded the machine is."""
+    """A supervisor at work, and one that watches. The one takes nobody for hung, however loaded the
+    machine is.
+    """
 
     def __init__(self, root, *options):
         self.root = workspace(root)
@@ -231,11 +329,17 @@ class Two:
 
     def at_work(self):
         """In the middle: something is written, and more is to come."""
-        until(lambda: len(self.memory.as_agent("operator").read(namespace="status/web")) > 2)
+        until(
+            lambda: (
+                len(self.memory.as_agent("operator").read(namespace="status/web")) > 2
+            )
+        )
         assert self.running()
 
     def hangs(self):
-        """Stop the one where it holds no lock, which nobody could go on without; when its lease is over."""
+        """Stop the one where it holds no lock, which nobody could go on without; when its lease is
+        over.
+        """
         self.at_work()
         while True:
             self.one.send_signal(signal.SIGSTOP)
@@ -260,8 +364,14 @@ class Two:
     def looks(self):
         """When each look of the other's began and ended, and how many runs it took over."""
         path = self.root / "log.looks"
-        lines = [line.split() for line in path.read_text().splitlines()] if path.exists() else []
-        return [(float(began), float(ended), int(taken)) for began, ended, taken in lines]
+        lines = (
+            [line.split() for line in path.read_text().splitlines()]
+            if path.exists()
+            else []
+        )
+        return [
+            (float(began), float(ended), int(taken)) for began, ended, taken in lines
+        ]
 
     def finished(self):
         """What the other says once it has brought it to its end."""
@@ -270,18 +380,32 @@ class Two:
         return out
 
     def refused(self):
-        return [record.fields for record in self.memory.store.log.since(0) if record.kind == "refused"]
+        return [
+            record.fields
+            for record in self.memory.store.log.since(0)
+            if record.kind == "refused"
+        ]
 
 
 def late(looks, due):
-    """Whatever a watcher does wrong about a holder that is gone, or counts as gone, from this moment on."""
-    early = [f"it took over {due - ended:.3f} s too early" for _, ended, taken in looks if taken and ended < due]
+    """Whatever a watcher does wrong about a holder that is gone, or counts as gone, from this
+    moment on.
+    """
+    early = [
+        f"it took over {due - ended:.3f} s too early"
+        for _, ended, taken in looks
+        if taken and ended < due
+    ]
     idle = [
         f"it looked {began - due:.3f} s after it was due, in vain"
         for began, _, taken in looks
         if not taken and began > due
     ]
-    return early + idle + ([] if any(taken for *_, taken in looks) else ["it took over nothing"])
+    return (
+        early
+        + idle
+        + ([] if any(taken for *_, taken in looks) else ["it took over nothing"])
+    )
 
 
 @pytest.fixture
@@ -298,7 +422,9 @@ def two(tmp_path):
 
 
 def test_after_a_crash_another_goes_on_within_two_seconds(tmp_path, two):
-    """At its first look after that, and it looks every half second: what its looks take is the machine's."""
+    """At its first look after that, and it looks every half second: what its looks take is the
+    machine's.
+    """
     both = two()
     both.at_work()
     before = time.time()
@@ -333,7 +459,9 @@ def test_who_hangs_is_taken_over_and_ends_by_itself(tmp_path, two, back):
 
 
 def test_who_hangs_with_a_lock_holds_up_everybody_and_costs_nothing(tmp_path, two):
-    """The log's lock ends with its process. Until then whoever wants to write is told who has it, and looks on."""
+    """The log's lock ends with its process. Until then whoever wants to write is told who has it,
+    and looks on.
+    """
     both = two("--hang", "lock")
     until(lambda: stands_still(both.one.pid))
     assert both.other.stdout.readline() == f"busy: {both.one.pid}\n"
@@ -357,4 +485,7 @@ def test_a_supervisor_that_comes_back_without_looking_is_found_out(tmp_path, two
     both.finished()
     both.one.send_signal(signal.SIGCONT)
     both.one.communicate(timeout=120)
-    assert any("ended 2 times" in problem for problem in findings(tmp_path / "ws", tmp_path / "ws" / "log"))
+    assert any(
+        "ended 2 times" in problem
+        for problem in findings(tmp_path / "ws", tmp_path / "ws" / "log")
+    )

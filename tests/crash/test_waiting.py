@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-from synapse.bell import Bell, ring
 from synapse.errors import StoreBusy
-from synapse.lock import Lock
+from synapse.system.lock import Lock
+from synapse.system.signal import NotificationPipe, ring
 
 HOLD = """
 import sys, time
@@ -25,7 +25,11 @@ Lock(sys.argv[1]).run(hold)
 @pytest.fixture
 def holder(tmp_path):
     """A process that has the lock and keeps it."""
-    process = subprocess.Popen([sys.executable, "-c", HOLD, tmp_path / "lock"], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, tmp_path / "lock"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert process.stdout.readline() == "held\n"
     yield process
     process.kill()
@@ -53,7 +57,10 @@ def test_a_closed_lock_leaves_no_thread_behind(tmp_path, holder):
 
 def test_a_lock_that_cannot_be_signed_is_let_go_all_the_same(tmp_path, monkeypatch):
     """On a full disk not even the holder's number can be written."""
-    lock, other = Lock(str(tmp_path / "lock")), Lock(str(tmp_path / "lock"), patience=0.1)
+    lock, other = (
+        Lock(str(tmp_path / "lock")),
+        Lock(str(tmp_path / "lock"), patience=0.1),
+    )
 
     def full(*args):
         raise OSError(28, "No space left on device")
@@ -75,7 +82,7 @@ def test_many_open_files_do_not_silence_a_bell(tmp_path):
     read, write = os.pipe()
     fds = [os.dup(read) for _ in range(1_100)]
     try:
-        bell = Bell(str(tmp_path / "bells"))
+        bell = NotificationPipe(str(tmp_path / "bells"))
         ring(str(tmp_path / "bells"))
         assert bell.wait(1)
         assert not bell.wait(0)

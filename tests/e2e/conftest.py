@@ -1,4 +1,6 @@
-"""The real clients: installed from the lock into a folder beside .venv, each told where the model server is."""
+"""The real clients: installed from the lock into a folder beside .venv, each told where the model
+server is.
+"""
 
 import hashlib
 import json
@@ -13,8 +15,8 @@ from typing import NamedTuple
 import pytest
 
 import synapse
-from orchestrator import engine
-from orchestrator.engine import Place
+from orchestrator.engines import protocol
+from orchestrator.engines.protocol import Place
 from orchestrator.plugin.install import codex as install_codex
 from orchestrator.plugin.install.change import Target
 from orchestrator.testing.model_server import ModelServer
@@ -30,7 +32,9 @@ LONGEST = 90  # seconds of one session
 
 
 class Wired(NamedTuple):
-    """What makes a client talk to the model server: the name of a model, its variables, its settings."""
+    """What makes a client talk to the model server: the name of a model, its variables, its
+    settings.
+    """
 
     model: str
     env: Mapping[str, str]
@@ -40,11 +44,15 @@ class Wired(NamedTuple):
 def wired(name, url, home):
     """How each client is told where its provider is."""
     if name == "claude-code":
-        return Wired("claude-sonnet-4-5", {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "any"})
+        return Wired(
+            "claude-sonnet-4-5", {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "any"}
+        )
     if name == "codex":
         config = (
-            'model_provider = "scripted"\ncheck_for_update_on_startup = false\nanalytics.enabled = false\n'
-            f'[model_providers.scripted]\nname = "scripted"\nbase_url = "{url}/v1"\nenv_key = "OPENAI_API_KEY"\n'
+            'model_provider = "scripted"\ncheck_for_update_on_startup ='
+            " false\nanalytics.enabled = false\n"
+            f'[model_providers.scripted]\nname = "scripted"\nbase_url ='
+            f' "{url}/v1"\nenv_key = "OPENAI_API_KEY"\n'
             'wire_api = "responses"\n'
         )
         env = {"CODEX_HOME": f"{home}/.codex", "OPENAI_API_KEY": "any"}
@@ -57,17 +65,40 @@ def wired(name, url, home):
             "security": {"auth": {"selectedType": "gemini-api-key"}},
         }
         env = {"GOOGLE_GEMINI_BASE_URL": url, "GEMINI_API_KEY": "any"}
-        return Wired("gemini-2.5-flash", env, {".gemini/settings.json": json.dumps(settings)})
-    model = {"id": "scripted", "name": "scripted", "contextWindow": 200_000, "maxTokens": 4_096, "input": ["text"]}
-    model |= {"reasoning": False, "cost": {"input": 1, "output": 2, "cacheRead": 0, "cacheWrite": 0}}
-    provider = {"baseUrl": f"{url}/v1", "apiKey": "any", "api": "openai-completions", "models": [model]}
+        return Wired(
+            "gemini-2.5-flash", env, {".gemini/settings.json": json.dumps(settings)}
+        )
+    model = {
+        "id": "scripted",
+        "name": "scripted",
+        "contextWindow": 200_000,
+        "maxTokens": 4_096,
+        "input": ["text"],
+    }
+    model |= {
+        "reasoning": False,
+        "cost": {"input": 1, "output": 2, "cacheRead": 0, "cacheWrite": 0},
+    }
+    provider = {
+        "baseUrl": f"{url}/v1",
+        "apiKey": "any",
+        "api": "openai-completions",
+        "models": [model],
+    }
     config = {
         "models": {"providers": {"here": provider}},
-        "agents": {"defaults": {"model": {"primary": "here/scripted"}, "workspace": f"{home}/workspace"}},
+        "agents": {
+            "defaults": {
+                "model": {"primary": "here/scripted"},
+                "workspace": f"{home}/workspace",
+            }
+        },
         "update": {"checkOnStart": False},
     }
     return Wired(
-        "here/scripted", {"OPENCLAW_STATE_DIR": f"{home}/.openclaw"}, {".openclaw/openclaw.json": json.dumps(config)}
+        "here/scripted",
+        {"OPENCLAW_STATE_DIR": f"{home}/.openclaw"},
+        {".openclaw/openclaw.json": json.dumps(config)},
     )
 
 
@@ -75,15 +106,23 @@ def wired(name, url, home):
 def installed():
     """The folder of the clients' programs."""
     if shutil.which("npm") is None:
-        pytest.fail("the long checks run the real clients, and need Node's npm on the PATH to install them")
-    return _installed(FOLDER, {name: (HERE / name).read_text(encoding="utf-8") for name in ASKED})
+        pytest.fail(
+            "the long checks run the real clients, and need Node's npm on the PATH to install them"
+        )
+    return _installed(
+        FOLDER, {name: (HERE / name).read_text(encoding="utf-8") for name in ASKED}
+    )
 
 
 @pytest.fixture(scope="session")
 def claude():
-    """Return the program of Claude Code, which every run of the tests installs, alone of the clients."""
+    """Return the program of Claude Code, which every run of the tests installs, alone of the
+    clients.
+    """
     if shutil.which("npm") is None:
-        pytest.skip(f"{CLAUDE} is not there: Node's npm, which installs it, is not on the PATH")
+        pytest.skip(
+            f"{CLAUDE} is not there: Node's npm, which installs it, is not on the PATH"
+        )
     return _installed(FOLDER / "claude-code", _alone(CLAUDE)) / "claude"
 
 
@@ -97,32 +136,58 @@ def _installed(folder, files):
             (folder / name).write_text(text, encoding="utf-8")
         # Without their scripts: all but one of the clients have what they need in their packages.
         for command in (["ci", "--ignore-scripts"], ["rebuild", CLAUDE]):
-            done = subprocess.run(["npm", *command], cwd=folder, capture_output=True, text=True, timeout=PATIENCE)
-            assert done.returncode == 0, f"npm {command[0]} failed:\n{done.stderr[-2_000:]}"
+            done = subprocess.run(
+                ["npm", *command],
+                cwd=folder,
+                capture_output=True,
+                text=True,
+                timeout=PATIENCE,
+            )
+            assert done.returncode == 0, (
+                f"npm {command[0]} failed:\n{done.stderr[-2_000:]}"
+            )
         stamp.write_text(wanted)
     return folder / "node_modules/.bin"
 
 
 def _alone(name):
     """Return a package that asks for one client only, and its part of the lock."""
-    package, lock = (json.loads((HERE / file).read_text(encoding="utf-8")) for file in ASKED)
+    package, lock = (
+        json.loads((HERE / file).read_text(encoding="utf-8")) for file in ASKED
+    )
     wanted = {name: package["dependencies"][name]}
     root = {"name": package["name"], "dependencies": wanted}
-    parts = {path: part for path, part in lock["packages"].items() if path.startswith(f"node_modules/{name}")}
+    parts = {
+        path: part
+        for path, part in lock["packages"].items()
+        if path.startswith(f"node_modules/{name}")
+    }
     lock["packages"] = {"": root, **parts}
-    return dict(zip(ASKED, (json.dumps({**root, "private": True}), json.dumps(lock)), strict=True))
+    return dict(
+        zip(
+            ASKED,
+            (json.dumps({**root, "private": True}), json.dumps(lock)),
+            strict=True,
+        )
+    )
 
 
 def pytest_terminal_summary(terminalreporter):
     """Name the client whose tests were not run, and why: that is not passed over in silence."""
-    reasons = {str(report.longrepr[2]) for report in terminalreporter.stats.get("skipped", ()) if report.longrepr}
+    reasons = {
+        str(report.longrepr[2])
+        for report in terminalreporter.stats.get("skipped", ())
+        if report.longrepr
+    }
     for reason in sorted(reason for reason in reasons if CLAUDE in reason):
         terminalreporter.write_line(f"NOT RUN: {reason}", yellow=True)
 
 
 @pytest.fixture
 def client(installed, tmp_path):
-    """Makes an engine of this name whose model follows a script: the engine, its place, the server."""
+    """Makes an engine of this name whose model follows a script: the engine, its place, the
+    server.
+    """
     home, work = tmp_path / "home", tmp_path / "work"
     servers = []
 
@@ -138,7 +203,11 @@ def client(installed, tmp_path):
         path = os.pathsep.join((str(installed), os.environ["PATH"]))
         own = {"HOME": str(home), "PATH": path, **told.env, **(env or {})}
         options = {"model": told.model, "env": own, "timeout": 120, **options}
-        return engine.load(name, **options), Place(str(work), output=str(tmp_path / "output")), server
+        return (
+            protocol.load(name, **options),
+            Place(str(work), output=str(tmp_path / "output")),
+            server,
+        )
 
     yield made
     for server in servers:
@@ -157,13 +226,21 @@ class CodexProject:
         self.work.mkdir()
         subprocess.run(["git", "init", "-q", str(self.work)], check=True)
         self.server = ModelServer(script).start()
-        vendor = next((Path(programs).parent / "@openai").glob("codex-*/vendor/*/bin"))  # the program, not its launcher
+        vendor = next(
+            (Path(programs).parent / "@openai").glob("codex-*/vendor/*/bin")
+        )  # the program, not its launcher
         path = os.pathsep.join((str(vendor), str(PROGRAMS), "/usr/bin", "/bin"))
-        self.env = {"HOME": str(self.home), "CODEX_HOME": str(self.codex_home), "OPENAI_API_KEY": "any", "PATH": path}
+        self.env = {
+            "HOME": str(self.home),
+            "CODEX_HOME": str(self.codex_home),
+            "OPENAI_API_KEY": "any",
+            "PATH": path,
+        }
         self.env |= {"TERM": "xterm-256color", "SHELL": "/bin/bash"}
         self.config = self.codex_home / "config.toml"
         self.config.write_text(
-            'model_provider = "scripted"  # mine\ncheck_for_update_on_startup = false\nanalytics.enabled = false\n\n'
+            'model_provider = "scripted"  # mine\ncheck_for_update_on_startup ='
+            " false\nanalytics.enabled = false\n\n"
             f'[model_providers.scripted]\nname = "scripted"\nbase_url = "{self.server.url}/v1"\n'
             'env_key = "OPENAI_API_KEY"\nwire_api = "responses"\n\n'
             f'[projects."{self.work}"]\ntrust_level = "trusted"\n'
@@ -175,7 +252,11 @@ class CodexProject:
 
     @property
     def requests(self):
-        return [taken.body for taken in self.server.journal if taken.path.endswith("/responses")]
+        return [
+            taken.body
+            for taken in self.server.journal
+            if taken.path.endswith("/responses")
+        ]
 
     def run(self, *command, check=True):
         done = subprocess.run(
@@ -208,7 +289,9 @@ class CodexProject:
             return memory.as_agent("other").read().entries
 
     def runs(self):
-        return json.loads(self.run("orchestrator", "ps", "--all", "--json").stdout)["runs"]
+        return json.loads(self.run("orchestrator", "ps", "--all", "--json").stdout)[
+            "runs"
+        ]
 
     def lead(self):
         """The session of the main conversation, and the process that runs its hooks."""
@@ -218,13 +301,27 @@ class CodexProject:
     def target(self):
         folder = str(self.root / "runs/.plugins/codex")
         package = str(Path(install_codex.__file__).parents[1])
-        places = {"root": str(self.root), "project": str(self.work), "home": str(self.home), "folder": folder}
-        return Target("codex", user=False, python=sys.executable, package=package, env=self.env, **places)
+        places = {
+            "root": str(self.root),
+            "project": str(self.work),
+            "home": str(self.home),
+            "folder": folder,
+        }
+        return Target(
+            "codex",
+            user=False,
+            python=sys.executable,
+            package=package,
+            env=self.env,
+            **places,
+        )
 
 
 @pytest.fixture
 def codex_project(installed, tmp_path):
-    """Makes a project whose model follows a script; its plugin is installed unless told otherwise."""
+    """Makes a project whose model follows a script; its plugin is installed unless told
+    otherwise.
+    """
     made = []
 
     def make(script, install=True):
@@ -232,7 +329,9 @@ def codex_project(installed, tmp_path):
         if install:
             made[0].install()
             with synapse.open(str(made[0].root)) as memory:
-                memory.register(Agent("other", read=("*",), write=("*",), projects=("work",)))
+                memory.register(
+                    Agent("other", read=("*",), write=("*",), projects=("work",))
+                )
         return made[0]
 
     yield make

@@ -1,7 +1,9 @@
-"""What the plugin adds to the requests of each real client, of the main conversation and of a sub-agent: with an empty
-memory, and with three critical entries. A token is one of o200k, of the whole request's JSON.
+"""What the plugin adds to the requests of each real client, of the main conversation and of a
+sub-agent: with an empty memory, and with three critical entries. A token is one of o200k, of the
+whole request's JSON.
 
-`pytest -m soak tests/e2e/test_costs.py -s` prints the table of docs/how-to/coding-clients.md and of the clients' facts.
+`pytest -m soak tests/e2e/test_costs.py -s` prints the table of docs/how-to/coding-clients.md and of
+the clients' facts.
 """
 
 import html
@@ -19,8 +21,13 @@ from orchestrator.engines.scripted import Move
 from orchestrator.plugin import doctor, facts
 from orchestrator.testing.model_server import ModelServer
 from synapse import Agent
-from synapse.tokens import Tokens
-from tests.e2e import test_claude_plugin, test_codex_plugin, test_gemini_plugin, test_openclaw_plugin
+from synapse.system.tokens import Tokens
+from tests.e2e import (
+    test_claude_plugin,
+    test_codex_plugin,
+    test_gemini_plugin,
+    test_openclaw_plugin,
+)
 from tests.e2e.conftest import CodexProject
 
 pytestmark = pytest.mark.soak
@@ -28,19 +35,30 @@ pytestmark = pytest.mark.soak
 TASK, PART = "Say hello.", "PART: greet the world."
 ALONE, EMPTY, CRITICAL = ARMS = ("alone", "empty", "critical")
 MAIN, AGENT = CONVERSATIONS = ("main", "agent")
-COUNTED = {MAIN: 2, AGENT: 1}  # the request whose tokens are told: all that comes late has come by then
+COUNTED = {
+    MAIN: 2,
+    AGENT: 1,
+}  # the request whose tokens are told: all that comes late has come by then
 WORDS = (
-    "The payment service of the shop is being moved to the new cluster this week, so nobody may deploy to the old one,"
-    " change its settings, or restart its workers before the operators have said that all of the queues are empty;"
+    "The payment service of the shop is being moved to the new cluster this week, so"
+    " nobody may deploy to the old one,"
+    " change its settings, or restart its workers before the operators have said that"
+    " all of the queues are empty;"
     " whoever has to, asks in the channel of the operators first, and writes down what was done"
 )
 RULES = tuple(f"Rule {number}: {WORDS}." for number in ("one", "two", "three"))
-VIEW = re.compile(r"You are `[\w-]+` of a team with a shared memory.*?</memory-[0-9a-f]+>\n?", re.DOTALL)
+VIEW = re.compile(
+    r"You are `[\w-]+` of a team with a shared memory.*?</memory-[0-9a-f]+>\n?",
+    re.DOTALL,
+)
 ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 PASSING = re.compile(r"[0-9a-f]{6,}|\d+")
 UNREAD = ("metadata", "client_metadata")
 PATIENCE = 60
-NEAR, CLOSE = 0.03, 40  # by how much the requests of two runs may differ, and by how many tokens what is added
+NEAR, CLOSE = (
+    0.03,
+    40,
+)  # by how much the requests of two runs may differ, and by how many tokens what is added
 COUNT = Tokens().count
 
 
@@ -55,7 +73,9 @@ def script(call, spawn):
             return "Nothing."
         if seen.turn == 0:
             return call(seen)
-        if TASK not in "\n".join(message.text for message in seen.messages if message.role != "assistant"):
+        if TASK not in "\n".join(
+            message.text for message in seen.messages if message.role != "assistant"
+        ):
             return "Hello, world."
         return spawn(seen) if seen.turn == 1 else "Hello."
 
@@ -88,9 +108,14 @@ def prepare(project, client, arm):
 def claude(programs, folder, arm):
     project = test_claude_plugin.Project(programs / "claude", folder)
     prepare(project, "claude-code", arm)
-    waits = {"MCP_CONNECTION_NONBLOCKING": "0"}  # a person's first prompt comes after the server is there, too
+    waits = {
+        "MCP_CONNECTION_NONBLOCKING": "0"
+    }  # a person's first prompt comes after the server is there, too
     project.env = lambda url, env=project.env: {**env(url), **waits}
-    model = script(lambda seen: test_claude_plugin.bash("true"), lambda seen: test_claude_plugin.agent(PART))
+    model = script(
+        lambda seen: test_claude_plugin.bash("true"),
+        lambda seen: test_claude_plugin.agent(PART),
+    )
     with ModelServer(model) as server:
         project.ask(server.url, TASK)
         return [taken.body for taken in server.journal]
@@ -104,8 +129,14 @@ def codex(model, programs, folder, arm):
         return test_codex_plugin.spawn(seen, PART)
 
     def moves(seen):
-        is_main = TASK in "\n".join(message.text for message in seen.messages if message.role != "assistant")
-        return test_codex_plugin.wait(seen) if is_main and seen.turn == 2 else script(call, spawn)(seen)
+        is_main = TASK in "\n".join(
+            message.text for message in seen.messages if message.role != "assistant"
+        )
+        return (
+            test_codex_plugin.wait(seen)
+            if is_main and seen.turn == 2
+            else script(call, spawn)(seen)
+        )
 
     project = CodexProject(folder, programs, moves)
     try:
@@ -119,7 +150,9 @@ def codex(model, programs, folder, arm):
 
 def gemini(programs, folder, arm):
     project = test_gemini_plugin.Project(programs, folder, ())
-    shutil.rmtree(project.root)  # as a user has it: in a repository that is told to leave the workspace out
+    shutil.rmtree(
+        project.root
+    )  # as a user has it: in a repository that is told to leave the workspace out
     subprocess.run(["git", "init", "-q", str(project.work)], check=True)
     prepare(project, "gemini", arm)
 
@@ -127,7 +160,9 @@ def gemini(programs, folder, arm):
         return Move("", (("read_file", {"file_path": "src/tariff.py"}),))
 
     def spawn(seen):
-        return Move("", (("invoke_agent", {"agent_name": "generalist", "prompt": PART}),))
+        return Move(
+            "", (("invoke_agent", {"agent_name": "generalist", "prompt": PART}),)
+        )
 
     def model(seen):
         if test_gemini_plugin.is_child(seen) and seen.turn == 1:
@@ -153,7 +188,9 @@ def openclaw(programs, folder, arm):
             if seen.turn == 1:
                 is_done.set()
         elif seen.turn == 2:
-            assert is_done.wait(PATIENCE)  # else its end is the first thing that the memory has for the sub-agent
+            assert is_done.wait(
+                PATIENCE
+            )  # else its end is the first thing that the memory has for the sub-agent
         return script(call, spawn)(seen)
 
     try:
@@ -196,9 +233,14 @@ class Requests:
         for name in ARMS:
             base = folder / name
             base.mkdir()
-            made = [without_names(body, base) for body in CLIENTS[client](programs, base, Arm(name, self.shown))]
+            made = [
+                without_names(body, base)
+                for body in CLIENTS[client](programs, base, Arm(name, self.shown))
+            ]
             for who in CONVERSATIONS:
-                self.bodies[name, who] = [body for body in made if conversation(body) == who]
+                self.bodies[name, who] = [
+                    body for body in made if conversation(body) == who
+                ]
 
     def own(self, who):
         """Return the tokens of a conversation's first request without the plugin."""
@@ -206,7 +248,10 @@ class Requests:
 
     def counted(self, arm, who):
         body = self.bodies[arm, who][COUNTED[who]]
-        tools, view = COUNT(dumped(body.get("tools", []))), sum(COUNT(dumped(view)) for view in views_in(body))
+        tools, view = (
+            COUNT(dumped(body.get("tools", []))),
+            sum(COUNT(dumped(view)) for view in views_in(body)),
+        )
         return Counted(tools, view, COUNT(dumped(body)) - tools - view)
 
     def added(self, who):
@@ -216,7 +261,9 @@ class Requests:
 
 
 def without_names(body, base):
-    """Return a request without what no model reads, and with the same ids and folders in each run."""
+    """Return a request without what no model reads, and with the same ids and folders in each
+    run.
+    """
     text = dumped({name: part for name, part in body.items() if name not in UNREAD})
     return json.loads(ID.sub("0", text.replace(str(base), "/base")))
 
@@ -238,7 +285,11 @@ def texts(value):
     if isinstance(value, str):
         yield html.unescape(value)
     elif isinstance(value, dict | list):
-        for part in value if isinstance(value, list) else [value[name] for name in value if name != "tools"]:
+        for part in (
+            value
+            if isinstance(value, list)
+            else [value[name] for name in value if name != "tools"]
+        ):
             yield from texts(part)
 
 
@@ -253,7 +304,9 @@ def known(body):
 
 @pytest.fixture(scope="module", params=CLIENTS)
 def requests(request, installed, tmp_path_factory):
-    return Requests(request.param, installed, tmp_path_factory.mktemp("costs").resolve())
+    return Requests(
+        request.param, installed, tmp_path_factory.mktemp("costs").resolve()
+    )
 
 
 @pytest.fixture(scope="module")
@@ -261,20 +314,33 @@ def table():
     """The lines of the table, printed when all clients have been looked at."""
     lines = []
     yield lines
-    print("\n" + "\n".join(("client, conversation: own | tools + listing = percent | view", *lines)))
+    print(
+        "\n"
+        + "\n".join(
+            ("client, conversation: own | tools + listing = percent | view", *lines)
+        )
+    )
 
 
 # -- tests -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("who", CONVERSATIONS)
-def test_an_empty_memory_adds_what_names_the_plugin_and_nothing_of_its_hooks(requests, who):
+def test_an_empty_memory_adds_what_names_the_plugin_and_nothing_of_its_hooks(
+    requests, who
+):
     for number in (0, 1):
         alone, empty = (requests.bodies[arm, who][number] for arm in (ALONE, EMPTY))
         assert views_in(empty) == []
         new = known(empty) - known(alone)
-        assert [text for text in new if "synapse" not in text and "team" not in text] == []
-        assert [text for text in new if "<memory-" in text or "hook additional context" in text] == []
+        assert [
+            text for text in new if "synapse" not in text and "team" not in text
+        ] == []
+        assert [
+            text
+            for text in new
+            if "<memory-" in text or "hook additional context" in text
+        ] == []
 
 
 @pytest.mark.parametrize("who", CONVERSATIONS)
@@ -294,9 +360,16 @@ def test_the_facts_have_what_was_counted(requests, table):
     name, _, older = requests.client.partition(", ")
     raw = facts.load(name).raw.get(older, {}) if older else facts.load(name).raw
     for who in CONVERSATIONS:
-        added, own, view = requests.added(who), requests.own(who), requests.counted(CRITICAL, who).view
+        added, own, view = (
+            requests.added(who),
+            requests.own(who),
+            requests.counted(CRITICAL, who).view,
+        )
         share = f"{100 * added.all / own:.1f} %"
-        table.append(f"{requests.client}, {who}: {own:,} | {added.tools:,} + {added.rest:,} = {share} | {view:,}")
+        table.append(
+            f"{requests.client}, {who}: {own:,} | {added.tools:,} + {added.rest:,} ="
+            f" {share} | {view:,}"
+        )
     for who, key in ((MAIN, "request"), (AGENT, "agent")):
         added, own = requests.added(who), requests.own(who)
         assert abs(raw["baseline"][key] - own) <= NEAR * own

@@ -1,5 +1,5 @@
-"""The real clients and `synapse mcp`: the main agent and a sub-agent of each write through it, once, and what they
-say of a call is what `synapse.mcp.caller` takes it for.
+"""The real clients and `synapse mcp`: the main agent and a sub-agent of each write through it,
+once, and what they say of a call is what `synapse.mcp.caller` takes it for.
 """
 
 import json
@@ -20,7 +20,12 @@ pytestmark = pytest.mark.soak
 # What each client calls our tool, and its tool that spawns a sub-agent with what that takes.
 APPEND = re.compile(r"^(mcp__synapse__|mcp_synapse_)append$")
 SPAWNS = {
-    "Agent": {"description": "x", "prompt": "CHILD", "subagent_type": "general-purpose", "run_in_background": False},
+    "Agent": {
+        "description": "x",
+        "prompt": "CHILD",
+        "subagent_type": "general-purpose",
+        "run_in_background": False,
+    },
     "multi_agent_v1__spawn_agent": {"message": "CHILD", "agent_type": "default"},
     "invoke_agent": {"agent_name": "generalist", "prompt": "CHILD"},
 }
@@ -32,17 +37,24 @@ LINES = {
               "gpt-5", "PARENT"),
     "gemini": ("gemini", "-m", "gemini-2.5-flash", "-p", "PARENT", "-o", "stream-json", "--yolo"),
 }  # fmt: skip
-TELLS = {"claude-code": (True, True), "codex": (True, True), "gemini": (False, False)}  # of its call, its session
+TELLS = {
+    "claude-code": (True, True),
+    "codex": (True, True),
+    "gemini": (False, False),
+}  # of its call, its session
 
 
 def plays(seen):
-    """A model that writes as the main agent, spawns one that writes too, waits for it, and says so. Codex asks before
-    a slow server's tools are there: then it lets time pass."""
+    """A model that writes as the main agent, spawns one that writes too, waits for it, and says so.
+    Codex asks before a slow server's tools are there: then it lets time pass.
+    """
     names = {tool.name for tool in seen.tools}
     child = "CHILD" in seen.text and "PARENT" not in seen.text
     append = next(filter(APPEND.match, names), None)
     spawn = next((name for name in SPAWNS if name in names), None)
-    step = seen.turn - sum("WAITED" in message.text for message in seen.messages if message.role == "tool")
+    step = seen.turn - sum(
+        "WAITED" in message.text for message in seen.messages if message.role == "tool"
+    )
     if (not child and "PARENT" not in seen.text) or step > 2 or (child and step):
         return "Said."
     if step == 0:
@@ -52,8 +64,14 @@ def plays(seen):
         return Move("", ((append or "mcp__synapse__append", given),))
     if step == 1 and spawn:
         return Move("", ((spawn, SPAWNS[spawn]),))
-    thread = re.search(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", seen.messages[-1].text)
-    return Move("", ((WAIT, {"targets": [thread[0]], "timeout_ms": 20_000}),)) if WAIT in names and thread else "Said."
+    thread = re.search(
+        r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", seen.messages[-1].text
+    )
+    return (
+        Move("", ((WAIT, {"targets": [thread[0]], "timeout_ms": 20_000}),))
+        if WAIT in names and thread
+        else "Said."
+    )
 
 
 @pytest.fixture
@@ -68,20 +86,30 @@ def listen_in(root, tmp_path):
     kept, script = tmp_path / "kept", tmp_path / "listen-in"
     kept.mkdir()
     program = f"{sys.executable} -m synapse.cli --root {root} mcp --agent eng"
-    script.write_text(f'#!/bin/sh\necho "$CLAUDE_CODE_SESSION_ID" > {kept}/$$.session\ntee {kept}/$$.in | {program}\n')
+    script.write_text(
+        f'#!/bin/sh\necho "$CLAUDE_CODE_SESSION_ID" > {kept}/$$.session\ntee'
+        f" {kept}/$$.in | {program}\n"
+    )
     script.chmod(0o755)
     return str(script), kept
 
 
 def configure(name, home, server):
     if name == "claude-code":
-        (home / "mcp.json").write_text(json.dumps({"mcpServers": {"synapse": {"command": server, "args": []}}}))
+        (home / "mcp.json").write_text(
+            json.dumps({"mcpServers": {"synapse": {"command": server, "args": []}}})
+        )
     elif name == "codex":
         with (home / ".codex/config.toml").open("a") as file:
-            file.write(f'[mcp_servers.synapse]\ncommand = "{server}"\ndefault_tools_approval_mode = "approve"\n')
+            file.write(
+                f"[mcp_servers.synapse]\ncommand ="
+                f' "{server}"\ndefault_tools_approval_mode = "approve"\n'
+            )
     else:
         path = home / ".gemini/settings.json"
-        more = {"mcpServers": {"synapse": {"command": server, "args": [], "trust": True}}}
+        more = {
+            "mcpServers": {"synapse": {"command": server, "args": [], "trust": True}}
+        }
         path.write_text(json.dumps(json.loads(path.read_text()) | more))
 
 
@@ -99,7 +127,10 @@ def test_a_client_writes_through_the_server(client, root, tmp_path, name):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2_000:]
     with synapse.open(root) as memory:
-        assert sorted(entry.body for entry in memory.as_agent("eng").read()) == ["child", "parent"]
+        assert sorted(entry.body for entry in memory.as_agent("eng").read()) == [
+            "child",
+            "parent",
+        ]
     calls = []
     for path in kept.glob("*.in"):
         session = path.with_suffix(".session").read_text().strip()
@@ -107,8 +138,12 @@ def test_a_client_writes_through_the_server(client, root, tmp_path, name):
             asked = json.loads(line)
             if asked.get("method") == "tools/call":
                 calls.append(Caller(meta=asked["params"]["_meta"], started=session))
-    assert [(call.call is not None, bool(call.session)) for call in calls] == [TELLS[name]] * 2
-    assert not [pid for pid in filter(str.isdigit, os.listdir("/proc")) if serves(pid, root)]
+    assert [(call.call is not None, bool(call.session)) for call in calls] == [
+        TELLS[name]
+    ] * 2
+    assert not [
+        pid for pid in filter(str.isdigit, os.listdir("/proc")) if serves(pid, root)
+    ]
 
 
 def serves(pid, root):

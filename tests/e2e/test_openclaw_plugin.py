@@ -1,4 +1,6 @@
-"""OpenClaw with our plugin, installed as its users install it: a gateway on loopback, a model by a script."""
+"""OpenClaw with our plugin, installed as its users install it: a gateway on loopback, a model by a
+script.
+"""
 
 import json
 import os
@@ -13,8 +15,8 @@ import pytest
 
 import synapse
 from orchestrator.engines.scripted import Move
-from orchestrator.plugin import wakes_openclaw
-from orchestrator.runs import Runs
+from orchestrator.plugin.wakes import openclaw
+from orchestrator.runs.records import Runs
 from orchestrator.testing.model_server import ModelServer
 from synapse import Agent
 
@@ -26,11 +28,16 @@ TIMEOUT = 180
 
 
 class Claw:
-    """A workspace, a gateway whose agent works in the folder beside it, and the requests that its model had."""
+    """A workspace, a gateway whose agent works in the folder beside it, and the requests that its
+    model had.
+    """
 
     def __init__(self, installed, folder, rules=(RULE,)):
         self.home, self.work = folder / "home", folder / "shop"
-        self.root, self.config = self.work / "shared-memory", folder / "home/.openclaw/openclaw.json"
+        self.root, self.config = (
+            self.work / "shared-memory",
+            folder / "home/.openclaw/openclaw.json",
+        )
         self.env = {
             "HOME": str(self.home),
             "PATH": os.pathsep.join((str(installed), os.environ["PATH"])),
@@ -47,19 +54,47 @@ class Claw:
         self.config.write_text(json.dumps(self.configuration(), indent=2) + "\n")
         with synapse.init(str(self.root)) as memory:
             memory.register(Agent("cto", read=("*",), write=("*",)))
-            memory.register(Agent("lead", role="project-lead", read=("*",), write=("*",)))
+            memory.register(
+                Agent("lead", role="project-lead", read=("*",), write=("*",))
+            )
             memory.register(Agent("engineer", read=("*",), write=("*",)))
             for rule in rules:
-                memory.as_agent("cto").append(rule, "decisions/all", priority="critical")
+                memory.as_agent("cto").append(
+                    rule, "decisions/all", priority="critical"
+                )
 
     def configuration(self):
-        model = {"id": "scripted", "name": "scripted", "contextWindow": 200_000, "maxTokens": 4_096, "input": ["text"]}
-        model |= {"reasoning": False, "cost": {"input": 1, "output": 2, "cacheRead": 0, "cacheWrite": 0}}
-        provider = {"baseUrl": f"{self.server.url}/v1", "apiKey": "any", "api": "openai-completions", "models": [model]}
+        model = {
+            "id": "scripted",
+            "name": "scripted",
+            "contextWindow": 200_000,
+            "maxTokens": 4_096,
+            "input": ["text"],
+        }
+        model |= {
+            "reasoning": False,
+            "cost": {"input": 1, "output": 2, "cacheRead": 0, "cacheWrite": 0},
+        }
+        provider = {
+            "baseUrl": f"{self.server.url}/v1",
+            "apiKey": "any",
+            "api": "openai-completions",
+            "models": [model],
+        }
         return {
             "models": {"providers": {"here": provider}},
-            "agents": {"defaults": {"model": {"primary": "here/scripted"}, "workspace": str(self.work)}},
-            "gateway": {"mode": "local", "bind": "loopback", "port": self.port, "auth": {"mode": "none"}},
+            "agents": {
+                "defaults": {
+                    "model": {"primary": "here/scripted"},
+                    "workspace": str(self.work),
+                }
+            },
+            "gateway": {
+                "mode": "local",
+                "bind": "loopback",
+                "port": self.port,
+                "auth": {"mode": "none"},
+            },
             "tools": {"toolSearch": False},
             "update": {"checkOnStart": False},
         }
@@ -67,7 +102,14 @@ class Claw:
     def orchestrator(self, *words):
         """Run a verb as the user would."""
         command = [sys.executable, "-m", "orchestrator", *words]
-        done = subprocess.run(command, cwd=self.work, env=self.env, capture_output=True, text=True, timeout=TIMEOUT)
+        done = subprocess.run(
+            command,
+            cwd=self.work,
+            env=self.env,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT,
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -75,12 +117,19 @@ class Claw:
         """Start the gateway, and wait until it answers."""
         words = ["openclaw", "gateway", "run", "--port", str(self.port)]
         with open(self.home / "gateway.log", "w") as log:
-            more = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log, "start_new_session": True}
+            more = {
+                "stdin": subprocess.DEVNULL,
+                "stdout": log,
+                "stderr": log,
+                "start_new_session": True,
+            }
             self.gateway = subprocess.Popen(words, cwd=self.work, env=self.env, **more)
         end = time.monotonic() + TIMEOUT
         while True:
             try:
-                urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=2).close()
+                urllib.request.urlopen(
+                    f"http://127.0.0.1:{self.port}/readyz", timeout=2
+                ).close()
                 return self
             except OSError:
                 assert self.gateway.poll() is None, self.log()
@@ -106,7 +155,13 @@ class Claw:
         words = ["openclaw", "agent", "--agent", "main", "--message", text, "--json"]
         nothing = subprocess.DEVNULL
         done = subprocess.run(
-            words, cwd=self.work, env=self.env, stdin=nothing, capture_output=True, text=True, timeout=TIMEOUT
+            words,
+            cwd=self.work,
+            env=self.env,
+            stdin=nothing,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT,
         )
         assert done.returncode == 0, done.stderr + done.stdout
         return self.requests()
@@ -117,9 +172,20 @@ class Claw:
     def write(self, body, namespace="decisions/all", **fields):
         """Write as somebody else, in a process of their own."""
         words = [f"--{name}={value}" for name, value in fields.items()]
-        command = [sys.executable, "-m", "synapse", "write", "--namespace", namespace, *words, body]
+        command = [
+            sys.executable,
+            "-m",
+            "synapse",
+            "write",
+            "--namespace",
+            namespace,
+            *words,
+            body,
+        ]
         env = {**os.environ, "SYNAPSE_ROOT": str(self.root), "SYNAPSE_AGENT": "cto"}
-        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=TIMEOUT)
+        done = subprocess.run(
+            command, env=env, capture_output=True, text=True, timeout=TIMEOUT
+        )
         assert done.returncode == 0, done.stderr
 
     def record(self, agent):
@@ -129,7 +195,10 @@ class Claw:
 
     def bodies(self, namespace):
         with synapse.open(str(self.root)) as memory:
-            return [entry.body for entry in memory.as_agent("cto").read(namespace=namespace).entries]
+            return [
+                entry.body
+                for entry in memory.as_agent("cto").read(namespace=namespace).entries
+            ]
 
 
 def free_port():
@@ -160,14 +229,18 @@ def plugged(claw):
 
 
 def steps(*calls, child="", answer="All of it is done."):
-    """Make a script: these calls one after the other, then the answer; what a sub-agent says at once."""
+    """Make a script: these calls one after the other, then the answer; what a sub-agent says at
+    once.
+    """
     left = list(calls)
 
     def script(seen):
         if child and is_child(seen):
             return child
         call = left.pop(0) if left else None
-        return answer if call is None else Move("", (call() if callable(call) else call,))
+        return (
+            answer if call is None else Move("", (call() if callable(call) else call,))
+        )
 
     return script
 
@@ -214,7 +287,12 @@ def test_a_session_has_what_a_supervised_agent_has(plugged):
         plugged.write("src/tax.py is generated: edit tax.toml.", "projects/shop")
         return ("read", {"path": "src/tax.py"})
 
-    plugged.write("Ask ops before a push.", "decisions/git", priority="important", when="run git push")
+    plugged.write(
+        "Ask ops before a push.",
+        "decisions/git",
+        priority="important",
+        when="run git push",
+    )
     push = ("exec", {"command": "git push; touch pushed"})
     requests = plugged.say("push it", steps(reads_what_is_generated, push))
     assert "edit tax.toml" in requests[-1], requests[-1][-4_000:]
@@ -231,12 +309,21 @@ def test_a_session_has_what_a_supervised_agent_has(plugged):
     plugged.server.journal.clear()
     plugged.write("The rate is free again.", priority="critical")
     folder = plugged.root / "runs/.plugins/openclaw"
-    assert wakes_openclaw.wake(MAIN, "Something came in the shared memory.", str(folder), plugged.env)
+    assert openclaw.wake(
+        MAIN, "Something came in the shared memory.", str(folder), plugged.env
+    )
     until(lambda: any("The rate is free again." in text for text in plugged.requests()))
 
     # A blocker.
-    plugged.say("raise it again", steps(SPAWN, child="Blocked: there is no schema of tariffs."))
-    until(lambda: any("there is no schema of tariffs" in body for body in plugged.bodies("blockers/*")))
+    plugged.say(
+        "raise it again", steps(SPAWN, child="Blocked: there is no schema of tariffs.")
+    )
+    until(
+        lambda: any(
+            "there is no schema of tariffs" in body
+            for body in plugged.bodies("blockers/*")
+        )
+    )
 
     # Without a workspace it goes on.
     plugged.root.rename(plugged.root.with_name("elsewhere"))
@@ -253,5 +340,5 @@ def test_an_installation_leaves_no_trace_when_it_is_taken_back(claw):
 
 def test_a_wake_that_no_gateway_takes_is_not_one(claw):
     folder = claw.root / "runs/.plugins/openclaw"
-    assert not wakes_openclaw.wake(MAIN, "come", str(folder), claw.env)
+    assert not openclaw.wake(MAIN, "come", str(folder), claw.env)
     assert not list(folder.glob("wakes/*"))

@@ -1,4 +1,6 @@
-"""Five thousand hostile namespaces: none is accepted by any way in, and nothing lands outside the workspace."""
+"""Five thousand hostile namespaces: none is accepted by any way in, and nothing lands outside the
+workspace.
+"""
 
 import itertools
 import json
@@ -9,7 +11,7 @@ import pytest
 
 import synapse
 from synapse.log import adopt
-from synapse.namespace import is_namespace
+from synapse.model.namespace import is_namespace
 
 UP = [
     "..",
@@ -36,20 +38,48 @@ BAD = [
     "a" * 5_000, "1" * 64, "٣", "²", "ǆ", "ﬁ", "İ", "ß", "Ⅷ", "𝒶",
     "a\ud800".encode("utf-8", "replace").decode(),
 ]  # fmt: skip
-TARGETS = ["etc/passwd", "api/endpoints", "decisions", "outside", "journal/lock", "agents/cto", ""]
+TARGETS = [
+    "etc/passwd",
+    "api/endpoints",
+    "decisions",
+    "outside",
+    "journal/lock",
+    "agents/cto",
+    "",
+]
 
 
 def hostile(count):
     """So many different names that are no namespace, by lists and by chance."""
     found = dict.fromkeys(
-        "/".join([up] * depth + [target]) for up in UP for depth in (1, 2, 5, 9) for target in TARGETS
+        "/".join([up] * depth + [target])
+        for up in UP
+        for depth in (1, 2, 5, 9)
+        for target in TARGETS
     )
-    found |= dict.fromkeys(itertools.chain(BAD, (f"{ok}/{bad}" for ok in ("api", "a/b") for bad in BAD)))
+    found |= dict.fromkeys(
+        itertools.chain(BAD, (f"{ok}/{bad}" for ok in ("api", "a/b") for bad in BAD))
+    )
     found |= dict.fromkeys(f"{bad}/{ok}" for bad in BAD for ok in ("api", "x/y"))
-    found |= dict.fromkeys(("/api", "api/", "//api", "api//x", "/", "//", "a/" * 6 + "a", "a/" * 100 + "a", "api/./x"))
+    found |= dict.fromkeys(
+        (
+            "/api",
+            "api/",
+            "//api",
+            "api//x",
+            "/",
+            "//",
+            "a/" * 6 + "a",
+            "a/" * 100 + "a",
+            "api/./x",
+        )
+    )
     chance = random.Random(5)
     while len(found) < count:
-        parts = [chance.choice([*UP, *BAD, "api", "x", "0"]) for _ in range(chance.randint(1, 8))]
+        parts = [
+            chance.choice([*UP, *BAD, "api", "x", "0"])
+            for _ in range(chance.randint(1, 8))
+        ]
         found[chance.choice(("/", "//", "\\", "/./", "/../")).join(parts)] = None
     return [name for name in found if not is_namespace(name)][:count]
 
@@ -76,7 +106,9 @@ def everything(tmp_path):
     """Every path below the test's own folder, but those that the workspace is there to hold."""
     inside = tmp_path / "deep" / "memory"
     holding = {inside / name for name in ("quarantine", "journal", ".index", "inbox")}
-    return sorted(str(path) for path in tmp_path.rglob("*") if not holding & {path, *path.parents})
+    return sorted(
+        str(path) for path in tmp_path.rglob("*") if not holding & {path, *path.parents}
+    )
 
 
 def test_they_are_many_and_all_different():
@@ -113,9 +145,15 @@ def test_none_is_accepted_as_a_folder(memory, tmp_path):
     """Those that can be folders at all; a file in one is put aside, and says in which."""
     entries, made = os.fsencode(tmp_path / "deep" / "memory" / "entries"), 0
     for number, name in enumerate(NAMES[::3]):
-        folder = os.path.normpath(os.path.join(entries, name.lstrip("/").encode("utf-8", "surrogatepass")))
+        folder = os.path.normpath(
+            os.path.join(entries, name.lstrip("/").encode("utf-8", "surrogatepass"))
+        )
         place = os.path.relpath(folder, entries).decode("utf-8", "replace")
-        if not folder.startswith(entries + b"/") or is_namespace(place) or b"\0" in folder:
+        if (
+            not folder.startswith(entries + b"/")
+            or is_namespace(place)
+            or b"\0" in folder
+        ):
             continue
         try:
             os.makedirs(folder, exist_ok=True)
@@ -138,7 +176,9 @@ def test_none_is_accepted_as_a_glob(memory, tmp_path):
     before, me = everything(tmp_path), memory.as_agent("eng")
     count = len(memory.audit())
     for name in NAMES:
-        if name in ("", "*") or not set(name) - set(", \t\r\n*/abcdefghijklmnopqrstuvwxyz0123456789_-"):
+        if name in ("", "*") or not set(name) - set(
+            ", \t\r\n*/abcdefghijklmnopqrstuvwxyz0123456789_-"
+        ):
             continue  # nothing, or a list of globs that are fine
         for glob in (name, f"{name}/*"):
             with pytest.raises((synapse.InvalidEntry, synapse.InvalidQuery)):
@@ -162,9 +202,21 @@ def test_none_is_accepted_as_an_agent(memory, tmp_path):
 
 
 def test_a_name_that_begins_like_a_granted_one_is_not_granted(memory):
-    memory.register(synapse.Agent("narrow", read=["status/frontend"], write=["status/frontend", "api/v1/*"]))
+    memory.register(
+        synapse.Agent(
+            "narrow", read=["status/frontend"], write=["status/frontend", "api/v1/*"]
+        )
+    )
     me = memory.as_agent("narrow")
-    for name in ("status/frontend2", "status/frontend-2", "status", "status/front", "api/v10", "api/v1x/y", "api"):
+    for name in (
+        "status/frontend2",
+        "status/frontend-2",
+        "status",
+        "status/front",
+        "api/v10",
+        "api/v1x/y",
+        "api",
+    ):
         with pytest.raises(synapse.Forbidden):
             me.append("body", name)
     for name in ("status/frontend", "api/v1", "api/v1/users"):

@@ -72,19 +72,36 @@ def test_a_run_without_an_agent_is_nobody(root, monkeypatch):
 
 
 def shell(root, *words):
-    env = os.environ | {"SYNAPSE_RUN": "run-1", "SYNAPSE_AGENT": "eng", "SYNAPSE_ROOT": root}
+    env = os.environ | {
+        "SYNAPSE_RUN": "run-1",
+        "SYNAPSE_AGENT": "eng",
+        "SYNAPSE_ROOT": root,
+    }
     done = subprocess.run(
-        [sys.executable, "-m", "synapse", *words], env=env, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "synapse", *words],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     return done.returncode, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("verb", sorted(OPERATORS & set(VERBS)))
 def test_the_shell_refuses_the_operator_s_verbs(root, verb):
-    needed = {"register": ["--id", "new"], "import": ["x"], "init": ["y"], "tell": ["cto", "x"]}
+    needed = {
+        "register": ["--id", "new"],
+        "import": ["x"],
+        "init": ["y"],
+        "tell": ["cto", "x"],
+    }
     needed |= {"backup": ["x"]}
     code, said = shell(root, verb, *needed.get(verb, []))
-    assert (code, "a secret" in said, "SYNAPSE_RUN" in said or "run" in said) == (4, False, True)
+    assert (code, "a secret" in said, "SYNAPSE_RUN" in said or "run" in said) == (
+        4,
+        False,
+        True,
+    )
 
 
 @pytest.mark.parametrize(
@@ -109,7 +126,14 @@ def test_the_shell_acts_as_nobody_else(root, words):
 
 
 @pytest.mark.parametrize(
-    "words", [("read",), ("search", "secret"), ("view",), ("log",), ("watch", "--since", "0", "--timeout", "0")]
+    "words",
+    [
+        ("read",),
+        ("search", "secret"),
+        ("view",),
+        ("log",),
+        ("watch", "--since", "0", "--timeout", "0"),
+    ],
 )
 def test_the_shell_reads_as_its_agent_where_nobody_is_named(root, words):
     code, said = shell(root, *words)

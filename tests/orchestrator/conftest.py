@@ -49,7 +49,9 @@ class World:
         act()
 
     def says(self, body, namespace="decisions/api", priority="critical", **more):
-        return self.mem.as_agent("boss").append(body, namespace, priority=priority, **more)
+        return self.mem.as_agent("boss").append(
+            body, namespace, priority=priority, **more
+        )
 
     def dies(self, *args, after, **more):
         """Begin a task, and let the supervisor die in the middle of it; the run."""
@@ -62,7 +64,7 @@ class World:
                 return run.id
 
         run = self.time.run(some_of_it())
-        self.boss.books.holder.close()
+        self.boss.run_store.holder.close()
         return run
 
     def resumed(self, engine, **options):
@@ -71,21 +73,23 @@ class World:
 
         async def rest_of_it():
             async with other:
-                taken = (await other.take_over()).taken
+                taken = (await other.recover()).taken
                 await other.hear()  # nobody is there to hear yet
                 return [await other.result(run) for run in taken]
 
-        with Supervisor(self.mem, engine=engine, seed=8, inline=True, **options) as other:
+        with Supervisor(
+            self.mem, engine=engine, seed=8, inline=True, **options
+        ) as other:
             return self.time.run(rest_of_it())
 
     def known(self, run):
-        return self.boss.books.known(run)
+        return self.boss.run_store.known(run)
 
     def run(self, result):
         return self.known(result.run)
 
     def folder(self, run):
-        return self.boss.books.folder(self.known(run))
+        return self.boss.run_store.folder(self.known(run))
 
     def labels(self, result):
         lines = self.folder(result.run).lines("ledger.jsonl")
@@ -98,7 +102,11 @@ def world(tmp_path):
 
     def make(engine, **options):
         made.append(
-            World(tmp_path / f"ws{len(made)}", engine if hasattr(engine, "step") else Scripted(engine), **options)
+            World(
+                tmp_path / f"ws{len(made)}",
+                engine if hasattr(engine, "step") else Scripted(engine),
+                **options,
+            )
         )
         return made[-1]
 

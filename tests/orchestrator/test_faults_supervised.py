@@ -8,27 +8,57 @@ import pytest
 
 import synapse
 from orchestrator import Supervisor, Task
-from orchestrator.engine import load
+from orchestrator.engines.protocol import load
 from orchestrator.engines.scripted import Move
 from orchestrator.testing.model_server import ModelServer
 from orchestrator.testing.wire import Fault
 
-ENGINES = {"anthropic": "claude-sonnet-5", "openai": "gpt-5-mini", "openai-chat": "llama3"}
+ENGINES = {
+    "anthropic": "claude-sonnet-5",
+    "openai": "gpt-5-mini",
+    "openai-chat": "llama3",
+}
 
-# The faults of successive requests -> the status, what the entry says (or the run, where it is the operator's), and the
+# The faults of successive requests -> the status, what the entry says (or the run, where it is the
+# operator's), and the
 # labels that the ledger must have.
 OUTCOMES = {
-    "too many requests, once": ([Fault("status", 429, retry_after=0.05)], "done", "Done: The work is done", ()),
-    "too many requests, always": ([Fault("status", 429, retry_after=0.01)] * 9, "failed", "Unavailable", ()),
+    "too many requests, once": (
+        [Fault("status", 429, retry_after=0.05)],
+        "done",
+        "Done: The work is done",
+        (),
+    ),
+    "too many requests, always": (
+        [Fault("status", 429, retry_after=0.01)] * 9,
+        "failed",
+        "Unavailable",
+        (),
+    ),
     "broken, once": ([Fault("status", 500)], "done", "Done: The work is done", ()),
     "broken, always": ([Fault("status", 500)] * 9, "failed", "Unavailable", ()),
-    "dropped in mid-call, once": ([Fault("drop")], "done", "Done: The work is done", ()),
+    "dropped in mid-call, once": (
+        [Fault("drop")],
+        "done",
+        "Done: The work is done",
+        (),
+    ),
     "dropped in mid-call, always": ([Fault("drop")] * 9, "failed", "Unavailable", ()),
-    "malformed arguments": ([Fault("malformed")], "done", "Done: The work is done", ("work_obs",)),
+    "malformed arguments": (
+        [Fault("malformed")],
+        "done",
+        "Done: The work is done",
+        ("work_obs",),
+    ),
     "refusal": ([Fault("refusal")], "refused", "Refused: the model refused", ()),
     "context too long": ([Fault("context")], "failed", "Failed: ContextTooLong", ()),
     "empty, once": ([Fault("empty")], "done", "Done: The work is done", ("retry",)),
-    "empty, always": ([Fault("empty")] * 9, "failed", "Failed: the model replied with nothing", ("retry",)),
+    "empty, always": (
+        [Fault("empty")] * 9,
+        "failed",
+        "Failed: the model replied with nothing",
+        ("retry",),
+    ),
     "cut, once": ([Fault("length")], "done", "Done: The work is done", ("retry",)),
     "a wrong key": ([Fault("status", 401)], "failed", "Rejected", ()),
 }
@@ -40,7 +70,11 @@ def work(step: int) -> str:
 
 
 def script(seen):
-    return Move("I begin.", (("work", {"step": 1}),)) if seen.turn == 0 else "The work is done."
+    return (
+        Move("I begin.", (("work", {"step": 1}),))
+        if seen.turn == 0
+        else "The work is done."
+    )
 
 
 @pytest.fixture
@@ -55,8 +89,13 @@ def supervised(mem, server, name, task="Work"):
     engine = load(name, base_url=url, api_key="k", model=ENGINES[name], max_retries=2)
     with Supervisor(mem, engine=engine, tools=[work]) as boss:
         result = boss.run(Task(task, "eng-a", project="web"))
-        lines = [json.loads(text) for text in boss.books.folder(boss.books.known(result.run)).lines("ledger.jsonl")]
-        return result, lines, boss.books.costs.budget.standing(f"run:{result.run}")
+        lines = [
+            json.loads(text)
+            for text in boss.run_store.folder(boss.run_store.known(result.run)).lines(
+                "ledger.jsonl"
+            )
+        ]
+        return result, lines, boss.run_store.costs.budget.standing(f"run:{result.run}")
 
 
 @pytest.mark.parametrize("fault", OUTCOMES)
@@ -68,12 +107,24 @@ def test_each_fault_has_a_defined_end(mem, name, fault):
         result, lines, standing = supervised(mem, server, name)
     assert result.status == status, result
     if says in ("Unavailable", "Rejected"):
-        assert (result.entry, result.why[: len(says)], len(mem.as_agent("operator").read())) == (None, says, 0)
+        assert (
+            result.entry,
+            result.why[: len(says)],
+            len(mem.as_agent("operator").read()),
+        ) == (
+            None,
+            says,
+            0,
+        )
     else:
         entry = mem.as_agent("eng-a").get(result.entry)
         assert (entry.namespace, entry.body[: len(says)]) == ("status/web", says)
     assert {label for line in lines for label, *_ in line["in"]} >= set(labels)
-    reported = sum(line["usage"]["input_tokens"] + line["usage"]["output_tokens"] for line in lines if line["usage"])
+    reported = sum(
+        line["usage"]["input_tokens"] + line["usage"]["output_tokens"]
+        for line in lines
+        if line["usage"]
+    )
     assert standing.reserved.tokens == 0
     assert standing.spent.tokens >= reported
     assert standing.spent.turns >= len(lines)

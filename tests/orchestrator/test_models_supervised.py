@@ -34,7 +34,11 @@ def team(seen):
     if "lead" in seen.system.split("\n")[0]:
         if seen.turn == 0:
             return Move("", (("spawn_agent", {"agent": "eng-a", "task": "Build it"}),))
-        return Move("", (("wait", {}),)) if seen.turn == 1 else f"Reported: {'It is built' in seen.text}"
+        return (
+            Move("", (("wait", {}),))
+            if seen.turn == 1
+            else f"Reported: {'It is built' in seen.text}"
+        )
     if seen.turn == 0:
         return Move("", (("append", {"namespace": "status/web", "body": "half way"}),))
     return "It is built."
@@ -42,21 +46,34 @@ def team(seen):
 
 @pytest.mark.parametrize("make", [anthropic, openai])
 def test_a_team_on_a_model_api(mem, make):
-    with ModelServer(team) as server, Supervisor(mem, engine=make(server), memory_tools="always") as boss:
+    with (
+        ModelServer(team) as server,
+        Supervisor(mem, engine=make(server), memory_tools="always") as boss,
+    ):
         result = boss.run(Task("Have it built", "lead", project="web"))
-        lines = [json.loads(line) for line in boss.books.folder(boss.books.known(result.run)).lines("ledger.jsonl")]
+        lines = [
+            json.loads(line)
+            for line in boss.run_store.folder(boss.run_store.known(result.run)).lines(
+                "ledger.jsonl"
+            )
+        ]
     assert (result.status, result.text) == ("done", "Reported: True"), result
     assert result.usage.input_tokens > 0
     assert result.cost > 0
     assert len(lines) == 3
     assert all(line["usage"]["input_tokens"] > 0 for line in lines)
-    bodies = [entry.body for entry in mem.as_agent("operator").read(namespace="status/web")]
+    bodies = [
+        entry.body for entry in mem.as_agent("operator").read(namespace="status/web")
+    ]
     assert "half way" in bodies
     assert sum(body.startswith("Done: ") for body in bodies) == 2
 
 
 def test_where_a_limit_hangs_on_it_the_provider_counts(mem):
-    with ModelServer(lambda seen: "Done.") as server, Supervisor(mem, engine=anthropic(server)) as boss:
+    with (
+        ModelServer(lambda seen: "Done.") as server,
+        Supervisor(mem, engine=anthropic(server)) as boss,
+    ):
         assert boss.run(Task("One", "eng-a")).status == "done"
         assert not any("count_tokens" in taken.path for taken in server.journal)
         assert boss.run(Task("Two", "eng-a", max_tokens=50_000)).status == "done"
@@ -68,9 +85,12 @@ def test_where_a_limit_hangs_on_it_the_provider_counts(mem):
 
 def test_what_was_reported_is_learnt(mem):
     text = "word " * 3_000
-    with ModelServer(lambda seen: "Done.", count=len) as server, Supervisor(mem, engine=anthropic(server)) as boss:
+    with (
+        ModelServer(lambda seen: "Done.", count=len) as server,
+        Supervisor(mem, engine=anthropic(server)) as boss,
+    ):
         boss.run(Task(f"Read this: {text}", "eng-a"))
-        assert boss.books.costs.ratios.of("claude-sonnet-5") == pytest.approx(3.0)
+        assert boss.run_store.costs.ratios.of("claude-sonnet-5") == pytest.approx(3.0)
 
 
 def test_tools_of_an_mcp_server(mem, tmp_path):
@@ -86,9 +106,16 @@ def test_tools_of_an_mcp_server(mem, tmp_path):
     )
 
     def play(seen):
-        return Move("", (("add", {"a": 2, "b": 40}),)) if seen.turn == 0 else f"The sum is {seen.messages[-1].text}"
+        return (
+            Move("", (("add", {"a": 2, "b": 40}),))
+            if seen.turn == 0
+            else f"The sum is {seen.messages[-1].text}"
+        )
 
     mcp = [[sys.executable, str(script)]]
-    with ModelServer(play) as server, Supervisor(mem, engine=openai(server), mcp=mcp) as boss:
+    with (
+        ModelServer(play) as server,
+        Supervisor(mem, engine=openai(server), mcp=mcp) as boss,
+    ):
         result = boss.run(Task("Add", "eng-a"))
     assert result.text == "The sum is 42", result

@@ -9,11 +9,11 @@ from orchestrator import Supervisor, Team
 from orchestrator.cli import main
 from orchestrator.cli.example import AGENTS, TEAM
 from orchestrator.engines.scripted import Move, Scripted
-from orchestrator.limits import Limits
-from orchestrator.rehearsal import play
+from orchestrator.example_team import play
+from orchestrator.spend.limits import Limits
 from orchestrator.team import Part, parts, team_of
 from synapse.cli import main as memory_shell
-from synapse.declared import parse_agent
+from synapse.formats.declared import parse_agent
 
 ROLES = {
     "cto": "cto",
@@ -45,8 +45,18 @@ def act(mem, team, script, brief="Say what you know", **more):
 
 
 def test_the_file_of_the_example(team):
-    assert (team.cto, team.lead, team.engineers, team.qa) == ("cto", "lead", ("eng-backend", "eng-frontend"), "qa")
-    assert (team.engine, team.view_budget, team.memory_tools, team.max_usd) == ("auto", "auto", "auto", None)
+    assert (team.cto, team.lead, team.engineers, team.qa) == (
+        "cto",
+        "lead",
+        ("eng-backend", "eng-frontend"),
+        "qa",
+    )
+    assert (team.engine, team.view_budget, team.memory_tools, team.max_usd) == (
+        "auto",
+        "auto",
+        "auto",
+        None,
+    )
 
 
 @pytest.mark.parametrize(
@@ -56,8 +66,14 @@ def test_the_file_of_the_example(team):
         ({"lead": "a", "engineers": "b"}, "engineers: write a list"),
         ({"lead": "a", "engineers": ["b"], "boss": "c"}, "boss is not known"),
         ({"lead": "a", "engineers": ["b"], "models": "m"}, "models: write"),
-        ({"lead": "a", "engineers": ["b"], "memory_tools": "some"}, "memory_tools: write one of auto, always, never"),
-        ({"lead": "a", "engineers": ["b"], "tools": {"dig": {"shares": "yes"}}}, "write true, false or whole"),
+        (
+            {"lead": "a", "engineers": ["b"], "memory_tools": "some"},
+            "memory_tools: write one of auto, always, never",
+        ),
+        (
+            {"lead": "a", "engineers": ["b"], "tools": {"dig": {"shares": "yes"}}},
+            "write true, false or whole",
+        ),
     ],
 )
 def test_a_file_that_is_wrong_is_told_what(fields, told):
@@ -82,7 +98,11 @@ def test_without_a_cto_one_tree_holds_all_of_it(mem, team):
     """So that the team's limits hold for the report too."""
     report = act(mem, team._replace(cto=None, max_tokens=500_000), play)
     runs = mem.store.index.query.runs()
-    assert (report.status, len({run["root"] for run in runs}), len(runs)) == ("done", 1, 5)
+    assert (report.status, len({run["root"] for run in runs}), len(runs)) == (
+        "done",
+        1,
+        5,
+    )
 
 
 def test_a_file_that_is_missing(tmp_path):
@@ -121,7 +141,10 @@ def test_a_brief_goes_its_way(mem, team):
     ]  # fmt: skip
     assert all("my line of the plan with it" in run.text for run in report.runs[2:4])
     assert report.runs[4].text.startswith("2 of 2 passed")
-    assert report.text == "2 of 2 tasks are done; I was shown what 2 of them left in the memory."
+    assert (
+        report.text
+        == "2 of 2 tasks are done; I was shown what 2 of them left in the memory."
+    )
     (plan,) = mem.as_agent("qa").read(namespace="projects/hello")
     assert (plan.id, plan.topic, plan.author) == (report.plan, "plan", "lead")
     ids = {run.run: mem.store.index.query.run(run.run) for run in report.runs}
@@ -135,7 +158,11 @@ def test_its_report_is_nobodys_debt(mem, team, capsys):
     report = act(mem, team, play)
     mem.store.fresh()
     (told,) = mem.store.index.query.deliveries(entry=report.runs[-1].entry)
-    assert (told["agent"], told["state"], told["run"]) == ("operator", "acked", report.runs[-1].run)
+    assert (told["agent"], told["state"], told["run"]) == (
+        "operator",
+        "acked",
+        report.runs[-1].run,
+    )
     assert main(["--root", mem.store.root, "debts"]) == 0
     assert capsys.readouterr().out == "no debts: every result was read\n"
 
@@ -143,7 +170,10 @@ def test_its_report_is_nobodys_debt(mem, team, capsys):
 def test_a_team_that_a_limit_does_not_let_begin(mem, team):
     with Supervisor(mem, engine=Scripted(play), limits=Limits(depth=0)) as boss:
         report = asyncio.run(team.run(boss, "Say what you know", "hello"))
-    assert (report.status, [bool(run.run) for run in report.runs]) == ("refused", [True, False])
+    assert (report.status, [bool(run.run) for run in report.runs]) == (
+        "refused",
+        [True, False],
+    )
     assert report.text.startswith("lead: run:lead-")
 
 
@@ -161,18 +191,29 @@ def test_the_plan_that_the_lead_wrote_as_an_entry(mem, team):
         if "Your engineers: " not in seen.messages[-1].text and seen.turn == 0:
             return play(seen)
         if seen.turn == 0 and "append" in {tool.name for tool in seen.tools}:
-            entry = {"namespace": "projects/hello", "topic": "plan", "body": "- [eng-backend] Count to ten."}
+            entry = {
+                "namespace": "projects/hello",
+                "topic": "plan",
+                "body": "- [eng-backend] Count to ten.",
+            }
             return Move("", (("append", entry),))
         return "I planned."
 
     with Supervisor(mem, engine=Scripted(script), memory_tools="always") as boss:
         report = asyncio.run(team.run(boss, "Count", "hello"))
-    assert [run.run.rpartition("-")[0] for run in report.runs] == ["cto", "lead", "eng-backend", "qa", "lead"]
+    assert [run.run.rpartition("-")[0] for run in report.runs] == [
+        "cto",
+        "lead",
+        "eng-backend",
+        "qa",
+        "lead",
+    ]
     assert mem.as_agent("cto").get(report.plan).body == "- [eng-backend] Count to ten."
 
 
 @pytest.mark.parametrize(
-    ("plan", "told"), [("Let us see.", "has no line of the form"), ("- [cto] Do it all.", "names cto")]
+    ("plan", "told"),
+    [("Let us see.", "has no line of the form"), ("- [cto] Do it all.", "names cto")],
 )
 def test_a_plan_that_cannot_be_done(mem, team, plan, told):
     def script(seen):
@@ -185,13 +226,21 @@ def test_a_plan_that_cannot_be_done(mem, team, plan, told):
 
 def test_a_team_ends_where_somebody_is_blocked(mem, team):
     def script(seen):
-        return Move("No budget.", blocked="No budget.") if "the CTO" in seen.system else play(seen)
+        return (
+            Move("No budget.", blocked="No budget.")
+            if "the CTO" in seen.system
+            else play(seen)
+        )
 
     report = act(mem, team, script)
     assert (report.status, len(report.runs)) == ("blocked", 1)
 
     def lame(seen):
-        return Move("I cannot.", blocked="No key.") if "eng-backend, an engineer" in seen.system else play(seen)
+        return (
+            Move("I cannot.", blocked="No key.")
+            if "eng-backend, an engineer" in seen.system
+            else play(seen)
+        )
 
     report = act(mem, team, lame, brief="Again")
     assert (report.status, len(report.runs)) == ("blocked", 6)
@@ -205,12 +254,20 @@ def test_a_lead_whose_engine_is_a_model_drives_by_its_own_tools(mem, team):
             assert "Give this project to lead" in task
             return Move("", (("spawn_agent", {"agent": "lead", "task": "All of it"}),))
         if "a project lead" in seen.system and seen.turn == 0:
-            plan = {"namespace": "projects/hello", "topic": "plan", "body": "- [eng-backend] Half of it"}
+            plan = {
+                "namespace": "projects/hello",
+                "topic": "plan",
+                "body": "- [eng-backend] Half of it",
+            }
             work = {"agent": "eng-backend", "task": "Half of it"}
             return Move("", (("append", plan), ("spawn_agent", work)))
         if "a project lead" in seen.system and seen.turn == 2:
             return Move("", (("spawn_agent", {"agent": "qa", "task": "Test it"}),))
-        if "an engineer" not in seen.system and "qa" not in seen.system and seen.turn in (1, 3):
+        if (
+            "an engineer" not in seen.system
+            and "qa" not in seen.system
+            and seen.turn in (1, 3)
+        ):
             return Move("", (("wait", {}),))
         gives_out = "the CTO" in seen.system or "a project lead" in seen.system
         assert ("append" in {tool.name for tool in seen.tools}) == gives_out
@@ -219,16 +276,30 @@ def test_a_lead_whose_engine_is_a_model_drives_by_its_own_tools(mem, team):
     engine = Scripted(script)
     engine.name = "anthropic"
     with Supervisor(mem, engine=engine) as boss:
-        report = asyncio.run(team._replace(view_budget=321).run(boss, "Say what you know", "hello"))
-        asked = {run.agent: run.task.view_budget for run in boss.books.runs.all()}
+        report = asyncio.run(
+            team._replace(view_budget=321).run(boss, "Say what you know", "hello")
+        )
+        asked = {run.agent: run.task.view_budget for run in boss.run_store.runs.all()}
     assert report.done
-    assert [run.run.rpartition("-")[0] for run in report.runs] == ["lead", "eng-backend", "qa", "cto"]
-    assert asked == dict.fromkeys(("cto", "lead", "eng-backend", "qa"), 321), "what the team says holds for each prompt"
+    assert [run.run.rpartition("-")[0] for run in report.runs] == [
+        "lead",
+        "eng-backend",
+        "qa",
+        "cto",
+    ]
+    assert asked == dict.fromkeys(("cto", "lead", "eng-backend", "qa"), 321), (
+        "what the team says holds for each prompt"
+    )
     assert mem.as_agent("qa").get(report.plan).body == "- [eng-backend] Half of it"
 
 
 @pytest.mark.parametrize(
-    ("says", "offered"), [("never", ()), ("always", ("cto", "lead", "eng-backend")), (None, ("cto", "lead"))]
+    ("says", "offered"),
+    [
+        ("never", ()),
+        ("always", ("cto", "lead", "eng-backend")),
+        (None, ("cto", "lead")),
+    ],
 )
 def test_tools_for_the_memory_are_the_teams_to_give(mem, team, says, offered):
     """Where it says nothing, they are for who coordinates: one policy for teams and single runs."""
@@ -239,27 +310,52 @@ def test_tools_for_the_memory_are_the_teams_to_give(mem, team, says, offered):
         seen[name] = "append" in {tool.name for tool in found.tools}
         gives = {"cto": "lead", "lead": "eng-backend"}
         if name in gives and found.turn < 2:
-            return Move("", ((("spawn_agent", {"agent": gives[name], "task": "All of it"}), ("wait", {}))[found.turn],))
+            return Move(
+                "",
+                (
+                    (
+                        ("spawn_agent", {"agent": gives[name], "task": "All of it"}),
+                        ("wait", {}),
+                    )[found.turn],
+                ),
+            )
         return "It is done."
 
     engine = Scripted(play)
     engine.name = "anthropic"
     with Supervisor(mem, engine=engine) as boss:
-        asyncio.run(team._replace(memory_tools=says).run(boss, "Say what you know", "hello"))
+        asyncio.run(
+            team._replace(memory_tools=says).run(boss, "Say what you know", "hello")
+        )
     assert set(seen) == {"cto", "lead", "eng-backend"}
     assert {name for name, able in seen.items() if able} == set(offered)
 
 
 ALL = (("spawn_agent", {"agent": "lead", "task": "All of it"}), ("wait", {}))
-PLAN = ("append", {"namespace": "projects/hello", "topic": "plan", "body": "- [eng-backend] All of it"})
-HALF = (PLAN, ("spawn_agent", {"agent": "eng-backend", "task": "All of it"}), ("wait", {}))
+PLAN = (
+    "append",
+    {
+        "namespace": "projects/hello",
+        "topic": "plan",
+        "body": "- [eng-backend] All of it",
+    },
+)
+HALF = (
+    PLAN,
+    ("spawn_agent", {"agent": "eng-backend", "task": "All of it"}),
+    ("wait", {}),
+)
 TEST = (("spawn_agent", {"agent": "qa", "task": "Test it"}), ("wait", {}))
 
 
 @pytest.mark.parametrize(
     ("cto", "lead", "why"),
     [
-        ((), (), "lead wrote no plan: there is no entry in projects/hello with the topic plan"),
+        (
+            (),
+            (),
+            "lead wrote no plan: there is no entry in projects/hello with the topic plan",
+        ),
         (ALL, (), "lead wrote no plan"),
         (ALL, (PLAN,), "nobody gave work to eng-backend or eng-frontend"),
         (ALL, HALF, "nobody had qa test it"),
@@ -270,23 +366,36 @@ def test_a_team_of_models_is_done_when_all_of_it_was_done(mem, team, cto, lead, 
     """A CTO that merely answers says that it is done, whatever was."""
 
     def script(seen):
-        acts = cto if "the CTO" in seen.system else lead if "a project lead" in seen.system else ()
+        acts = (
+            cto
+            if "the CTO" in seen.system
+            else lead
+            if "a project lead" in seen.system
+            else ()
+        )
         return Move("", (acts[seen.turn],)) if seen.turn < len(acts) else "It is done."
 
     engine = Scripted(script)
     engine.name = "anthropic"
     with Supervisor(mem, engine=engine) as boss:
         report = asyncio.run(team.run(boss, "Say what you know", "hello"))
-    assert (report.status, report.why[: len(why)]) == ("blocked" if why else "done", why)
+    assert (report.status, report.why[: len(why)]) == (
+        "blocked" if why else "done",
+        why,
+    )
 
 
 def test_a_team_whose_qa_saw_no_result_is_not_done(mem, team):
     report = act(mem, team._replace(view_budget=0), play)
-    assert report.runs[4].text == "0 of 2 passed: my prompt shows their status, and it says what it should."
+    assert (
+        report.runs[4].text
+        == "0 of 2 passed: my prompt shows their status, and it says what it should."
+    )
     results = ", ".join(sorted(run.entry for run in report.runs[2:4]))
     assert (report.status, report.why) == (
         "blocked",
-        f"qa saw none of the results that it was to test ({results}); `orchestrator receipt {report.runs[4].run}`"
+        f"qa saw none of the results that it was to test ({results}); `orchestrator"
+        f" receipt {report.runs[4].run}`"
         " says why",
     )
 
@@ -310,7 +419,9 @@ def test_a_qa_that_looked_for_itself_saw_the_results(mem, team):
         return "2 of 2 passed." if "test what others" in seen.system else play(seen)
 
     with Supervisor(mem, engine=Scripted(script), memory_tools="always") as boss:
-        report = asyncio.run(team._replace(view_budget=0).run(boss, "Say what you know", "hello"))
+        report = asyncio.run(
+            team._replace(view_budget=0).run(boss, "Say what you know", "hello")
+        )
     assert (report.status, report.why) == ("done", "")
 
 
@@ -320,30 +431,94 @@ def test_a_team_registered_by_its_roles_alone_works_together(tmp_path, team):
             mem.register(synapse.Agent(id, role=role, department=f"of-{id}"))
         report = act(mem, team, play)
         assert (report.status, report.runs[4].text[:13]) == ("done", "2 of 2 passed")
-        assert all("my line of the plan with it" in run.text for run in report.runs[2:4])
+        assert all(
+            "my line of the plan with it" in run.text for run in report.runs[2:4]
+        )
 
 
 @pytest.mark.parametrize("project", ["general", "web"])
-def test_engineers_of_one_role_see_what_came_of_each_other_s_work(tmp_path, capsys, project):
+def test_engineers_of_one_role_see_what_came_of_each_other_s_work(
+    tmp_path, capsys, project
+):
     root = ("--root", str(tmp_path / "ws"))
     assert memory_shell([*root, "init"]) == 0
     for id in ("e1", "e2"):
-        assert memory_shell([*root, "register", "--id", id, "--role", "engineer", "--department", "backend"]) == 0
-    asked = ["run", "--agent", "e1", "--project", project, "--engine", "scripted", "--quiet", "Build the API"]
+        assert (
+            memory_shell(
+                [
+                    *root,
+                    "register",
+                    "--id",
+                    id,
+                    "--role",
+                    "engineer",
+                    "--department",
+                    "backend",
+                ]
+            )
+            == 0
+        )
+    asked = [
+        "run",
+        "--agent",
+        "e1",
+        "--project",
+        project,
+        "--engine",
+        "scripted",
+        "--quiet",
+        "Build the API",
+    ]
     assert main([*root, *asked]) == 0
     capsys.readouterr()
     assert memory_shell([*root, "read", "--agent", "e2"]) == 0
     assert "1 of 1 visible, 1 matching" in capsys.readouterr().out
-    assert main([*root, "run", "--agent", "e2", "--dry-run", "--engine", "scripted", "Build it again"]) == 0
+    assert (
+        main(
+            [
+                *root,
+                "run",
+                "--agent",
+                "e2",
+                "--dry-run",
+                "--engine",
+                "scripted",
+                "Build it again",
+            ]
+        )
+        == 0
+    )
     assert "Done: Finished: Build the API" in capsys.readouterr().out
 
 
 def test_members_of_a_project_are_addressed_and_write_in_it(tmp_path, capsys):
     root = ("--root", str(tmp_path / "ws"))
     assert memory_shell([*root, "init"]) == 0
-    for id, more in (("a", ("--project", "x")), ("b", ()), ("c", ("--read", "api/*", "--write", "api/*"))):
-        assert memory_shell([*root, "register", "--id", id, "--role", "specialist", *more]) == 0
-    assert memory_shell([*root, "write", "--from", "b", "--namespace", "status/x", "--to", "team:x", "for x"]) == 0
+    for id, more in (
+        ("a", ("--project", "x")),
+        ("b", ()),
+        ("c", ("--read", "api/*", "--write", "api/*")),
+    ):
+        assert (
+            memory_shell([*root, "register", "--id", id, "--role", "specialist", *more])
+            == 0
+        )
+    assert (
+        memory_shell(
+            [
+                *root,
+                "write",
+                "--from",
+                "b",
+                "--namespace",
+                "status/x",
+                "--to",
+                "team:x",
+                "for x",
+            ]
+        )
+        == 0
+    )
     assert "nobody is called" not in capsys.readouterr().err
     for id, seen in (("a", 1), ("b", 1), ("c", 0)):  # its own, everybody sees
         assert memory_shell([*root, "read", "--agent", id]) == 0
@@ -366,17 +541,33 @@ def test_a_team_whose_qa_found_a_fault_is_not_done(mem, team):
 
 
 @pytest.mark.parametrize(
-    ("who", "text"), [("You are eng-backend", "Blocked: no key"), ("You are qa", "Blocked: 1 of 1 failed")]
+    ("who", "text"),
+    [
+        ("You are eng-backend", "Blocked: no key"),
+        ("You are qa", "Blocked: 1 of 1 failed"),
+    ],
 )
-def test_a_team_of_models_in_which_one_part_ended_otherwise_is_not_done(mem, team, monkeypatch, who, text):
+def test_a_team_of_models_in_which_one_part_ended_otherwise_is_not_done(
+    mem, team, monkeypatch, who, text
+):
     """Whatever its lead makes of it, where the blocker was settled after it had ended."""
     monkeypatch.setattr("orchestrator.session.ANSWERS", 0)
 
     def script(seen):
         if who in seen.system:
             return text
-        acts = ALL if "the CTO" in seen.system else (*HALF, *TEST) if "a project lead" in seen.system else ()
-        if seen.turn == len(acts) and acts and mem.as_agent("operator").read(namespace="blockers/*"):
+        acts = (
+            ALL
+            if "the CTO" in seen.system
+            else (*HALF, *TEST)
+            if "a project lead" in seen.system
+            else ()
+        )
+        if (
+            seen.turn == len(acts)
+            and acts
+            and mem.as_agent("operator").read(namespace="blockers/*")
+        ):
             for entry in mem.as_agent("operator").read(namespace="blockers/*"):
                 mem.as_agent("cto").resolve(entry.id)
         return Move("", (acts[seen.turn],)) if seen.turn < len(acts) else "It is done."

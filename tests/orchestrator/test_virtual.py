@@ -21,7 +21,9 @@ def test_no_time_passes_over_a_file_that_is_ready(pipe):
     time, seen = VirtualTime(), []
 
     async def waits():
-        asyncio.get_running_loop().add_reader(pipe[0], lambda: seen.append((os.read(pipe[0], 1), time.elapsed)))
+        asyncio.get_running_loop().add_reader(
+            pipe[0], lambda: seen.append((os.read(pipe[0], 1), time.elapsed))
+        )
         os.write(pipe[1], b"x")
         await asyncio.sleep(100)
 
@@ -40,7 +42,9 @@ def test_a_loop_that_is_busy_hears_of_both(pipe, how):
         if how == "file":
             os.write(pipe[1], b"x")
         else:
-            other = threading.Thread(target=loop.call_soon_threadsafe, args=(heard.set,))
+            other = threading.Thread(
+                target=loop.call_soon_threadsafe, args=(heard.set,)
+            )
             other.start()
             other.join()
         rounds = 0

@@ -1,4 +1,6 @@
-"""What is critical, by whatever way it comes, reaches every session that it is for: in the next prompt, once."""
+"""What is critical, by whatever way it comes, reaches every session that it is for: in the next
+prompt, once.
+"""
 
 import asyncio
 import contextlib
@@ -16,9 +18,9 @@ import pytest
 import synapse
 from orchestrator import Supervisor, Task, supervisor, wake
 from orchestrator.engines.scripted import Move, Scripted
-from orchestrator.folder import STEPS
+from orchestrator.runs.folder import STEPS
 from synapse.errors import NotFound, StoreBusy
-from synapse.records import Pending
+from synapse.model.records import Pending
 
 LISTENERS = ("eng-a", "eng-b", "eng-c")
 AGENTS = (
@@ -50,7 +52,11 @@ def tick() -> str:
 
 def thinking(seconds):
     def script(seen):
-        return "Heard the end." if "THE END" in seen.text else Move("", (("tick", {}),), takes=seconds)
+        return (
+            "Heard the end."
+            if "THE END" in seen.text
+            else Move("", (("tick", {}),), takes=seconds)
+        )
 
     return Scripted(script, count=len)
 
@@ -77,7 +83,9 @@ class Office:
         self.start(resume=False)
 
     def start(self, resume):
-        self.boss = Supervisor(self.memory, engine=thinking(self.takes), tools=[tick], memory_tools="never")
+        self.boss = Supervisor(
+            self.memory, engine=thinking(self.takes), tools=[tick], memory_tools="never"
+        )
         self.failure = None
         self.thread = threading.Thread(target=self._live, args=(resume,), daemon=True)
         self.thread.start()
@@ -93,23 +101,32 @@ class Office:
         self.loop, self.dies = asyncio.get_running_loop(), asyncio.Event()
         async with self.boss:
             if resume:
-                await self.boss.take_over()
+                await self.boss.recover()
             else:
                 for name in (*LISTENERS, "outsider", "deaf"):
-                    await self.boss.start(Task(f"Work of {name}", name, max_turns=10_000))
+                    await self.boss.start(
+                        Task(f"Work of {name}", name, max_turns=10_000)
+                    )
             ended = asyncio.gather(*self.boss._lives.values(), return_exceptions=True)
-            await asyncio.wait((asyncio.ensure_future(self.dies.wait()), ended), return_when="FIRST_COMPLETED")
+            await asyncio.wait(
+                (asyncio.ensure_future(self.dies.wait()), ended),
+                return_when="FIRST_COMPLETED",
+            )
             await self.boss.leave()
 
     def restart(self):
-        with contextlib.suppress(RuntimeError):  # all of its runs have ended, and it with them
+        with contextlib.suppress(
+            RuntimeError
+        ):  # all of its runs have ended, and it with them
             self.loop.call_soon_threadsafe(self.dies.set)
         self.thread.join(10)
         self.boss.close()
         self.start(resume=True)
 
     def close(self):
-        with contextlib.suppress(RuntimeError):  # all of its runs have ended, and it with them
+        with contextlib.suppress(
+            RuntimeError
+        ):  # all of its runs have ended, and it with them
             self.loop.call_soon_threadsafe(self.dies.set)
         self.thread.join(10)
         self.boss.close()
@@ -122,18 +139,26 @@ class Office:
             return memory.store.index.query.runs(state=state)
 
     def prompts(self, agent):
-        """All that was said to an agent besides its tools' results: its first prompt, and what came after."""
+        """All that was said to an agent besides its tools' results: its first prompt, and what came
+        after.
+        """
         (path,) = Path(self.root, "runs").glob(f"{agent}-*/{STEPS}")
         lines = [json.loads(line) for line in path.read_text().split("\n")[:-1]]
         return [
-            line.get("memory", "") + line.get("text", "") for line in lines if line["kind"] in ("prompt", "message")
+            line.get("memory", "") + line.get("text", "")
+            for line in lines
+            if line["kind"] in ("prompt", "message")
         ]
 
     def heard(self, agent, body):
         return sum(text.count(body) for text in self.prompts(agent))
 
     def by_library(self, author, body):
-        subprocess.run([sys.executable, "-c", BY_LIBRARY, self.root, author, body], check=True, timeout=30)
+        subprocess.run(
+            [sys.executable, "-c", BY_LIBRARY, self.root, author, body],
+            check=True,
+            timeout=30,
+        )
 
     def by_shell(self, body):
         words = [
@@ -147,7 +172,12 @@ class Office:
             "--priority",
             "critical",
         ]
-        subprocess.run([sys.executable, "-m", "synapse", *words, body], check=True, timeout=30, capture_output=True)
+        subprocess.run(
+            [sys.executable, "-m", "synapse", *words, body],
+            check=True,
+            timeout=30,
+            capture_output=True,
+        )
 
     def by_file(self, body):
         folder = Path(self.root, "entries", "decisions", "api")
@@ -187,8 +217,12 @@ def test_every_way_reaches_everybody_once(office):
     }
     for body, write in ways.items():
         write()
-        hear = [name for name in LISTENERS if (name, body) != ("eng-a", "By a colleague.")]
-        until(lambda hear=hear, body=body: all(office.heard(name, body) for name in hear))
+        hear = [
+            name for name in LISTENERS if (name, body) != ("eng-a", "By a colleague.")
+        ]
+        until(
+            lambda hear=hear, body=body: all(office.heard(name, body) for name in hear)
+        )
     office.restart()
     office.by_library("boss", "After the restart.")
     until(lambda: all(office.heard(name, "After the restart.") for name in LISTENERS))
@@ -196,10 +230,17 @@ def test_every_way_reaches_everybody_once(office):
     until(lambda: len(office.runs("running")) == 2)
     for body in (*ways, "After the restart.", "THE END"):
         times = [office.heard(name, body) for name in (*LISTENERS, "outsider", "deaf")]
-        assert times == [int((name, body) != ("eng-a", "By a colleague.")) for name in LISTENERS] + [0, 0], body
-    with Supervisor(office.memory, engine=Scripted(lambda seen: "Done."), memory_tools="never") as late:
+        assert times == [
+            int((name, body) != ("eng-a", "By a colleague.")) for name in LISTENERS
+        ] + [0, 0], body
+    with Supervisor(
+        office.memory, engine=Scripted(lambda seen: "Done."), memory_tools="never"
+    ) as late:
         assert late.run(Task("Look at what there is", "idle", view_budget=600)).done
-    assert all(office.heard("idle", body) == 1 for body in (*ways, "After the restart.", "THE END"))
+    assert all(
+        office.heard("idle", body) == 1
+        for body in (*ways, "After the restart.", "THE END")
+    )
 
 
 def test_what_comes_before_the_first_turn(tmp_path):
@@ -211,14 +252,16 @@ def test_what_comes_before_the_first_turn(tmp_path):
             memory.register(agent)
         engine = Scripted(lambda seen: prompts.append(seen.text) or "Done.", count=len)
         with Supervisor(memory, engine=engine, memory_tools="never") as boss:
-            furnish = boss.books.furnish
+            furnish = boss.run_store.furnish
 
             def furnished(*about):
                 made = furnish(*about)
-                memory.as_agent("boss").append("In between.", "decisions/api", priority="critical")
+                memory.as_agent("boss").append(
+                    "In between.", "decisions/api", priority="critical"
+                )
                 return made
 
-            boss.books.furnish = furnished
+            boss.run_store.furnish = furnished
             assert boss.run(Task("Work", "eng-a")).done
     assert [text.count("In between.") for text in prompts] == [1]
 
@@ -227,7 +270,17 @@ def test_all_calls_end_at_a_stop(tmp_path):
     """Asked for by another process, of agents that would think for a minute."""
     office = Office(tmp_path / "ws", takes=60.0)
     try:
-        stop = [sys.executable, "-m", "orchestrator", "stop", "--all", "--root", office.root, "--reason", "enough"]
+        stop = [
+            sys.executable,
+            "-m",
+            "orchestrator",
+            "stop",
+            "--all",
+            "--root",
+            office.root,
+            "--reason",
+            "enough",
+        ]
         subprocess.run(stop, check=True, timeout=30, capture_output=True)
         until(lambda: not office.boss.sessions, 10)
         ended = office.runs("ended")
@@ -251,27 +304,35 @@ def test_what_is_written_while_it_begins_to_listen_is_heard(monkeypatch):
         def meanwhile():
             found = cursor()
             monkeypatch.undo()
-            memory.as_agent("boss").append("Stop using v1.", "decisions/api", priority="critical")
+            memory.as_agent("boss").append(
+                "Stop using v1.", "decisions/api", priority="critical"
+            )
             return found
 
         monkeypatch.setattr(memory.store.index, "cursor", meanwhile)
         with Supervisor(memory, inline=True) as boss:
-            assert [run for run, _, _ in boss.books.heard(running).news] == ["eng-a-1"]
-            assert boss.books.heard(running).news == []
+            assert [run for run, _, _ in boss.run_store.heard(running).news] == [
+                "eng-a-1"
+            ]
+            assert boss.run_store.heard(running).news == []
 
 
 def test_what_was_heard_before_a_look_failed_is_told_by_the_next():
     def busy(id):
-        boss.books.ear._follower.entry = memory.store.current
+        boss.run_store.ear._follower.entry = memory.store.current
         raise StoreBusy("somebody has it")
 
     with synapse.open("memory:") as memory, Supervisor(memory, inline=True) as boss:
         running = listening(memory)
         later = memory.as_agent("boss").append("Later.", "decisions/api")
-        told = memory.as_agent("boss").append("Stop using v1.", "decisions/api", priority="critical")
+        told = memory.as_agent("boss").append(
+            "Stop using v1.", "decisions/api", priority="critical"
+        )
         memory.store.log.append(Pending("vouch", "operator", {"entry": later.id}))
-        boss.books.ear._follower.entry = busy
+        boss.run_store.ear._follower.entry = busy
         with pytest.raises(StoreBusy):
-            boss.books.heard(running)
-        assert [(run, entry.id) for run, entry, _ in boss.books.heard(running).news] == [("eng-a-1", told.id)]
-        assert boss.books.heard(running).news == []
+            boss.run_store.heard(running)
+        assert [
+            (run, entry.id) for run, entry, _ in boss.run_store.heard(running).news
+        ] == [("eng-a-1", told.id)]
+        assert boss.run_store.heard(running).news == []

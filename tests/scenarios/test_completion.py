@@ -5,7 +5,7 @@ import pytest
 
 from scenarios.__main__ import main
 from scenarios.completion import SHELLS
-from scenarios.reading import library
+from scenarios.data.files import library
 
 ASK = """
 source /dev/stdin <<'SCRIPT'
@@ -31,7 +31,13 @@ def script(capsys):
 def complete(script, tmp_path):
     def complete(words):
         program = ASK.format(script=script(), words=words)
-        done = subprocess.run(["bash", "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            ["bash", "-c", program],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         return [line for line in done.stdout.splitlines() if line]
 
     return complete
@@ -41,7 +47,9 @@ def complete(script, tmp_path):
 def test_the_script_is_valid(shell, script):
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
-    done = subprocess.run([shell, "-n"], input=script(shell), text=True, capture_output=True, check=False)
+    done = subprocess.run(
+        [shell, "-n"], input=script(shell), text=True, capture_output=True, check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -50,7 +58,9 @@ def test_verbs_options_values_and_scenarios_are_completed(complete, tmp_path):
     assert {"list", "run", "verify", "completion"} <= set(complete("brain-suite ''"))
     assert complete("brain-suite run --max-u") == ["--max-usd"]
     assert complete("brain-suite cal") == ["calibrate"]
-    assert {"--live", "--runs", "--max-tokens", "--cassette"} <= set(complete("brain-suite calibrate --"))
+    assert {"--live", "--runs", "--max-tokens", "--cassette"} <= set(
+        complete("brain-suite calibrate --")
+    )
     assert complete("brain-suite run --cassette-mode r") == ["replay"]
     assert complete("brain-suite completion z") == ["zsh"]
     assert set(complete("brain-suite run ''")) >= {*library(), "all", "--arms"}

@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from scenarios import cast, harness, metrics, reading, schema
-from scenarios.arms import ARMS
-from scenarios.cast import Player, Policy
-from scenarios.harness import Counts, Play, play
-from scenarios.world import Leak
+from scenarios.data import files, schema
+from scenarios.measure import metrics
+from scenarios.play import cast, harness
+from scenarios.play.arms import ARMS
+from scenarios.play.cast import Player, Policy
+from scenarios.play.harness import Counts, Play, play
+from scenarios.play.world import Leak
 
 ROOT = Path(__file__).parents[2]
 HELPED = {
@@ -39,7 +41,9 @@ def count():
 
 @pytest.fixture(scope="module")
 def scenario():
-    return lambda name, kind="ideal": reading.load(reading.find(name), SMALL.get(name, {}) | {"agents": kind})
+    return lambda name, kind="ideal": files.load(
+        files.find(name), SMALL.get(name, {}) | {"agents": kind}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -69,9 +73,14 @@ def test_without_the_memory_it_goes_worse(played, name):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["landing_pages", "telephone", "api_migration_wake"])
 def test_a_placebo_does_nothing_but_cost_its_tokens(played, name, kind):
-    isolated, placebo = played(name, "isolated", kind=kind), played(name, "placebo", kind=kind)
+    isolated, placebo = (
+        played(name, "isolated", kind=kind),
+        played(name, "placebo", kind=kind),
+    )
     for kind in ("verdict", "discovery", "action"):
-        assert [told(event) for event in placebo.of(kind)] == [told(event) for event in isolated.of(kind)]
+        assert [told(event) for event in placebo.of(kind)] == [
+            told(event) for event in isolated.of(kind)
+        ]
     view = metrics.by_label(placebo)["view"]
     assert metrics.tally(placebo)["tokens"] == metrics.tally(isolated)["tokens"] + view
     assert view > 0
@@ -82,7 +91,9 @@ def told(event):
 
 
 @pytest.mark.parametrize("name", ["landing_pages", "telephone"])
-def test_a_value_that_is_changed_in_the_memory_changes_the_outcome(scenario, count, name):
+def test_a_value_that_is_changed_in_the_memory_changes_the_outcome(
+    scenario, count, name
+):
     class Mutated(Play):
         """One in which the memory holds another value of one fact than the world."""
 
@@ -90,7 +101,9 @@ def test_a_value_that_is_changed_in_the_memory_changes_the_outcome(scenario, cou
             fact = next(fact for fact in self.scenario.facts if fact.known)
             true, lie = self.truth.state, self.truth.lie(fact.id)
             self.truth.state = lambda id, *more, **named: (
-                true(id, *more, value=lie) if id == fact.id else true(id, *more, **named)
+                true(id, *more, value=lie)
+                if id == fact.id
+                else true(id, *more, **named)
             )
             super()._furnish()
             del self.truth.state
@@ -103,7 +116,10 @@ def test_a_value_that_is_changed_in_the_memory_changes_the_outcome(scenario, cou
 def test_the_less_the_memory_holds_the_less_it_saves(scenario, count):
     whole, saved = scenario("telephone"), []
     for dropped in range(5):
-        facts = [fact._replace(known=None) if n < dropped else fact for n, fact in enumerate(whole.facts)]
+        facts = [
+            fact._replace(known=None) if n < dropped else fact
+            for n, fact in enumerate(whole.facts)
+        ]
         run = play(whole._replace(facts=tuple(facts)), "capsule", 7, count)
         first = [event for event in run.of("discovery") if event["agent"] == "hop-1"]
         saved.append(-len(first))
@@ -111,21 +127,39 @@ def test_the_less_the_memory_holds_the_less_it_saves(scenario, count):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", [*HELPED, "poisoned_memory", "sequential_single", "stale_authority", "equal_conflict"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *HELPED,
+        "poisoned_memory",
+        "sequential_single",
+        "stale_authority",
+        "equal_conflict",
+    ],
+)
 def test_who_is_isolated_is_shown_no_value_that_it_did_not_find_out(played, name, kind):
     run = played(name, "isolated", kind=kind)
-    coordinates = {event["run"] for event in run.of("spawn") if event["role"] in ("cto", "project-lead")}
+    coordinates = {
+        event["run"]
+        for event in run.of("spawn")
+        if event["role"] in ("cto", "project-lead")
+    }
     found = set()
     for event in run.events:
         if event["kind"] == "prompt":
             for label, versions in event["shows"].items():
-                assert label == "work_obs" or (label == "plan" and event["run"] in coordinates)
+                assert label == "work_obs" or (
+                    label == "plan" and event["run"] in coordinates
+                )
                 found |= {(event["run"], version) for version in versions}
         if event["kind"] == "action" and event["used"]:
             assert (event["run"], event["used"]) in found
 
 
-@pytest.mark.parametrize("name", [*HELPED, "contradictory_authority_wrong", "poisoned_memory", "sequential_single"])
+@pytest.mark.parametrize(
+    "name",
+    [*HELPED, "contradictory_authority_wrong", "poisoned_memory", "sequential_single"],
+)
 def test_who_is_isolated_takes_no_heed_of_what_the_memory_is_like(played, count, name):
     assert set(ASKEW) == schema.OF_MEMORY
     run = other(name, ASKEW, count)
@@ -133,12 +167,17 @@ def test_who_is_isolated_takes_no_heed_of_what_the_memory_is_like(played, count,
 
 
 def test_the_check_for_heed_finds_some(played, count):
-    assert other("telephone", {"price": 2.0}, count).events[1:] != played("telephone", "isolated").events[1:]
+    assert (
+        other("telephone", {"price": 2.0}, count).events[1:]
+        != played("telephone", "isolated").events[1:]
+    )
 
 
 def other(name, cell, count):
     """The isolated run of a scenario with other parameters."""
-    scenario = reading.load(reading.find(name), SMALL.get(name, {}) | {"agents": "ideal"} | cell)
+    scenario = files.load(
+        files.find(name), SMALL.get(name, {}) | {"agents": "ideal"} | cell
+    )
     return play(scenario, "isolated", 7, count)
 
 
@@ -152,14 +191,19 @@ def test_the_name_of_an_arm_means_nothing(scenario, count, monkeypatch, arms):
     one, other = arms
     straight = play(scenario("landing_pages"), one, 7, count)
     monkeypatch.setattr(harness, "ARMS", {other: ARMS[one], one: ARMS[other]})
-    assert play(scenario("landing_pages"), other, 7, count).events[1:] == straight.events[1:]
+    assert (
+        play(scenario("landing_pages"), other, 7, count).events[1:]
+        == straight.events[1:]
+    )
 
 
 def test_a_player_is_made_of_a_policy_and_a_seed():
     assert list(inspect.signature(Player).parameters) == ["policy", "seed"]
     player = pickle.loads(pickle.dumps(Player(Policy(), 3)))
     assert vars(player) == {"policy": Policy(), "seed": 3}
-    assert "synapse" not in Path(cast.__file__).read_text().split('"""')[2].replace("synapse-", "")
+    assert "synapse" not in Path(cast.__file__).read_text().split('"""')[2].replace(
+        "synapse-", ""
+    )
 
 
 def test_a_value_in_a_task_is_a_leak(scenario, count):
@@ -170,23 +214,25 @@ def test_a_value_in_a_task_is_a_leak(scenario, count):
         play(whole._replace(jobs=jobs), "view", 7, count)
 
 
-# -- What is deleted from the product is missed ------------------------------------------------------------------------
+# -- What is deleted from the product is missed ----------------------------------------
 
 DELETED = {
     "wake": ("orchestrator/supervisor.py", "self.sessions[id].offer(News(entry, now, tier))", "pass",
              "api_migration_wake", "view"),
-    "view": ("orchestrator/receipt.py", "    return _without(view) if order.worth and not view.included",
+    "view": ("orchestrator/prompts/receipt.py", "    return _without(view) if order.worth and not view.included",
              "    return _without(view) if order.worth or not view.included", "landing_pages", "shipped"),
-    "acts": ("orchestrator/opening.py", "*made, context.news, context.acts", "*made, context.news, False",
+    "acts": ("orchestrator/prompts/opening.py", "*made, context.news, context.acts", "*made, context.news, False",
              "redundant_discovery", "shipped"),
     "authority": ("synapse/authority.py", "elif rival.authority > new.authority:",
                   "elif rival.authority < new.authority:", "blocker_two_answers", "view_capsule"),
     "disputes": ("synapse/authority.py", 'return [Effect(one.seq, "disputed", other.seq),',
                  "return [][:0] and [Effect(one.seq, 'disputed', other.seq),", "blocker_two_answers", "view_capsule"),
-    "supersedes": ("synapse/seat.py", "words(supersedes),", "(),", "blocker_escalation", "view_capsule"),
+    "supersedes": ("synapse/agent_memory.py", "words(supersedes),", "(),", "blocker_escalation", "view_capsule"),
 }  # fmt: skip
 
-SEED_OF = {"authority": 26}  # under which somebody is shown nothing but the answer that wins
+SEED_OF = {
+    "authority": 26
+}  # under which somebody is shown nothing but the answer that wins
 
 
 @pytest.fixture(scope="module")
@@ -196,7 +242,11 @@ def copied(tmp_path_factory):
     def run(path, old, new, name, arm, seed):
         root = tmp_path_factory.mktemp("copy")
         for package in ("synapse", "orchestrator", "prompts", "scenarios"):
-            shutil.copytree(ROOT / package, root / package, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(
+                ROOT / package,
+                root / package,
+                ignore=shutil.ignore_patterns("__pycache__"),
+            )
         text = (root / path).read_text()
         assert text.count(old) == 1
         (root / path).write_text(text.replace(old, new))
@@ -208,7 +258,12 @@ print(json.dumps(metrics.measured(run)))
 """
         env = os.environ | {"PYTHONPATH": str(root)}
         done = subprocess.run(
-            [sys.executable, "-c", code], env=env, cwd=root, capture_output=True, text=True, timeout=90
+            [sys.executable, "-c", code],
+            env=env,
+            cwd=root,
+            capture_output=True,
+            text=True,
+            timeout=90,
         )
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
@@ -218,15 +273,36 @@ print(json.dumps(metrics.measured(run)))
 
 def missed(found, gates):
     """Return the gates about degraded or ideal agents that one run's own figures do not pass."""
-    passes = {"==": float.__eq__, ">=": float.__ge__, "<=": float.__le__, "<": float.__lt__, ">": float.__gt__}
-    own = [gate for gate in gates if gate.cell in ("", "agents=ideal") and gate.metric in found]
-    return [gate.text for gate in own if not passes[gate.op](float(found[gate.metric]), gate.value)]
+    passes = {
+        "==": float.__eq__,
+        ">=": float.__ge__,
+        "<=": float.__le__,
+        "<": float.__lt__,
+        ">": float.__gt__,
+    }
+    own = [
+        gate
+        for gate in gates
+        if gate.cell in ("", "agents=ideal") and gate.metric in found
+    ]
+    return [
+        gate.text
+        for gate in own
+        if not passes[gate.op](float(found[gate.metric]), gate.value)
+    ]
 
 
 @pytest.mark.parametrize("what", DELETED)
 def test_what_is_deleted_from_the_product_is_missed(copied, count, what):
     *_, name, arm = DELETED[what]
-    whole, seed = reading.load(reading.find(name), {"agents": "ideal"}), SEED_OF.get(what, 21)
-    known = {"co_memory <= 0.05"} if name in ("landing_pages", "redundant_discovery") else set()  # as in test_gates
+    whole, seed = (
+        files.load(files.find(name), {"agents": "ideal"}),
+        SEED_OF.get(what, 21),
+    )
+    known = (
+        {"co_memory <= 0.05"}
+        if name in ("landing_pages", "redundant_discovery")
+        else set()
+    )  # as in test_gates
     assert set(missed(figures(play(whole, arm, seed, count)), whole.gates)) <= known
     assert set(missed(copied(*DELETED[what], seed), whole.gates)) - known

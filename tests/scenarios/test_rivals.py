@@ -1,16 +1,20 @@
-"""The rivals are played fairly: what each is billed is counted again by hand, from the texts of its conversations."""
+"""The rivals are played fairly: what each is billed is counted again by hand, from the texts of its
+conversations.
+"""
 
 import json
 
 import pytest
 
-from orchestrator.counting import schema_text
-from orchestrator.tools import tool_of
-from scenarios import arms, harness, metrics, reading
-from scenarios.arms import ARMS, CONTROL, KINDS, RIVAL
-from scenarios.bell import Telling
-from scenarios.harness import Counts, Play
-from scenarios.metrics import tally
+from orchestrator.spend.counting import schema_text
+from orchestrator.tools.functions import tool_of
+from scenarios.data import files
+from scenarios.measure import metrics
+from scenarios.measure.metrics import tally
+from scenarios.play import arms, harness
+from scenarios.play.arms import ARMS, CONTROL, KINDS, RIVAL
+from scenarios.play.harness import Counts, Play
+from scenarios.play.supervisors import Telling
 
 NAMES = ["broadcast", "file_tail", "tool_cache"]
 CELLS = {"ideal": {"n": 6, "agents": "ideal"}, "degraded": {"n": 6}}
@@ -38,7 +42,10 @@ class Heard(Play):
     def conversations(self):
         """The last request of each run, which holds all that it was sent, and its agent."""
         last = {request.key.rpartition("/")[0]: request for request, _ in self.calls}
-        return {run: (self.recorder.agent_of(run)[0], request.messages) for run, request in last.items()}
+        return {
+            run: (self.recorder.agent_of(run)[0], request.messages)
+            for run, request in last.items()
+        }
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +60,7 @@ def heard(count):
     def play(arm, kind, name="redundant_discovery"):
         if (arm, kind, name) not in known:
             cell = CELLS[kind] if name == "redundant_discovery" else {"agents": kind}
-            made = Heard(reading.load(reading.find(name), cell), arm, 11, count)
+            made = Heard(files.load(files.find(name), cell), arm, 11, count)
             known[arm, kind, name] = made, made.run()
         return known[arm, kind, name]
 
@@ -62,11 +69,20 @@ def heard(count):
 
 def by_hand(made, count):
     """Every text that was sent, each time, and every text that came back."""
-    said = lambda call: count(f"{call.name} {json.dumps(dict(call.arguments), ensure_ascii=False)}")  # noqa: E731
+
+    def said(call):
+        return count(
+            f"{call.name} {json.dumps(dict(call.arguments), ensure_ascii=False)}"
+        )
+
     total = 0
     for request, turn in made.calls:
-        total += count(request.system) + sum(count(schema_text(tool)) for tool in request.tools)
-        total += sum(count(each.text) + sum(map(said, each.calls)) for each in request.messages)
+        total += count(request.system) + sum(
+            count(schema_text(tool)) for tool in request.tools
+        )
+        total += sum(
+            count(each.text) + sum(map(said, each.calls)) for each in request.messages
+        )
         total += count(turn.text) + sum(map(said, turn.calls))
     return total
 
@@ -79,13 +95,18 @@ def test_a_rivals_bill_is_what_its_conversations_say(heard, count, arm, kind):
     assert not run.of("relay"), "nobody else is billed"
 
 
-# -- The file of notes -------------------------------------------------------------------------------------------------
+# -- The file of notes -----------------------------------------------------------------
 
 
 def looks(made):
     """By run: its agent, and what it was shown of the file, at the start and then at each look."""
     for agent, messages in made.conversations().values():
-        calls = {call.id for each in messages for call in each.calls if call.name == "memory_search"}
+        calls = {
+            call.id
+            for each in messages
+            for call in each.calls
+            if call.name == "memory_search"
+        }
         start = "".join(each.text for each in messages if each.label == "view")
         yield agent, start, [each.text for each in messages if each.answers in calls]
 
@@ -93,10 +114,19 @@ def looks(made):
 def fair_file(made):
     """No line of another is shown twice to anybody, and none of its own after the start."""
     for agent, start, later in looks(made):
-        shown = [line for text in (start, *later) for line in text.splitlines() if line.startswith("- ")]
+        shown = [
+            line
+            for text in (start, *later)
+            for line in text.splitlines()
+            if line.startswith("- ")
+        ]
         others = [line for line in shown if not line.startswith(f"- {agent}:")]
         assert len(others) == len(set(others))
-        assert not any(line.startswith(f"- {agent}:") for text in later for line in text.splitlines())
+        assert not any(
+            line.startswith(f"- {agent}:")
+            for text in later
+            for line in text.splitlines()
+        )
 
 
 @pytest.mark.parametrize("kind", CELLS)
@@ -113,14 +143,27 @@ def test_a_file_that_is_billed_whole_at_every_look_is_found_out(count, monkeypat
 
     def whole(ground):
         async def memory_search(query: str = "") -> str:
-            return "".join(f"- {entry.author}: {entry.body}\n" for entry in arms._ever(ground)) or "Nothing new."
+            return (
+                "".join(
+                    f"- {entry.author}: {entry.body}\n" for entry in arms._ever(ground)
+                )
+                or "Nothing new."
+            )
 
         setting = fair.make(ground)
-        tools = (tool_of(memory_search, description="Read the file of notes"), setting.tools[1])
+        tools = (
+            tool_of(memory_search, description="Read the file of notes"),
+            setting.tools[1],
+        )
         return setting._replace(tools=tools)
 
     monkeypatch.setattr(harness, "ARMS", {"file_tail": fair._replace(make=whole)})
-    made = Heard(reading.load(reading.find("redundant_discovery"), CELLS["ideal"]), "file_tail", 11, count)
+    made = Heard(
+        files.load(files.find("redundant_discovery"), CELLS["ideal"]),
+        "file_tail",
+        11,
+        count,
+    )
     made.run()
     with pytest.raises(AssertionError):
         fair_file(made)
@@ -136,14 +179,24 @@ def test_a_lock_is_about_the_subject_however_the_claim_is_worded(heard):
     taken = {}
     for agent, messages in made.conversations().values():
         gave = {each.answers: each.text for each in messages if each.answers}
-        for call in (call for each in messages for call in each.calls if call.name == "claim"):
-            subject = call.arguments["work"].removeprefix("find out ").removeprefix("looking into ")
-            taken.setdefault(subject, []).append((call.arguments["work"].split()[0], agent, gave[call.id]))
-    both = [each for each in taken.values() if len({words for words, _, _ in each}) == 2]
+        for call in (
+            call for each in messages for call in each.calls if call.name == "claim"
+        ):
+            subject = (
+                call.arguments["work"]
+                .removeprefix("find out ")
+                .removeprefix("looking into ")
+            )
+            taken.setdefault(subject, []).append(
+                (call.arguments["work"].split()[0], agent, gave[call.id])
+            )
+    both = [
+        each for each in taken.values() if len({words for words, _, _ in each}) == 2
+    ]
     assert any("is at it." in text for each in both for _, _, text in each)
 
 
-# -- The cache of tool results -----------------------------------------------------------------------------------------
+# -- The cache of tool results ---------------------------------------------------------
 
 
 def test_a_cache_gives_every_result_whole_and_carries_a_call_out_once(heard):
@@ -158,7 +211,9 @@ def test_a_cache_gives_every_result_whole_and_carries_a_call_out_once(heard):
             if each.answers in calls and not each.text.endswith("Not found yet."):
                 results.setdefault(calls[each.answers], []).append(each.text)
     assert any(len(texts) > 1 for texts in results.values())
-    assert all(len(set(texts)) == 1 for texts in results.values()), "the very text that the first one got"
+    assert all(len(set(texts)) == 1 for texts in results.values()), (
+        "the very text that the first one got"
+    )
 
 
 def test_a_cached_result_that_was_refused_is_found_out_anew(heard):
@@ -169,12 +224,13 @@ def test_a_cached_result_that_was_refused_is_found_out_anew(heard):
     assert len(run.of("discovery")) >= 2
 
 
-# -- Telling everybody -------------------------------------------------------------------------------------------------
+# -- Telling everybody -----------------------------------------------------------------
 
 
 def fair_broadcast(run):
-    """No turn is thrown away; whatever is more than information, each other run is shown once: at its start, or by the
-    first prompt after it was written."""
+    """No turn is thrown away; whatever is more than information, each other run is shown once: at
+    its start, or by the first prompt after it was written.
+    """
     assert not any(event["interrupted"] for event in run.of("completion"))
     shown = {}
     for event in run.of("prompt"):
@@ -184,7 +240,11 @@ def fair_broadcast(run):
     last = {event["run"]: event["t"] for event in run.of("prompt")}
     for write in run.of("write"):
         for spawn in run.of("spawn"):
-            if write["priority"] != "info" and write["agent"] != spawn["agent"] and write["t"] < last[spawn["run"]]:
+            if (
+                write["priority"] != "info"
+                and write["agent"] != spawn["agent"]
+                and write["t"] < last[spawn["run"]]
+            ):
                 assert (spawn["run"], write["id"]) in shown
 
 
@@ -214,12 +274,17 @@ class Forgetful(Telling):
 @pytest.mark.parametrize("unfair", [Interrupting, Forgetful])
 def test_a_broadcast_that_is_played_unfairly_is_found_out(count, monkeypatch, unfair):
     monkeypatch.setattr(harness, "Telling", unfair)
-    run = Heard(reading.load(reading.find("redundant_discovery"), CELLS["ideal"]), "broadcast", 11, count).run()
+    run = Heard(
+        files.load(files.find("redundant_discovery"), CELLS["ideal"]),
+        "broadcast",
+        11,
+        count,
+    ).run()
     with pytest.raises(AssertionError):
         fair_broadcast(run)
 
 
-# -- Those who pass on what they know ----------------------------------------------------------------------------------
+# -- Those who pass on what they know --------------------------------------------------
 
 
 def test_a_manager_that_loses_nothing_tells_each_what_its_task_names(heard, count):
@@ -229,18 +294,33 @@ def test_a_manager_that_loses_nothing_tells_each_what_its_task_names(heard, coun
     assert not any(event["lost"] or event["changed"] for event in relays)
     for event in relays:
         assert event["read"] >= event["cached"] >= 0
-    assert tally(run)["tokens"] == by_hand(made, count) + sum(each["read"] + each["wrote"] for each in relays)
+    assert tally(run)["tokens"] == by_hand(made, count) + sum(
+        each["read"] + each["wrote"] for each in relays
+    )
     for agent, messages in made.conversations().values():
-        lines = [line for each in messages for line in each.text.splitlines() if each.label in ("task", "view")]
-        needs = next(line for line in lines if line.startswith("Needs: ")).removeprefix("Needs: ").split("; ")
+        lines = [
+            line
+            for each in messages
+            for line in each.text.splitlines()
+            if each.label in ("task", "view")
+        ]
+        needs = (
+            next(line for line in lines if line.startswith("Needs: "))
+            .removeprefix("Needs: ")
+            .split("; ")
+        )
         for line in lines:
-            assert not line.startswith("- ") or any(need.removeprefix("the ") in line for need in needs), agent
+            assert not line.startswith("- ") or any(
+                need.removeprefix("the ") in line for need in needs
+            ), agent
 
 
 def test_a_lead_hands_on_all_results_that_there_are(heard, count):
     made, run = heard("handoff", "ideal")
     relays = run.of("relay")
-    assert tally(run)["tokens"] == by_hand(made, count) + sum(each["read"] + each["wrote"] for each in relays)
+    assert tally(run)["tokens"] == by_hand(made, count) + sum(
+        each["read"] + each["wrote"] for each in relays
+    )
     results = [event for event in run.of("write") if event["source"] == "writeback"]
     first = {event["run"]: event["t"] for event in reversed(run.of("prompt"))}
     for id, (_, messages) in made.conversations().items():
@@ -252,27 +332,42 @@ def test_a_lead_hands_on_all_results_that_there_are(heard, count):
 
 def test_a_store_is_langgraphs_own():
     assert ARMS["native_store"].missing() is None
-    made = Heard(reading.load(reading.find("redundant_discovery"), CELLS["ideal"]), "native_store", 11, Counts())
+    made = Heard(
+        files.load(files.find("redundant_discovery"), CELLS["ideal"]),
+        "native_store",
+        11,
+        Counts(),
+    )
     run = made.run()
     found = metrics.measured(run)
     assert (found["task_success"], found["duplicate_work"]) == (1, 0)
     assert any(event["tool"] == "memory_search" for event in run.of("tool_call"))
 
 
-# -- All of them -------------------------------------------------------------------------------------------------------
+# -- All of them -----------------------------------------------------------------------
 
 
 def test_every_arm_says_what_it_is():
     assert {arm.kind for arm in ARMS.values()} == set(KINDS)
-    assert [arm.name for arm in ARMS.values() if arm.kind == "product"] == ["shipped", "nightly"]
+    assert [arm.name for arm in ARMS.values() if arm.kind == "product"] == [
+        "shipped",
+        "nightly",
+    ]
 
 
 @pytest.mark.parametrize(
-    "arm", [arm.name for arm in ARMS.values() if arm.kind in (RIVAL, CONTROL) and arm.name != "off"]
+    "arm",
+    [
+        arm.name
+        for arm in ARMS.values()
+        if arm.kind in (RIVAL, CONTROL) and arm.name != "off"
+    ],
 )
 def test_nothing_of_the_products_own_works_for_a_rival(arm, count):
     """Its agents get no news by the product and no look before a call."""
-    made = Heard(reading.load(reading.find("landing_pages"), {"agents": "ideal"}), arm, 7, count)
+    made = Heard(
+        files.load(files.find("landing_pages"), {"agents": "ideal"}), arm, 7, count
+    )
     pushed = []
     context = made._watched
 

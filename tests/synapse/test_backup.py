@@ -8,7 +8,7 @@ import pytest
 import synapse
 from synapse import backup
 from synapse.errors import Conflict, Forbidden, InvalidQuery, NotFound, StoreCorrupt
-from synapse.workspace import Agent
+from synapse.model.agents import Agent
 
 
 @pytest.fixture
@@ -51,9 +51,14 @@ def test_a_restored_workspace_is_the_same(mem, tmp_path):
         assert copy.agents() == mem.agents()
         assert [e.body for e in copy.as_agent("eng-a").read()] == ["newer"]
         for name in ("synapse.yaml", "team.yaml", "agents/eng-a.yaml"):
-            with open(f"{mem.store.root}/{name}") as one, open(f"{copy.store.root}/{name}") as other:
+            with (
+                open(f"{mem.store.root}/{name}") as one,
+                open(f"{copy.store.root}/{name}") as other,
+            ):
                 assert one.read() == other.read()
-        assert copy.as_agent("eng-a").append("goes on", "api/x").seq == taken.records + 1
+        assert (
+            copy.as_agent("eng-a").append("goes on", "api/x").seq == taken.records + 1
+        )
         assert copy.store.settings == mem.store.settings
 
 

@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 
 import synapse
-from synapse import codec, conformance, declared
+from synapse import conformance
+from synapse.formats import codec, declared
 
-PROTOCOL = Path(conformance.__file__).with_name("PROTOCOL.md").read_text(encoding="utf-8")
+PROTOCOL = (
+    Path(conformance.__file__).with_name("PROTOCOL.md").read_text(encoding="utf-8")
+)
 
 # A workspace by a program that has nothing but `cat`.
 BY_HAND = r"""
@@ -82,7 +85,11 @@ def by_hand(tmp_path):
 
 
 def said(root, verdict=None):
-    return [str(found) for found in conformance.check(str(root)) if verdict in (None, found.verdict)]
+    return [
+        str(found)
+        for found in conformance.check(str(root))
+        if verdict in (None, found.verdict)
+    ]
 
 
 def put(root, path, text):
@@ -108,8 +115,14 @@ def test_a_workspace_made_with_cat_is_adopted_whole(by_hand):
     time.sleep(0.3)
     with synapse.open(str(by_hand)) as memory:
         seen = memory.as_agent("eng-backend").read(limit=None)
-        assert sorted(found.body.split()[0] for found in seen) == ["Deployed", "Tests", "The"]
-        assert {"syn-2026-02-01-001", "syn-2026-02-01-002"} < {found.id for found in seen}
+        assert sorted(found.body.split()[0] for found in seen) == [
+            "Deployed",
+            "Tests",
+            "The",
+        ]
+        assert {"syn-2026-02-01-001", "syn-2026-02-01-002"} < {
+            found.id for found in seen
+        }
         assert {found.trust for found in seen} == {"local"}
         assert memory.verify().ok
     assert not list(by_hand.glob("quarantine/*"))
@@ -132,12 +145,19 @@ def test_a_workspace_with_reviewed_entries_conforms(tmp_path):
     with synapse.init(str(root)) as memory:
         memory.register(synapse.Agent("junior", write=["api/*"], review_required=True))
         memory.register(synapse.Agent("lead", role="cto"))
-        approved, rejected, _ = [memory.as_agent("junior").append(body, "api/users") for body in ("a", "b", "c")]
+        approved, rejected, _ = [
+            memory.as_agent("junior").append(body, "api/users")
+            for body in ("a", "b", "c")
+        ]
         memory.as_agent("lead").approve(approved.id)
         memory.as_agent("lead").reject(rejected.id, "no")
     assert conformance.check(str(root)) == []
-    (root / f"entries/api/users/{approved.id}.md").write_text("changed", encoding="utf-8")
-    assert ["was changed after it was written" in found for found in said(root)] == [True]
+    (root / f"entries/api/users/{approved.id}.md").write_text(
+        "changed", encoding="utf-8"
+    )
+    assert ["was changed after it was written" in found for found in said(root)] == [
+        True
+    ]
 
 
 def test_the_broken_examples_are_rejected(tmp_path):
@@ -146,9 +166,18 @@ def test_the_broken_examples_are_rejected(tmp_path):
     told = {os.path.basename(path): said(path, "fail") for path in broken}
     assert [len(found) for found in told.values()] == [3, 3, 4]
     for name, words in {
-        "places": ["already the id of", "'../../outside' is not valid", "does not fit the place of the file"],
+        "places": [
+            "already the id of",
+            "'../../outside' is not valid",
+            "does not fit the place of the file",
+        ],
         "texts": ["'from' is given twice", "not closed", "symbolic link"],
-        "claims": ["is newer than", "call the file r2d2.yaml", "may not write in decisions", "says from: r2d2"],
+        "claims": [
+            "is newer than",
+            "call the file r2d2.yaml",
+            "may not write in decisions",
+            "says from: r2d2",
+        ],
     }.items():
         for word in words:
             assert any(word in found for found in told[name]), (name, word, told[name])
@@ -175,15 +204,35 @@ def test_every_finding_says_where_what_and_how(tmp_path):
         ("entries/A/x.md", entry(place="A"), "entries/A: is not a namespace"),
         ("entries/blockers/a b/x.md", entry(), "is not a namespace"),
         ("entries/blockers/x.md", entry(more="pii: true\n"), "pii: true needs a key"),
-        ("entries/blockers/x.md", entry(more="scope: encrypted\n"), "scope: encrypted needs a key"),
+        (
+            "entries/blockers/x.md",
+            entry(more="scope: encrypted\n"),
+            "scope: encrypted needs a key",
+        ),
         ("entries/blockers/x.md", '{"id": "syn-1"}', "JSON front matter"),
         ("entries/blockers/x.md", "", "no front matter"),
-        ("inbox/eng-qa/new/x.md", entry(), "says from: eng-backend in the box of eng-qa"),
-        ("inbox/eng-qa/new/x.md", entry(author="eng-qa").replace("namespace: blockers\n", ""), "namespace is missing"),
-        ("inbox/eng-qa/new/x.md", entry(author="eng-qa", place="decisions"), "may not write in decisions"),
+        (
+            "inbox/eng-qa/new/x.md",
+            entry(),
+            "says from: eng-backend in the box of eng-qa",
+        ),
+        (
+            "inbox/eng-qa/new/x.md",
+            entry(author="eng-qa").replace("namespace: blockers\n", ""),
+            "namespace is missing",
+        ),
+        (
+            "inbox/eng-qa/new/x.md",
+            entry(author="eng-qa", place="decisions"),
+            "may not write in decisions",
+        ),
         ("inbox/Еng/new/x.md", entry(), "is not the id of an agent"),
         ("inbox/loose.md", "x", "is not a drop box"),
-        ("archive/2026-01.md", "<!-- synapse:entry id=syn-1 bytes=1 sha256=0 -->\nx\n", "not what its marker says"),
+        (
+            "archive/2026-01.md",
+            "<!-- synapse:entry id=syn-1 bytes=1 sha256=0 -->\nx\n",
+            "not what its marker says",
+        ),
         ("journal/000000000001.jsonl", '{"chain":"0","seq":1}\n', "cannot be read"),
     ],
 )
@@ -197,9 +246,21 @@ def test_what_is_refused(by_hand, path, text, told):
 @pytest.mark.parametrize(
     ("path", "text", "told"),
     [
-        ("entries/blockers/x.md", entry(more="related: [syn-2020-01-01-001]\n"), "refers to syn-2020-01-01-001"),
-        ("entries/blockers/syn-2026-02-01-009.md", entry(author="ghost"), "ghost is not registered"),
-        ("entries/blockers/x.md", entry().replace("id: syn-2026-02-01-009", "id: 2026-02-01"), "no id of the form"),
+        (
+            "entries/blockers/x.md",
+            entry(more="related: [syn-2020-01-01-001]\n"),
+            "refers to syn-2020-01-01-001",
+        ),
+        (
+            "entries/blockers/syn-2026-02-01-009.md",
+            entry(author="ghost"),
+            "ghost is not registered",
+        ),
+        (
+            "entries/blockers/x.md",
+            entry().replace("id: syn-2026-02-01-009", "id: 2026-02-01"),
+            "no id of the form",
+        ),
         ("entries/blockers/notes.txt", "x", "is not an entry"),
         ("inbox/ghost/new/.keep", "", "there is no agent ghost"),
         ("archive/2026-01.md", "# January\n", "outside of its markers"),
@@ -231,7 +292,9 @@ def test_nothing_that_is_not_a_plain_file_is_opened(by_hand):
 
 def test_folders_that_are_links_are_not_followed(tmp_path, by_hand):
     (by_hand / "archive").symlink_to("/tmp")
-    assert any("archive: is a symbolic link" in found for found in said(by_hand, "fail"))
+    assert any(
+        "archive: is a symbolic link" in found for found in said(by_hand, "fail")
+    )
 
 
 def test_no_directory_is_no_traceback(tmp_path):
@@ -239,7 +302,7 @@ def test_no_directory_is_no_traceback(tmp_path):
     assert "synapse.yaml: is missing" in said(tmp_path)[0]
 
 
-# -- the journal, by its description alone -------------------------------------------------------------------
+# -- the journal, by its description alone ---------------------------------------------
 
 
 @pytest.fixture
@@ -275,7 +338,9 @@ def test_the_chain_is_what_the_protocol_says(journalled):
 def test_archive_pages_are_what_the_protocol_says(journalled):
     raw = next((journalled / "archive").glob("*.md")).read_bytes()
     head, rest = raw.split(b"\n", 1)
-    found = re.fullmatch(rb"<!-- synapse:entry id=(\S+) bytes=(\d+) sha256=([0-9a-f]{64}) -->", head)
+    found = re.fullmatch(
+        rb"<!-- synapse:entry id=(\S+) bytes=(\d+) sha256=([0-9a-f]{64}) -->", head
+    )
     assert found
     id, size, sha = found.groups()
     text = rest[: int(size)]
@@ -305,7 +370,7 @@ def test_a_changed_journal_or_file_is_found(journalled):
     assert "was changed after it was written" in said(journalled, "fail")[0]
 
 
-# -- the page itself -----------------------------------------------------------------------------------------
+# -- the page itself -------------------------------------------------------------------
 
 
 def blocks(kind):
@@ -315,14 +380,28 @@ def blocks(kind):
 def test_its_examples_are_read_as_it_says():
     (example,) = blocks("markdown")
     draft = codec.parse(example).draft
-    assert (draft.author, draft.topic, draft.replaces) == ("eng-backend", "users endpoint", ("syn-2026-01-30-042",))
+    assert (draft.author, draft.topic, draft.replaces) == (
+        "eng-backend",
+        "users endpoint",
+        ("syn-2026-01-30-042",),
+    )
     agent, settings = blocks("yaml")
     found = declared.parse_agent(agent)
-    assert (found.user, found.teams, found.skills[0].authority) == ("backend", ("core",), 75)
+    assert (found.user, found.teams, found.skills[0].authority) == (
+        "backend",
+        ("core",),
+        75,
+    )
     read = declared.parse_settings(settings)
-    assert (read.ttls, dict(read.users), read.other) == ({"api/*": "30d"}, {"alice": "eng-backend"}, ())
+    assert (read.ttls, dict(read.users), read.other) == (
+        {"api/*": "30d"},
+        {"alice": "eng-backend"},
+        (),
+    )
 
 
 def test_it_names_every_field():
     table = re.findall(r"(?m)^\| (`.*?`) \|", PROTOCOL)
-    assert {name for cell in table for name in re.findall(r"`(\w+)`", cell)} == codec._KEYS
+    assert {
+        name for cell in table for name in re.findall(r"`(\w+)`", cell)
+    } == codec._KEYS

@@ -4,9 +4,10 @@ import time
 import pytest
 
 import synapse
-from synapse import Conflict, InvalidEntry, InvalidQuery, codec
+from synapse import Conflict, InvalidEntry, InvalidQuery
+from synapse.formats import codec
+from synapse.model.agents import Agent
 from synapse.testing import FrozenClock
-from synapse.workspace import Agent
 
 
 @pytest.fixture
@@ -16,7 +17,9 @@ def mem():
         mem.register(Agent("lead", role="cto"))
         mem.register(Agent("junior", write=("api/*",), review_required=True))
         me = mem.as_agent("eng-a")
-        first = me.append("Grüße 🧠\n\n---\nnot: front matter", "api/x", tags=["a"], topic="t")
+        first = me.append(
+            "Grüße 🧠\n\n---\nnot: front matter", "api/x", tags=["a"], topic="t"
+        )
         me.append("newer\u2028line", "api/x", supersedes=first.id)
         filed = me.append("filed away", "api/x")
         me.archive(filed.id)
@@ -34,7 +37,9 @@ def lines(mem):
 
 def opened(kind, address):
     return (
-        synapse.open("memory:", clock=FrozenClock()) if kind == "memory" else synapse.init(address, clock=FrozenClock())
+        synapse.open("memory:", clock=FrozenClock())
+        if kind == "memory"
+        else synapse.init(address, clock=FrozenClock())
     )
 
 
@@ -45,7 +50,9 @@ def test_a_copy_is_the_same(mem, lines, kind, tmp_path):
         assert copy.import_(lines) == len(lines)
         assert copy.digest() == mem.digest()
         assert [*copy.export()] == lines
-        assert [e.body for e in copy.as_agent("eng-a").read()] == [e.body for e in mem.as_agent("eng-a").read()]
+        assert [e.body for e in copy.as_agent("eng-a").read()] == [
+            e.body for e in mem.as_agent("eng-a").read()
+        ]
         assert copy.agents() == mem.agents()
         assert copy.verify().ok
         assert copy.rebuild().digest == mem.digest()
@@ -53,25 +60,42 @@ def test_a_copy_is_the_same(mem, lines, kind, tmp_path):
         with synapse.open(address, clock=FrozenClock()) as again:
             assert again.digest() == mem.digest()
             assert [*again.export()] == lines
-            assert again.as_agent("eng-a").append("goes on", "api/x").seq == len(lines) + 1
+            assert (
+                again.as_agent("eng-a").append("goes on", "api/x").seq == len(lines) + 1
+            )
 
 
 def test_ids_go_on_behind_those_taken_over(mem, lines):
     with synapse.open("memory:", clock=FrozenClock()) as copy:
         copy.import_(lines)
-        assert copy.as_agent("eng-a").append("text", "api/x").id == mem.as_agent("eng-a").append("text", "api/x").id
+        assert (
+            copy.as_agent("eng-a").append("text", "api/x").id
+            == mem.as_agent("eng-a").append("text", "api/x").id
+        )
 
 
 def test_ids_of_others_go_out_and_in_again(tmp_path):
     """By way of a log in memory, which must number its lines as the files did."""
-    with synapse.init(str(tmp_path / "w"), clock=FrozenClock("2026-02-01T23:59:59Z")) as mem:
+    with synapse.init(
+        str(tmp_path / "w"), clock=FrozenClock("2026-02-01T23:59:59Z")
+    ) as mem:
         mem.register(Agent("eng-a", read=("api/*",), write=("api/*",)))
-        me, ids = mem.as_agent("eng-a"), ("syn-65b2f0c4a1d3e5f607182930", "syn-2026-02-01-007", "syn-2026-01-31-005")
+        me, ids = (
+            mem.as_agent("eng-a"),
+            (
+                "syn-65b2f0c4a1d3e5f607182930",
+                "syn-2026-02-01-007",
+                "syn-2026-01-31-005",
+            ),
+        )
         for id in (None, *ids, None):
             entry = me.append("text", "api/x")
             if id:
                 path = tmp_path / f"w/entries/api/x/{id}.md"
-                path.write_text(codec.render(entry._replace(id=id, body="dropped")), encoding="utf-8")
+                path.write_text(
+                    codec.render(entry._replace(id=id, body="dropped")),
+                    encoding="utf-8",
+                )
         time.sleep(0.25)
         mem.store.fresh(force=True)
         assert {mem.as_agent("eng-a").get(id).body for id in ids} == {"dropped"}
@@ -81,7 +105,10 @@ def test_ids_of_others_go_out_and_in_again(tmp_path):
         with synapse.open("memory:", clock=mem.store.clock) as copy:
             copy.import_(lines)
             assert [*copy.export()] == lines
-            assert copy.as_agent("eng-a").append("more", "api/x").id == me.append("more", "api/x").id
+            assert (
+                copy.as_agent("eng-a").append("more", "api/x").id
+                == me.append("more", "api/x").id
+            )
 
 
 def test_every_line_is_json_and_one_line(lines):
@@ -124,7 +151,10 @@ def test_an_export_goes_only_into_an_empty_workspace(mem, lines):
 
 @pytest.mark.parametrize("generation", ["A", "B", "C"])
 def test_entries_for_other_readers(mem, generation):
-    found = [json.loads(line) for line in "".join(mem.export(generation)).removesuffix("\n").split("\n")]
+    found = [
+        json.loads(line)
+        for line in "".join(mem.export(generation)).removesuffix("\n").split("\n")
+    ]
     texts = [each["content"] if generation == "C" else each["text"] for each in found]
     assert len(found) == 4
     assert any("Grüße 🧠" in text for text in texts)

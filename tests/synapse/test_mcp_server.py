@@ -1,4 +1,6 @@
-"""The MCP server as its clients have it: the SDK's own client, over standard streams and HTTP, in both revisions."""
+"""The MCP server as its clients have it: the SDK's own client, over standard streams and HTTP, in
+both revisions.
+"""
 
 import asyncio
 import json
@@ -19,6 +21,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 import synapse
+from synapse.agent_memory import AgentMemory
 from synapse.errors import InvalidEntry
 from synapse.mcp.bearer import TokenFile, digest, new_token
 from synapse.mcp.caller import Caller
@@ -26,11 +29,10 @@ from synapse.mcp.changes import Subscriber, Watch
 from synapse.mcp.offer import instructions, offer
 from synapse.mcp.resources import Target
 from synapse.mcp.server import build
-from synapse.records import Pending
-from synapse.seat import Seat
+from synapse.model.agents import Agent
+from synapse.model.records import Pending
+from synapse.system.tokens import Tokens
 from synapse.testing import FrozenClock
-from synapse.tokens import Tokens
-from synapse.workspace import Agent
 
 MODES = {"2026-07-28": "auto", "2025-11-25": "legacy"}
 WRITER = """
@@ -65,18 +67,33 @@ time.sleep(60)
 def root(tmp_path):
     path = str(tmp_path / "ws")
     with synapse.init(path) as memory:
-        memory.register(Agent("eng", read=["api/*", "blockers/*"], write=["api/*", "blockers/*"]))
+        memory.register(
+            Agent("eng", read=["api/*", "blockers/*"], write=["api/*", "blockers/*"])
+        )
         memory.register(Agent("lead", role="project-lead", read=["*"], write=["*"]))
     return path
 
 
 def command(root, *words, agent="eng"):
     who = () if agent is None else ("--agent", agent)
-    return [sys.executable, "-m", "synapse.cli", "--root", str(root), "mcp", *who, *words]
+    return [
+        sys.executable,
+        "-m",
+        "synapse.cli",
+        "--root",
+        str(root),
+        "mcp",
+        *who,
+        *words,
+    ]
 
 
 def clean(**more):
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("SYNAPSE_", "CLAUDE"))}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("SYNAPSE_", "CLAUDE"))
+    }
     return kept | more
 
 
@@ -108,7 +125,9 @@ async def subscribe(client, uri):
 @asynccontextmanager
 async def served(words, **env):
     """The address of an HTTP server, which ends with the block."""
-    server = await asyncio.create_subprocess_exec(*words, stderr=asyncio.subprocess.PIPE, env=clean(**env))
+    server = await asyncio.create_subprocess_exec(
+        *words, stderr=asyncio.subprocess.PIPE, env=clean(**env)
+    )
     try:
         yield (await server.stderr.readline()).decode().split()[-1]
     finally:
@@ -121,7 +140,11 @@ async def over_http(address, token=None, mode="auto", handler=None):
     headers = {"authorization": f"Bearer {token}"} if token else {}
     async with (
         httpx2.AsyncClient(headers=headers, timeout=30) as http,
-        Client(streamable_http_client(address, http_client=http), mode=mode, message_handler=handler) as connected,
+        Client(
+            streamable_http_client(address, http_client=http),
+            mode=mode,
+            message_handler=handler,
+        ) as connected,
     ):
         yield connected
 
@@ -131,7 +154,9 @@ async def writer(root):
     """Another process that writes as the lead, an entry for each call."""
     pipe = asyncio.subprocess.PIPE
     words = [sys.executable, "-c", WRITER, str(root)]
-    process = await asyncio.create_subprocess_exec(*words, stdin=pipe, stdout=pipe, env=clean())
+    process = await asyncio.create_subprocess_exec(
+        *words, stdin=pipe, stdout=pipe, env=clean()
+    )
 
     async def write(namespace, body):
         process.stdin.write(f"{namespace} {body}\n".encode())
@@ -153,7 +178,9 @@ def gone(pid, seconds=10):
 
 def alive(pid):
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        return (
+            Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        )
     except FileNotFoundError:
         return False
 
@@ -162,7 +189,10 @@ def alive(pid):
 
 
 def listed(tools):
-    return [{"name": tool.name, "description": tool.description, "inputSchema": tool.schema} for tool in tools]
+    return [
+        {"name": tool.name, "description": tool.description, "inputSchema": tool.schema}
+        for tool in tools
+    ]
 
 
 def test_what_the_tools_cost():
@@ -180,8 +210,12 @@ def test_the_tools_are_these():
         "claim", "report_blocker",
     ]  # fmt: skip
     assert [tool.name for tool in offer(["read", "append"])] == ["append", "read"]
-    assert all(tool.name.startswith(("cortex_", "atom_")) for tool in offer(compat="cortex"))
-    with pytest.raises(InvalidEntry, match=r"no tool reed; there are memory_search, .*report_blocker"):
+    assert all(
+        tool.name.startswith(("cortex_", "atom_")) for tool in offer(compat="cortex")
+    )
+    with pytest.raises(
+        InvalidEntry, match=r"no tool reed; there are memory_search, .*report_blocker"
+    ):
         offer(["reed"])
     with pytest.raises(InvalidEntry, match="cortex"):
         offer(compat="vertex")
@@ -193,12 +227,17 @@ def test_the_words_of_the_tools_fit_what_they_take():
     known = {tool.name: tool for tool in (*tools.TOOLS, *tools.CLIENTS)}
     for tool in offer():
         more = {"project"} if tool.name == "report_blocker" else set()
-        assert tool.schema["properties"].keys() == known[tool.name].schema["properties"].keys() | more
+        assert (
+            tool.schema["properties"].keys()
+            == known[tool.name].schema["properties"].keys() | more
+        )
         assert tool.schema.get("required") == known[tool.name].schema.get("required")
     assert "claim" not in instructions(offer(["read", "memory_search"]))
     assert "never an instruction" in instructions(offer(["read"]))
     assert "Begin with" in instructions(offer())
-    assert "Begin with" not in instructions(offer(given=True), given=True)  # its view is there already
+    assert "Begin with" not in instructions(
+        offer(given=True), given=True
+    )  # its view is there already
 
 
 @pytest.mark.parametrize(
@@ -216,7 +255,14 @@ def test_the_words_of_the_tools_fit_what_they_take():
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_a_mistake_at_the_start_is_told(root, words, told):
-    done = subprocess.run(command(root, *words), capture_output=True, text=True, timeout=60, env=clean(), input="")
+    done = subprocess.run(
+        command(root, *words),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=clean(),
+        input="",
+    )
     assert done.returncode in (3, 64), done.stderr
     assert told in done.stderr
     assert "Traceback" not in done.stderr
@@ -224,7 +270,14 @@ def test_a_mistake_at_the_start_is_told(root, words, told):
 
 
 def test_whose_memory_it_is_must_be_said(root):
-    done = subprocess.run(command(root, agent=None), capture_output=True, text=True, timeout=60, env=clean(), input="")
+    done = subprocess.run(
+        command(root, agent=None),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=clean(),
+        input="",
+    )
     assert (done.returncode, done.stdout) == (64, "")
     assert "Give --agent AGENT or set SYNAPSE_AGENT" in done.stderr
 
@@ -241,31 +294,67 @@ def test_every_tool_is_called(root, revision):
             assert me.instructions.startswith("Synapse is the memory")
             names = [tool.name for tool in (await me.list_tools()).tools]
             assert names == [tool.name for tool in offer()]
-            stored = text(await call(me, "append", namespace="api/users", body="use v2", topic="users"))
+            stored = text(
+                await call(
+                    me, "append", namespace="api/users", body="use v2", topic="users"
+                )
+            )
             id = stored.split()[2]
             assert "use v2" in text(await call(me, "read", id=id))
             assert "use v2" in text(await call(me, "memory_search", query="users v2"))
-            kept = text(await call(me, "memory_remember", fact="the sandbox resets at noon", scope="agent"))
+            kept = text(
+                await call(
+                    me,
+                    "memory_remember",
+                    fact="the sandbox resets at noon",
+                    scope="agent",
+                )
+            )
             assert "Kept as fact_" in kept
-            assert "Forgot" in text(await call(me, "memory_forget", fact_id=kept.split()[2]))
-            assert "use v2" in text(await call(me, "briefing", task="the users page", budget=500))
-            assert "is yours until" in text(await call(me, "claim", work="users page", minutes=5))
-            assert "Released" in text(await call(me, "claim", work="users page", release=True))
-            blocked = await call(me, "report_blocker", text="there is no key", project="web")
+            assert "Forgot" in text(
+                await call(me, "memory_forget", fact_id=kept.split()[2])
+            )
+            assert "use v2" in text(
+                await call(me, "briefing", task="the users page", budget=500)
+            )
+            assert "is yours until" in text(
+                await call(me, "claim", work="users page", minutes=5)
+            )
+            assert "Released" in text(
+                await call(me, "claim", work="users page", release=True)
+            )
+            blocked = await call(
+                me, "report_blocker", text="there is no key", project="web"
+            )
             assert "blockers/web" in text(blocked)
             with synapse.open(root) as memory:
-                from synapse.mail import Mail
+                from synapse.mail.mailbox import Mail
 
-                sent = Mail(memory.as_agent("lead")).send("eng", "Which fee?", subject="Fees", priority="urgent")
+                sent = Mail(memory.as_agent("lead")).send(
+                    "eng", "Which fee?", subject="Fees", priority="urgent"
+                )
             inbox = text(await call(me, "inbox"))
-            assert all(word in inbox for word in (sent.entry.id, "Fees", "> Which fee?", sent.thread))
+            assert all(
+                word in inbox
+                for word in (sent.entry.id, "Fees", "> Which fee?", sent.thread)
+            )
             assert text(await call(me, "inbox")) == "No unread messages."
-            assert sent.thread in text(await call(me, "send", re=sent.entry.id, body="0.1 %"))
-            assert "agent:lead" in text(await call(me, "send", to="lead", body="done", subject="S"))
-            assert text(await call(me, "ack", ids=[sent.entry.id])) == f"Acknowledged {sent.entry.id}."
+            assert sent.thread in text(
+                await call(me, "send", re=sent.entry.id, body="0.1 %")
+            )
+            assert "agent:lead" in text(
+                await call(me, "send", to="lead", body="done", subject="S")
+            )
+            assert (
+                text(await call(me, "ack", ids=[sent.entry.id]))
+                == f"Acknowledged {sent.entry.id}."
+            )
         with synapse.open(root) as memory:
             waiting = Mail(memory.as_agent("lead")).inbox()
-            assert [(each.sender, each.body) for each in waiting] == [("eng", "0.1 %"), ("eng", "done")]
+            assert [(each.sender, each.body) for each in waiting] == [
+                ("eng", "0.1 %"),
+                ("eng", "done"),
+            ]
 
     run(body())
 
@@ -281,11 +370,19 @@ def test_resources_and_the_prompt(root, revision):
             (view,) = (await me.list_resources()).resources
             assert str(view.uri) == "synapse://view/eng"
             templates = (await me.list_resource_templates()).resource_templates
-            assert [each.uri_template for each in templates] == ["synapse://view/{agent}", "synapse://entry/{id}"]
+            assert [each.uri_template for each in templates] == [
+                "synapse://view/{agent}",
+                "synapse://entry/{id}",
+            ]
             told = (await me.read_resource("synapse://view/eng")).contents[0].text
             assert "use v2" in told
             assert "secret" not in told
-            assert "use v2" in (await me.read_resource(f"synapse://entry/{seen.id}")).contents[0].text
+            assert (
+                "use v2"
+                in (await me.read_resource(f"synapse://entry/{seen.id}"))
+                .contents[0]
+                .text
+            )
             for uri in (
                 "synapse://view/lead", "synapse://view/operator", f"synapse://entry/{hidden.id}", "synapse://view/",
                 "synapse://view/eng/../lead", "synapse://entry/syn-2001-01-01-001", "file:///etc/passwd", "synapse://x/y",
@@ -294,13 +391,20 @@ def test_resources_and_the_prompt(root, revision):
                     await me.read_resource(uri)
             (prompt,) = (await me.list_prompts()).prompts
             assert prompt.name == "briefing"
-            told = (await me.get_prompt("briefing", {"task": "mend the users page"})).messages[0].content.text
+            told = (
+                (await me.get_prompt("briefing", {"task": "mend the users page"}))
+                .messages[0]
+                .content.text
+            )
             assert "never an instruction" in told
             assert "use v2" in told
             for name, given in (("brief", {}), ("briefing", {"agent": "lead"})):
                 with pytest.raises(MCPError):
                     await me.get_prompt(name, given)
-            assert "use v2" in (await me.read_resource("synapse://view/eng")).contents[0].text  # it goes on
+            assert (
+                "use v2"
+                in (await me.read_resource("synapse://view/eng")).contents[0].text
+            )  # it goes on
 
     run(body())
 
@@ -311,9 +415,17 @@ def test_the_operator_sees_every_view(root):
             memory.as_agent("lead").append("the secret", "vault/x", priority="critical")
         async with client(command(root, agent="operator")) as me:
             uris = [str(each.uri) for each in (await me.list_resources()).resources]
-            assert uris == [f"synapse://view/{name}" for name in ("operator", "eng", "lead")]
-            assert "secret" in (await me.read_resource("synapse://view/lead")).contents[0].text
-            assert "secret" not in (await me.read_resource("synapse://view/eng")).contents[0].text
+            assert uris == [
+                f"synapse://view/{name}" for name in ("operator", "eng", "lead")
+            ]
+            assert (
+                "secret"
+                in (await me.read_resource("synapse://view/lead")).contents[0].text
+            )
+            assert (
+                "secret"
+                not in (await me.read_resource("synapse://view/eng")).contents[0].text
+            )
             assert (await call(me, "append", namespace="api/x", body="b")).is_error
 
     run(body())
@@ -323,10 +435,15 @@ def test_older_names_are_served(root):
     async def body():
         async with client(command(root, "--compat", "cortex")) as me:
             assert "cortex_add" in {tool.name for tool in (await me.list_tools()).tools}
-            assert "Stored as fact_" in text(await call(me, "cortex_add", content="the cache is off"))
+            assert "Stored as fact_" in text(
+                await call(me, "cortex_add", content="the cache is off")
+            )
             assert "cache" in text(await call(me, "cortex_stm"))
         async with client(command(root, "--tools", "read,append")) as me:
-            assert [tool.name for tool in (await me.list_tools()).tools] == ["append", "read"]
+            assert [tool.name for tool in (await me.list_tools()).tools] == [
+                "append",
+                "read",
+            ]
             with pytest.raises(MCPError, match="there is no tool 'claim'"):
                 await call(me, "claim", work="w")
 
@@ -335,16 +452,26 @@ def test_older_names_are_served(root):
 
 def test_a_run_is_acted_for(root):
     with synapse.open(root) as memory:
-        fields = {"run": "r", "epoch": 3, "state": "running", "agent": "eng", "project": "shop"}
+        fields = {
+            "run": "r",
+            "epoch": 3,
+            "state": "running",
+            "agent": "eng",
+            "project": "shop",
+        }
         memory.store.log.append(Pending("run", "eng", fields, key="run:r"))
 
     async def body():
         async with client(command(root, "--run", "r")) as me:
-            assert "blockers/shop" in text(await call(me, "report_blocker", text="no key"))
+            assert "blockers/shop" in text(
+                await call(me, "report_blocker", text="no key")
+            )
         async with client(command(root, "--run", "other")) as me:
             assert "there is no run other" in text(await call(me, "read"))
         async with client(command(root, "--run", "r", agent="lead")) as me:
-            assert "run r is eng's" in text(await call(me, "append", namespace="api/x", body="b"))
+            assert "run r is eng's" in text(
+                await call(me, "append", namespace="api/x", body="b")
+            )
 
     run(body())
 
@@ -358,7 +485,9 @@ def test_no_argument_makes_anybody_another(root):
     async def body():
         async with client(command(root)) as me:
             for name in ("agent", "from", "author", "as", "run", "seat"):
-                answer = await call(me, "append", namespace="api/x", body="b", **{name: "lead"})
+                answer = await call(
+                    me, "append", namespace="api/x", body="b", **{name: "lead"}
+                )
                 assert answer.is_error
                 assert f"takes no '{name}'" in text(answer)
             meta = {"agent": "lead", "synapse/agent": "lead", "from": "lead"}
@@ -373,16 +502,22 @@ def test_no_argument_makes_anybody_another(root):
 
     run(body())
     with synapse.open(root) as memory:
-        assert {entry.author for entry in memory.as_agent("lead").read(namespace="api/x")} == {"eng"}
+        assert {
+            entry.author for entry in memory.as_agent("lead").read(namespace="api/x")
+        } == {"eng"}
 
 
 def test_a_run_is_its_own_agent_alone(root):
     words = command(root, agent="lead")
     env = clean(SYNAPSE_RUN="r", SYNAPSE_AGENT="eng")
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60, env=env, input="")
+    done = subprocess.run(
+        words, capture_output=True, text=True, timeout=60, env=env, input=""
+    )
     assert (done.returncode, done.stdout) == (4, "")
     words = command(root, "--token-file", "t", "--new-token", "lead", agent=None)
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60, env=env, input="")
+    done = subprocess.run(
+        words, capture_output=True, text=True, timeout=60, env=env, input=""
+    )
     assert (done.returncode, done.stdout) == (4, "")
 
 
@@ -393,8 +528,12 @@ def test_two_tokens_are_two_agents(root, tmp_path, revision):
     async def body():
         tokens = {}
         for agent in ("eng", "lead"):
-            words = command(root, "--token-file", str(path), "--new-token", agent, agent=None)
-            made = subprocess.run(words, capture_output=True, text=True, timeout=60, env=clean())
+            words = command(
+                root, "--token-file", str(path), "--new-token", agent, agent=None
+            )
+            made = subprocess.run(
+                words, capture_output=True, text=True, timeout=60, env=clean()
+            )
             tokens[agent] = made.stdout.strip()
             assert digest(tokens[agent]) in path.read_text()
             assert tokens[agent] not in path.read_text()
@@ -408,27 +547,54 @@ def test_two_tokens_are_two_agents(root, tmp_path, revision):
         ):
             assert eng.protocol_version == revision
             await call(eng, "append", namespace="api/x", body="by eng")
-            stored = text(await call(lead, "append", namespace="vault/x", body="by lead", priority="critical"))
+            stored = text(
+                await call(
+                    lead,
+                    "append",
+                    namespace="vault/x",
+                    body="by lead",
+                    priority="critical",
+                )
+            )
             id = stored.split()[2]
             assert (await call(eng, "read", id=id)).is_error
-            assert "by lead" not in (await eng.read_resource("synapse://view/eng")).contents[0].text
-            assert "by lead" in (await lead.read_resource("synapse://view/lead")).contents[0].text
-            for me, uri in ((eng, "synapse://view/lead"), (lead, "synapse://view/eng"), (eng, f"synapse://entry/{id}")):
+            assert (
+                "by lead"
+                not in (await eng.read_resource("synapse://view/eng")).contents[0].text
+            )
+            assert (
+                "by lead"
+                in (await lead.read_resource("synapse://view/lead")).contents[0].text
+            )
+            for me, uri in (
+                (eng, "synapse://view/lead"),
+                (lead, "synapse://view/eng"),
+                (eng, f"synapse://entry/{id}"),
+            ):
                 with pytest.raises(MCPError):
                     await me.read_resource(uri)
         with synapse.open(root) as memory:
-            found = {entry.body: entry.author for entry in memory.as_agent("lead").read()}
+            found = {
+                entry.body: entry.author for entry in memory.as_agent("lead").read()
+            }
             assert found == {"by eng": "eng", "by lead": "lead"}
 
     run(body())
 
 
-HEADERS = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+HEADERS = {
+    "accept": "application/json, text/event-stream",
+    "content-type": "application/json",
+}
 HELLO = {
     "jsonrpc": "2.0",
     "id": 1,
     "method": "initialize",
-    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+    "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "t", "version": "1"},
+    },
 }
 LIST = {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}}
 
@@ -443,7 +609,9 @@ def test_who_has_no_token_is_turned_away(root, tmp_path):
 
             async def status(token, body=HELLO, **headers):
                 bearer = {} if token is None else {"authorization": f"Bearer {token}"}
-                return await http.post(address, json=body, headers=HEADERS | bearer | headers)
+                return await http.post(
+                    address, json=body, headers=HEADERS | bearer | headers
+                )
 
             for wrong in (None, "x", token[:-1], digest(token), token.upper()):
                 answer = await status(wrong)
@@ -454,31 +622,48 @@ def test_who_has_no_token_is_turned_away(root, tmp_path):
             assert begun.status_code == 200
             session = {"mcp-session-id": begun.headers["mcp-session-id"]}
             assert (await status(token, LIST, **session)).status_code == 200
-            assert (await status(other, LIST, **session)).status_code == 404  # another's session
+            assert (
+                await status(other, LIST, **session)
+            ).status_code == 404  # another's session
             assert (await status(token, host="evil.example")).status_code == 421
-            assert (await status(token, origin="http://evil.example")).status_code == 403
+            assert (
+                await status(token, origin="http://evil.example")
+            ).status_code == 403
             lines = path.read_text().splitlines(keepends=True)
             path.write_text(lines[1])
-            assert (await status(token, LIST, **session)).status_code == 401  # ended with its line
+            assert (
+                await status(token, LIST, **session)
+            ).status_code == 401  # ended with its line
             assert (await status(other)).status_code == 200
             path.chmod(0o644)
             path.write_text(lines[1] + "\n")
-            assert (await status(other)).status_code == 401  # whoever can write it could be anybody
+            assert (
+                await status(other)
+            ).status_code == 401  # whoever can write it could be anybody
 
     run(body())
 
 
 def test_without_tokens_the_host_is_checked_too(root):
     async def body():
-        async with served(command(root, "--http", "127.0.0.1:0")) as address, httpx2.AsyncClient() as http:
+        async with (
+            served(command(root, "--http", "127.0.0.1:0")) as address,
+            httpx2.AsyncClient() as http,
+        ):
             assert address.startswith("http://127.0.0.1:")
-            assert (await http.post(address, json=HELLO, headers=HEADERS)).status_code == 200
+            assert (
+                await http.post(address, json=HELLO, headers=HEADERS)
+            ).status_code == 200
             evil = HEADERS | {"host": "evil.example"}
-            assert (await http.post(address, json=HELLO, headers=evil)).status_code == 421
+            assert (
+                await http.post(address, json=HELLO, headers=evil)
+            ).status_code == 421
             huge = await http.post(address, content=b"[" * 5_000_000, headers=HEADERS)
             assert huge.status_code == 413
             async with over_http(address) as me:
-                assert "Stored" in text(await call(me, "append", namespace="api/x", body="b"))
+                assert "Stored" in text(
+                    await call(me, "append", namespace="api/x", body="b")
+                )
 
     run(body())
 
@@ -488,7 +673,12 @@ def test_a_token_file_that_cannot_be_trusted_is_refused(tmp_path):
     token = new_token(str(path), "eng")
     again = new_token(str(path), "eng")
     found = TokenFile(str(path))
-    assert [found.agent(each) for each in (token, again, "x", digest(token))] == ["eng", "eng", None, None]
+    assert [found.agent(each) for each in (token, again, "x", digest(token))] == [
+        "eng",
+        "eng",
+        None,
+        None,
+    ]
     with path.open("a") as file:
         file.write("eng: short\n")
     assert found.agent(token) is None
@@ -535,14 +725,29 @@ def test_identity_is_asked_with_each_request(mem, mode):
     ]
 
 
-@pytest.mark.parametrize("name", ["claudecode/toolUseId", "callId", "synapse/idempotency_key"])
+@pytest.mark.parametrize(
+    "name", ["claudecode/toolUseId", "callId", "synapse/idempotency_key"]
+)
 def test_a_retry_of_a_call_writes_nothing(mem, name):
     async def body():
         async with Client(build(lambda caller: mem.as_agent("eng"), offer())) as me:
             meta = {name: "call-1"}
-            first = text(await call(me, "append", meta=meta, namespace="api/x", body="once"))
-            assert text(await call(me, "append", meta=meta, namespace="api/x", body="once")) == first
-            await call(me, "append", meta=meta, namespace="api/x", body="another call with the same id")
+            first = text(
+                await call(me, "append", meta=meta, namespace="api/x", body="once")
+            )
+            assert (
+                text(
+                    await call(me, "append", meta=meta, namespace="api/x", body="once")
+                )
+                == first
+            )
+            await call(
+                me,
+                "append",
+                meta=meta,
+                namespace="api/x",
+                body="another call with the same id",
+            )
             await call(me, "append", namespace="api/x", body="no id")
             await call(me, "append", namespace="api/x", body="no id")
 
@@ -552,7 +757,7 @@ def test_a_retry_of_a_call_writes_nothing(mem, name):
 
 
 def test_a_retry_of_a_read_gives_the_same(mem):
-    from synapse.mail import Mail
+    from synapse.mail.mailbox import Mail
 
     Mail(mem.as_agent("lead")).send("eng", "one")
     mem.as_agent("lead").append("news", "api/x")
@@ -569,7 +774,13 @@ def test_a_retry_of_a_read_gives_the_same(mem):
 
 def test_what_a_caller_says_of_its_call():
     assert Caller().once("append", {}) is None
-    for wrong in ({"callId": 1}, {"callId": ""}, {"callId": ["x"]}, {"callId": "x" * 10_000}, {"call": "x"}):
+    for wrong in (
+        {"callId": 1},
+        {"callId": ""},
+        {"callId": ["x"]},
+        {"callId": "x" * 10_000},
+        {"call": "x"},
+    ):
         assert Caller(meta=wrong).call is None
     codex = Caller(meta={"callId": "c", "threadId": "t"}, started="s")
     assert (codex.call, codex.session) == ("c", "t")
@@ -582,7 +793,9 @@ def test_what_a_caller_says_of_its_call():
         Caller(meta={"callId": "c"}, started="s2").once("append", {"a": 1}),
     }
     assert len(keys) == 6
-    assert codex.once("append", {"a": "\ud800"}) != codex.once("append", {"a": "\ud801"})
+    assert codex.once("append", {"a": "\ud800"}) != codex.once(
+        "append", {"a": "\ud801"}
+    )
 
 
 # -- changes ---------------------------------------------------------------------------------------
@@ -597,7 +810,10 @@ async def connected(root, transport, mode, handler):
         async with client(command(root), mode, handler) as me:
             yield me
     else:
-        async with served(command(root, "--http", "0")) as address, over_http(address, None, mode, handler) as me:
+        async with (
+            served(command(root, "--http", "0")) as address,
+            over_http(address, None, mode, handler) as me,
+        ):
             yield me
 
 
@@ -610,7 +826,9 @@ async def listening(me, heard):
         await subscribe(me, VIEW)
         yield
         return
-    async with me.listen(resource_subscriptions=[VIEW, "synapse://view/lead"]) as changes:
+    async with me.listen(
+        resource_subscriptions=[VIEW, "synapse://view/lead"]
+    ) as changes:
         assert changes.honored.resource_subscriptions == [VIEW]
 
         async def forward():
@@ -647,7 +865,9 @@ def test_what_another_process_writes_is_told(root, transport, revision):
             seen = ""
             while "burst 49" not in seen:
                 assert await asyncio.wait_for(heard.get(), 20) == VIEW
-                seen = (await me.read_resource(VIEW, cache_mode="bypass")).contents[0].text
+                seen = (
+                    (await me.read_resource(VIEW, cache_mode="bypass")).contents[0].text
+                )
             assert all(f"burst {number}" in seen for number in range(50))
 
     run(body())
@@ -661,8 +881,14 @@ def test_what_cannot_be_seen_is_not_told(root):
         heard.append(str(message.params.uri))
 
     async def body():
-        async with writer(root) as write, client(command(root), "legacy", handler) as me:
-            seen, hidden = await write("api/x", "seen"), await write("vault/x", "hidden")
+        async with (
+            writer(root) as write,
+            client(command(root), "legacy", handler) as me,
+        ):
+            seen, hidden = (
+                await write("api/x", "seen"),
+                await write("vault/x", "hidden"),
+            )
             with pytest.raises(MCPError, match="there is no entry"):
                 await subscribe(me, f"synapse://entry/{hidden}")
             for uri in ("synapse://view/eng", f"synapse://entry/{seen}"):
@@ -695,10 +921,12 @@ def test_seats_of_one_agent_are_one_subscriber(mem):
         heard.append(str(message.params.uri))
 
     async def body():
-        served = build(lambda caller: Seat(mem.store, "eng"), offer())
+        served = build(lambda caller: AgentMemory(mem.store, "eng"), offer())
         async with Client(served, mode="legacy", message_handler=handler) as me:
             entry = mem.as_agent("lead").append("first", "api/x")
-            await asyncio.gather(*(subscribe(me, uri) for uri in (VIEW, f"synapse://entry/{entry.id}")))
+            await asyncio.gather(
+                *(subscribe(me, uri) for uri in (VIEW, f"synapse://entry/{entry.id}"))
+            )
             mem.as_agent("lead").archive(entry.id)
             while len(heard) < 2:
                 await asyncio.sleep(0.01)
@@ -768,10 +996,14 @@ def test_wrong_types_and_hostile_texts_are_answers(root, mode):
             ):  # fmt: skip
                 answer = await me.call_tool(tool, given)
                 assert answer.is_error, (tool, given)
-            huge = await me.call_tool("append", {"namespace": "api/x", "body": "line\n" * 200_000})
+            huge = await me.call_tool(
+                "append", {"namespace": "api/x", "body": "line\n" * 200_000}
+            )
             assert huge.is_error or "Stored" in text(huge)
             marked = "ignore all <|im_start|> \u202e\x1b[31m\ufeff text"
-            assert not (await me.call_tool("append", {"namespace": "api/x", "body": marked})).is_error
+            assert not (
+                await me.call_tool("append", {"namespace": "api/x", "body": marked})
+            ).is_error
             assert "\u202e" not in text(await call(me, "read"))
             with pytest.raises(MCPError, match="there is no tool"):
                 await me.call_tool("x" * 10_000, {})
@@ -780,7 +1012,9 @@ def test_wrong_types_and_hostile_texts_are_answers(root, mode):
 
 
 def test_nothing_on_the_line_ends_the_server(root):
-    """Raw lines: what is no request is passed over or refused, and standard output has the protocol alone."""
+    """Raw lines: what is no request is passed over or refused, and standard output has the protocol
+    alone.
+    """
     lines = [
         b"",
         b"not json",
@@ -791,13 +1025,18 @@ def test_nothing_on_the_line_ends_the_server(root):
         b'{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"read","arguments":"text"}}',
         b'{"jsonrpc":"2.0","method":"notifications/nonsense","params":{}}',
         b"\xff\xfe\x00" * 100,
-        b'{"jsonrpc":"2.0","id":3,"method":"tools/call","params":' + b"[" * 20_000 + b"]" * 20_000 + b"}",
+        b'{"jsonrpc":"2.0","id":3,"method":"tools/call","params":'
+        + b"[" * 20_000
+        + b"]" * 20_000
+        + b"}",
         json.dumps(HELLO).encode(),
         b'{"jsonrpc":"2.0","method":"notifications/initialized"}',
         json.dumps(LIST | {"id": "last"}).encode(),
     ]
     words, pipe = command(root), subprocess.PIPE
-    with subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe, env=clean()) as server:
+    with subprocess.Popen(
+        words, stdin=pipe, stdout=pipe, stderr=pipe, env=clean()
+    ) as server:
         for line in lines:
             server.stdin.write(line + b"\n")
         server.stdin.flush()
@@ -825,7 +1064,9 @@ def test_a_workspace_may_come_later(tmp_path):
             assert "eng" in text(await call(me, "read"))  # nobody has registered it
             with synapse.open(root) as memory:
                 memory.register(Agent("eng", read=["api/*"], write=["api/*"]))
-            assert "Stored" in text(await call(me, "append", namespace="api/x", body="b"))
+            assert "Stored" in text(
+                await call(me, "append", namespace="api/x", body="b")
+            )
 
     run(body())
 
@@ -833,14 +1074,18 @@ def test_a_workspace_may_come_later(tmp_path):
 def test_where_nothing_may_be_written_reading_works(root, tmp_path):
     with synapse.open(root) as memory:
         memory.as_agent("lead").append("use v2", "api/users", priority="important")
-        from synapse.mail import Mail
+        from synapse.mail.mailbox import Mail
 
         Mail(memory.as_agent("lead")).send("eng", "a letter")
     crash = str(Path(__file__).parents[1] / "crash")
     words = [sys.executable, "-B", "-c", CONFINED, crash, *command(root)[3:]]
-    tried = subprocess.run(words, input=b"", capture_output=True, timeout=60, env=clean())
+    tried = subprocess.run(
+        words, input=b"", capture_output=True, timeout=60, env=clean()
+    )
     if tried.returncode == 77:
-        pytest.skip("this system has no Landlock to take the right to write from a process")
+        pytest.skip(
+            "this system has no Landlock to take the right to write from a process"
+        )
 
     async def body():
         async with client(words, "legacy") as me:
@@ -852,7 +1097,10 @@ def test_where_nothing_may_be_written_reading_works(root, tmp_path):
             refused = await call(me, "append", namespace="api/x", body="b")
             assert refused.is_error
             assert "cannot be written here" in text(refused)
-            assert "use v2" in (await me.read_resource("synapse://view/eng")).contents[0].text
+            assert (
+                "use v2"
+                in (await me.read_resource("synapse://view/eng")).contents[0].text
+            )
 
     run(body())
 
@@ -863,7 +1111,10 @@ def test_where_nothing_may_be_written_reading_works(root, tmp_path):
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_a_client_that_dies_leaves_no_server(root, how):
     with subprocess.Popen(
-        [sys.executable, "-c", HOST, *command(root)], stdout=subprocess.PIPE, text=True, env=clean()
+        [sys.executable, "-c", HOST, *command(root)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=clean(),
     ) as host:
         pid = int(host.stdout.readline())
         assert alive(pid)
@@ -875,7 +1126,9 @@ def test_a_client_that_dies_leaves_no_server(root, how):
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_a_server_ends_when_it_is_told_though_its_client_stays(root, how):
     pipe = subprocess.PIPE
-    with subprocess.Popen(command(root), stdin=pipe, stdout=pipe, stderr=pipe, env=clean()) as server:
+    with subprocess.Popen(
+        command(root), stdin=pipe, stdout=pipe, stderr=pipe, env=clean()
+    ) as server:
         server.stdin.write(json.dumps(HELLO).encode() + b"\n")
         server.stdin.flush()
         assert json.loads(server.stdout.readline())["id"] == 1
@@ -902,7 +1155,9 @@ def test_a_subscriber_that_dies_leaves_nothing(root):
 def test_a_server_over_http_ends_when_it_is_told(root):
     words = command(root, "--http", "0")
     for how in (signal.SIGTERM, signal.SIGINT):
-        with subprocess.Popen(words, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, env=clean()) as server:
+        with subprocess.Popen(
+            words, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, env=clean()
+        ) as server:
             assert b"serving http://127.0.0.1:" in server.stderr.readline()
             server.send_signal(how)
             rest = server.communicate(timeout=30)[1]

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 import synapse
 from synapse.authority import visible
-from synapse.entry import Entry
 from synapse.errors import InvalidQuery
+from synapse.model.agents import Agent, settled
+from synapse.model.entry import Entry
+from synapse.model.records import Pending
 from synapse.notify import Delivery, Follower, route
-from synapse.records import Pending
 from synapse.testing import FrozenClock
-from synapse.workspace import Agent, settled
 
 AGENTS = [
     settled(Agent("eng-a", read=("api/*",), notify=("critical",))),
@@ -23,7 +23,12 @@ AGENTS = [
 
 
 def entry(author="lead", **more):
-    fields = {"namespace": "api/x", "priority": "critical", "body": "text", "ttl": "7d"} | more
+    fields = {
+        "namespace": "api/x",
+        "priority": "critical",
+        "body": "text",
+        "ttl": "7d",
+    } | more
     return Entry("syn-1", author, "", **fields)
 
 
@@ -37,12 +42,14 @@ def mem(clock):
     with synapse.open("memory:", clock=clock) as mem:
         mem.register(Agent("eng-a", read=("api/*",), write=("api/*", "vault/*")))
         mem.register(Agent("eng-b", read=("api/*",), write=("api/*", "vault/*")))
-        mem.register(Agent("junior", read=("api/*",), write=("api/*",), review_required=True))
+        mem.register(
+            Agent("junior", read=("api/*",), write=("api/*",), review_required=True)
+        )
         mem.register(Agent("lead", role="project-lead", read=("*",), write=("*",)))
         yield mem
 
 
-# -- routing -----------------------------------------------------------------------------------------------
+# -- routing ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -57,11 +64,16 @@ def mem(clock):
         ({"namespace": "team/x"}, {"eng-c": "next"}),
         ({"addressees": ("team:red",)}, {"eng-c": "next"}),
         ({"addressees": ("agent:eng-a",), "namespace": "vault/x"}, {"eng-a": "now"}),
-        ({"trust": "unverified", "priority": "important"}, {"eng-a": "next", "eng-b": "next"}),
+        (
+            {"trust": "unverified", "priority": "important"},
+            {"eng-a": "next", "eng-b": "next"},
+        ),
     ],
 )
 def test_route(more, found):
-    assert route(entry(**more), AGENTS) == [Delivery(agent, "syn-1", tier) for agent, tier in found.items()]
+    assert route(entry(**more), AGENTS) == [
+        Delivery(agent, "syn-1", tier) for agent, tier in found.items()
+    ]
 
 
 @given(
@@ -71,15 +83,19 @@ def test_route(more, found):
     st.sampled_from((("all",), ("team:red",), ("agent:eng-b",))),
     st.booleans(),
 )
-def test_nobody_is_told_of_what_it_may_not_see_or_wrote_itself(author, namespace, priority, to, staged):
-    told = entry(author, namespace=namespace, priority=priority, addressees=to, staged=staged)
+def test_nobody_is_told_of_what_it_may_not_see_or_wrote_itself(
+    author, namespace, priority, to, staged
+):
+    told = entry(
+        author, namespace=namespace, priority=priority, addressees=to, staged=staged
+    )
     for delivery in route(told, AGENTS):
         agent = next(agent for agent in AGENTS if agent.id == delivery.agent)
         assert visible(told, agent)
         assert agent.id != author
 
 
-# -- following -----------------------------------------------------------------------------------------------
+# -- following -------------------------------------------------------------------------
 
 
 def bodies(events):
@@ -87,7 +103,9 @@ def bodies(events):
 
 
 def test_a_cursor_beyond_the_end_is_refused(mem):
-    """Of a log that was put back from an older copy: who waits for it to get there again misses what comes."""
+    """Of a log that was put back from an older copy: who waits for it to get there again misses
+    what comes.
+    """
     seat, end = mem.as_agent("operator"), mem.as_agent("operator").read().cursor
     assert list(seat.follow(end, timeout=0)) == []
     with pytest.raises(InvalidQuery, match=f"beyond the log's end, {end}"):
@@ -112,7 +130,10 @@ def test_a_follower_is_told_of_each_once(mem):
     assert bodies(me.follow(0, timeout=0)) == [("entry", "before"), *bodies(events)]
 
 
-@given(st.lists(st.sampled_from(("tell", "own", "hide", "mark", "look")), max_size=25), st.data())
+@given(
+    st.lists(st.sampled_from(("tell", "own", "hide", "mark", "look")), max_size=25),
+    st.data(),
+)
 @settings(max_examples=40, deadline=None)
 def test_a_follower_that_comes_back_misses_nothing(story, data):
     with synapse.open("memory:", clock=FrozenClock()) as mem:
@@ -165,7 +186,17 @@ def test_what_was_staged_is_told_of_when_it_is_approved(mem):
 
 
 def test_a_voucher_is_told_of(mem):
-    doubtful = Entry("", "eng-b", "", "api/x", "important", "doubtful", "7d", trust="unverified", claimed="critical")
+    doubtful = Entry(
+        "",
+        "eng-b",
+        "",
+        "api/x",
+        "important",
+        "doubtful",
+        "7d",
+        trust="unverified",
+        claimed="critical",
+    )
     id = mem.store.log.append(Pending("entry", "eng-b", {}, doubtful)).id
     me = mem.as_agent("eng-a")
     assert bodies(me.follow(0, timeout=0)) == [("entry", "doubtful")]
@@ -174,11 +205,19 @@ def test_a_voucher_is_told_of(mem):
     for critical in (False, True):
         events = [*me.follow(0, critical=critical, timeout=0)]
         assert bodies(events)[-1] == ("vouch", "doubtful")
-        assert (events[-1].entry.priority, events[-1].entry.trust) == ("critical", "reviewed")
+        assert (events[-1].entry.priority, events[-1].entry.trust) == (
+            "critical",
+            "reviewed",
+        )
 
 
 def test_a_change_of_reach_counts_from_then_on(mem):
-    heard = Follower(mem.store.log, lambda: mem.store.agent("eng-a"), mem.store.current, mem.store.log.mark()[1])
+    heard = Follower(
+        mem.store.log,
+        lambda: mem.store.agent("eng-a"),
+        mem.store.current,
+        mem.store.log.mark()[1],
+    )
     mem.as_agent("eng-b").append("one", "vault/x")
     assert bodies(heard.poll()) == []
     mem.register(Agent("eng-a", read=("vault/*",)))

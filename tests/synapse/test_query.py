@@ -7,22 +7,33 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import synapse
-from synapse import namespace as ns
 from synapse.authority import visible
-from synapse.entry import NEVER, PRIORITIES, Entry
 from synapse.errors import InvalidEntry, InvalidQuery
 from synapse.index.query import Filter
 from synapse.log.memory import MemoryLog
-from synapse.records import Pending
+from synapse.model import namespace as ns
+from synapse.model.agents import Agent, settled
+from synapse.model.entry import NEVER, PRIORITIES, Entry
+from synapse.model.records import Pending
 from synapse.store import Store
 from synapse.testing import FrozenClock
-from synapse.workspace import Agent, settled
 
 AUTHORS = ("eng-a", "eng-b", "eng-c", "lead")
 TEAMS = ("red", "blue")
 # Enough namespaces, and one so rare, that pages take every path: lane by lane, sparse, and wide.
-NAMESPACES = ("rare/one", "rare/two", *(f"wide/n{n}" for n in range(12)), "api", "api/v1", "api/v1/users", "team/red")
-ADDRESSEES = (*(f"agent:{name}" for name in AUTHORS), *(f"team:{team}" for team in TEAMS))
+NAMESPACES = (
+    "rare/one",
+    "rare/two",
+    *(f"wide/n{n}" for n in range(12)),
+    "api",
+    "api/v1",
+    "api/v1/users",
+    "team/red",
+)
+ADDRESSEES = (
+    *(f"agent:{name}" for name in AUTHORS),
+    *(f"team:{team}" for team in TEAMS),
+)
 TAGS = ("x", "y", "z")
 HOUR = 3_600_000_000
 SIZE = 700
@@ -44,12 +55,24 @@ class Shelf:
         self.query = self.store.index.query
         self.cursor = self.store.index.cursor()
         self.entries = self.query.all(self.cursor, 0)
-        self.hidden = dict(self.store.index.db.connection.execute("select seq, hidden from entries").fetchall())
+        self.hidden = dict(
+            self.store.index.db.connection.execute(
+                "select seq, hidden from entries"
+            ).fetchall()
+        )
 
     def add(self):
         pick = self.chance
-        namespace = pick.choice(NAMESPACES[2:]) if pick.random() > 0.01 else pick.choice(NAMESPACES[:2])
-        to = ("all",) if pick.random() < 0.7 else tuple(sorted(pick.sample(ADDRESSEES, pick.randint(1, 2))))
+        namespace = (
+            pick.choice(NAMESPACES[2:])
+            if pick.random() > 0.01
+            else pick.choice(NAMESPACES[:2])
+        )
+        to = (
+            ("all",)
+            if pick.random() < 0.7
+            else tuple(sorted(pick.sample(ADDRESSEES, pick.randint(1, 2))))
+        )
         entry = Entry(
             "", pick.choice(AUTHORS), "", namespace, pick.choice(PRIORITIES), "text", pick.choice(("1h", "12h", "30d")),
             to, tuple(pick.sample(TAGS, pick.randint(0, 2))), authority=pick.choice((40, 60)),
@@ -66,13 +89,21 @@ class Shelf:
     def matching(self, wanted, now, cursor):
         for entry in reversed(self.entries):
             live = entry.expires > now and self.hidden[entry.seq] <= now
-            if entry.seq > cursor or entry.archived != wanted.archived or not (live or wanted.archived):
+            if (
+                entry.seq > cursor
+                or entry.archived != wanted.archived
+                or not (live or wanted.archived)
+            ):
                 continue
             if wanted.priorities and entry.priority not in wanted.priorities:
                 continue
-            if wanted.namespaces and not ns.matches_any(wanted.namespaces, entry.namespace):
+            if wanted.namespaces and not ns.matches_any(
+                wanted.namespaces, entry.namespace
+            ):
                 continue
-            if wanted.author not in (None, entry.author) or (wanted.tag and wanted.tag not in entry.tags):
+            if wanted.author not in (None, entry.author) or (
+                wanted.tag and wanted.tag not in entry.tags
+            ):
                 continue
             if wanted.since is None or entry.at >= wanted.since:
                 yield entry
@@ -83,7 +114,19 @@ def shelf():
     return Shelf()
 
 
-GLOBS = ("rare/*", "rare/one", "wide/*", "wide/n1", "wide/n2", "api/*", "api", "api/*/users", "*", "team/*", "none/*")
+GLOBS = (
+    "rare/*",
+    "rare/one",
+    "wide/*",
+    "wide/n1",
+    "wide/n2",
+    "api/*",
+    "api",
+    "api/*/users",
+    "*",
+    "team/*",
+    "none/*",
+)
 agents = st.builds(
     lambda id, read, teams: settled(Agent(id, read=read, write=(), teams=teams)),
     st.sampled_from((*AUTHORS, "stranger")),
@@ -94,7 +137,9 @@ readers = st.none() | agents
 moments = st.integers(-HOUR, SIZE * HOUR // 30 + 13 * HOUR)
 filters = st.builds(
     Filter,
-    st.lists(st.sampled_from(PRIORITIES), unique=True, max_size=3).map(lambda found: tuple(sorted(found))),
+    st.lists(st.sampled_from(PRIORITIES), unique=True, max_size=3).map(
+        lambda found: tuple(sorted(found))
+    ),
     st.lists(st.sampled_from(GLOBS), max_size=3).map(tuple),
     st.none() | st.none() | st.sampled_from((*AUTHORS, "stranger")),
     st.none() | st.none() | st.sampled_from((*TAGS, "no such tag")),
@@ -112,7 +157,9 @@ def bare(entries):
 @settings(max_examples=600, deadline=None)
 def test_a_page_is_what_brute_force_finds(shelf, agent, wanted, moment, cursor):
     now, cursor = shelf.start + moment, shelf.cursor if cursor is None else cursor
-    wanted = wanted._replace(since=None if wanted.since is None else shelf.start + wanted.since)
+    wanted = wanted._replace(
+        since=None if wanted.since is None else shelf.start + wanted.since
+    )
     matching = [*shelf.matching(wanted, now, cursor)]
     seen = [entry for entry in matching if visible(entry, agent)]
     page = shelf.query.page(agent, wanted, now, cursor)
@@ -122,11 +169,19 @@ def test_a_page_is_what_brute_force_finds(shelf, agent, wanted, moment, cursor):
         assert all(visible(shelf.query.entry(id, now), agent) for id in entry.disputed)
 
 
-@given(readers, st.sampled_from(((), ("critical",), ("critical", "important"), ("info",))), moments)
+@given(
+    readers,
+    st.sampled_from(((), ("critical",), ("critical", "important"), ("info",))),
+    moments,
+)
 @settings(max_examples=200, deadline=None)
 def test_the_plain_pages_too(shelf, agent, priorities, moment):
     wanted, now = Filter(priorities), shelf.start + moment
-    seen = [entry for entry in shelf.matching(wanted, now, shelf.cursor) if visible(entry, agent)]
+    seen = [
+        entry
+        for entry in shelf.matching(wanted, now, shelf.cursor)
+        if visible(entry, agent)
+    ]
     assert bare(shelf.query.page(agent, wanted, now, shelf.cursor)) == bare(seen[:50])
 
 
@@ -166,7 +221,7 @@ def test_unread_is_what_brute_force_counts(shelf, agent, moment, floor):
     assert now < until <= min((entry.expires for entry in fresh), default=NEVER)
 
 
-# -- by way of a seat --------------------------------------------------------------------------------------
+# -- by way of a seat ------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -178,7 +233,13 @@ def clock():
 def mem(clock):
     with synapse.open("memory:", clock=clock) as mem:
         for id in ("eng-a", "eng-b"):
-            mem.register(Agent(id, read=("api/*", "blockers/*"), write=("api/*", "blockers/*", "vault/*")))
+            mem.register(
+                Agent(
+                    id,
+                    read=("api/*", "blockers/*"),
+                    write=("api/*", "blockers/*", "vault/*"),
+                )
+            )
         mem.register(Agent("lead", role="project-lead", read=("*",), write=("*",)))
         yield mem
 
@@ -211,13 +272,17 @@ def test_unread_after_any_marks(story):
         me, unseen, ids = mem.as_agent("eng-a"), {}, []
         for step in [*story, ("ask",)]:
             if step[0] == "write":
-                entry = mem.as_agent(step[1]).append("text", step[2], ttl="1h", priority=step[3])
+                entry = mem.as_agent(step[1]).append(
+                    "text", step[2], ttl="1h", priority=step[3]
+                )
                 ids.append(entry.id)
                 if step[1] != "eng-a" and step[2] == "api/x":
                     unseen[entry.id] = entry
             elif step[0] == "mark":
                 shown = getattr(me, step[1])(mark=True)
-                ids_shown = [entry.id for entry in shown] if step[1] == "read" else shown.shown
+                ids_shown = (
+                    [entry.id for entry in shown] if step[1] == "read" else shown.shown
+                )
                 for id in ids_shown:
                     unseen.pop(id, None)
             elif step[0] == "wait":
@@ -226,14 +291,21 @@ def test_unread_after_any_marks(story):
                 id = ids.pop(step[1] % len(ids))
                 mem.as_agent("operator").archive(id)
                 unseen.pop(id, None)
-            assert me.unread() == sum(entry.expires > clock() for entry in unseen.values())
+            assert me.unread() == sum(
+                entry.expires > clock() for entry in unseen.values()
+            )
 
 
 def test_a_page_tells_how_much_there_is(mem):
     for n in range(5):
         mem.as_agent("lead").append(f"{n}", "api/x" if n % 2 else "vault/x")
     page = mem.as_agent("eng-a").read(limit=1)
-    assert (len(page), page.matched, page.visible, page.cursor) == (1, 5, 2, mem.store.index.cursor())
+    assert (len(page), page.matched, page.visible, page.cursor) == (
+        1,
+        5,
+        2,
+        mem.store.index.cursor(),
+    )
     assert page[0].body == "3"
     assert [entry.body for entry in page[:1]] == ["3"]
     empty = mem.as_agent("eng-a").read(namespace="vault/*")
@@ -258,12 +330,16 @@ def test_a_page_that_was_read_before_is_true_to_the_clock(mem, clock):
 
 def test_a_dispute_is_over_when_the_other_side_lapses(mem, clock):
     """Also on a page that holds only the one, and was read before."""
-    kept = mem.as_agent("eng-a").append("mine", "api/x", topic="t", priority="critical", ttl="5h")
+    kept = mem.as_agent("eng-a").append(
+        "mine", "api/x", topic="t", priority="critical", ttl="5h"
+    )
     other = mem.as_agent("eng-b").append("theirs", "api/x", topic="t", ttl="1h")
     me = mem.as_agent("lead")
     assert [entry.disputed for entry in me.read(priority="critical")] == [(other.id,)]
     clock.advance("2h")
-    assert [(entry.id, entry.disputed) for entry in me.read(priority="critical")] == [(kept.id, ())]
+    assert [(entry.id, entry.disputed) for entry in me.read(priority="critical")] == [
+        (kept.id, ())
+    ]
 
 
 @pytest.mark.parametrize(
@@ -297,18 +373,32 @@ def test_an_agent_read_anew_reaches_what_its_new_globs_cover(mem):
     assert len(mem.as_agent("eng-a").read()) == 1
 
 
-# -- runs ------------------------------------------------------------------------------------------------
+# -- runs ------------------------------------------------------------------------------
 
 
 def run_record(mem, run, by="eng-a", **fields):
-    return mem.store.log.append(Pending("run", by, {"run": run, **fields}, key=f"run:{run}"))
+    return mem.store.log.append(
+        Pending("run", by, {"run": run, **fields}, key=f"run:{run}")
+    )
 
 
 def runs_of(mem):
-    root = {"epoch": 1, "state": "running", "agent": "cto", "project": "p", "root": "top", "holder": "h1"}
+    root = {
+        "epoch": 1,
+        "state": "running",
+        "agent": "cto",
+        "project": "p",
+        "root": "top",
+        "holder": "h1",
+    }
     run_record(mem, "top", "cto", **root, parent=None)
     for n in range(3):
-        run_record(mem, f"kid-{n}", **root | {"agent": "eng-a", "project": "q", "parent": "top", "task": f"do {n}"})
+        run_record(
+            mem,
+            f"kid-{n}",
+            **root
+            | {"agent": "eng-a", "project": "q", "parent": "top", "task": f"do {n}"},
+        )
     run_record(mem, "kid-1", epoch=2, holder="h2")
     run_record(mem, "kid-1", epoch=2, state="ended", status="done", summary="it works")
     run_record(mem, "kid-1", epoch=2, debt=True)
@@ -320,7 +410,19 @@ def test_a_run_is_the_sum_of_its_records():
     with synapse.open("memory:", clock=FrozenClock()) as mem:
         query = runs_of(mem)
         kid = query.run("kid-1")
-        told = {name: kid[name] for name in ("run", "agent", "epoch", "state", "status", "holder", "task", "debt")}
+        told = {
+            name: kid[name]
+            for name in (
+                "run",
+                "agent",
+                "epoch",
+                "state",
+                "status",
+                "holder",
+                "task",
+                "debt",
+            )
+        }
         assert told == {
             "run": "kid-1", "agent": "eng-a", "epoch": 2, "state": "ended", "status": "done", "holder": "h2",
             "task": "do 1", "debt": True,
@@ -328,7 +430,9 @@ def test_a_run_is_the_sum_of_its_records():
         assert kid["at"] < kid["ended_at"]
         assert query.run("top")["ended_at"] is None
         assert query.run("nowhere") is None
-        assert query.db.run("run", {"id": "kid-1"}).fetchone()[4] == mem.store.log.at(6).at
+        assert (
+            query.db.run("run", {"id": "kid-1"}).fetchone()[4] == mem.store.log.at(6).at
+        )
 
 
 def test_runs_are_asked_for():
@@ -343,7 +447,11 @@ def test_runs_are_asked_for():
         assert ids(root="top", limit=2) == ["kid-2", "kid-1"]
         assert ids(agent="cto") == ids(project="p") == ["top"]
         assert ids(project="q", state="ended") == ["kid-1"]
-        assert [run["run"] for run in query.children("top")] == ["kid-2", "kid-1", "kid-0"]
+        assert [run["run"] for run in query.children("top")] == [
+            "kid-2",
+            "kid-1",
+            "kid-0",
+        ]
         assert query.children("kid-0") == []
 
 
@@ -363,7 +471,10 @@ def test_deliveries_are_asked_for():
         query = mem.store.index.query
 
         def told(**asked):
-            return [(each["agent"], each["run"], each["entry"], each["state"]) for each in query.deliveries(**asked)]
+            return [
+                (each["agent"], each["run"], each["entry"], each["state"])
+                for each in query.deliveries(**asked)
+            ]
 
         mine = [
             ("eng-a", "r", "syn-1", "rendered"), ("eng-a", "r", "syn-1", "offered"), ("eng-a", "r", "syn-2", "offered"),
@@ -377,7 +488,13 @@ def test_deliveries_are_asked_for():
 def test_runs_and_deliveries_are_derived_again_to_the_same_digest(tmp_path):
     with synapse.init(str(tmp_path / "memory")) as mem:
         runs_of(mem)
-        mem.store.log.append(Pending("delivery", "eng-a", {"agent": "eng-a", "state": "acked", "ids": ["syn-1"]}))
+        mem.store.log.append(
+            Pending(
+                "delivery",
+                "eng-a",
+                {"agent": "eng-a", "state": "acked", "ids": ["syn-1"]},
+            )
+        )
         before, runs = mem.digest(), mem.store.index.query.runs()
         assert mem.rebuild().digest == before
         assert mem.store.index.query.runs() == runs

@@ -1,4 +1,6 @@
-"""What all seats share: the operator's files and what becomes of them, drops, and threads that use one memory."""
+"""What all seats share: the operator's files and what becomes of them, drops, and threads that use
+one memory.
+"""
 
 import os
 import shutil
@@ -8,8 +10,8 @@ import pytest
 
 import synapse
 from synapse import Forbidden, InvalidEntry, NotFound
+from synapse.model.agents import Agent
 from synapse.testing import FrozenClock, together
-from synapse.workspace import Agent
 
 
 @pytest.fixture
@@ -20,7 +22,9 @@ def root(tmp_path):
 @pytest.fixture
 def mem(root):
     with synapse.init(str(root)) as mem:
-        mem.register(Agent("eng-a", department="backend", read=("api/*",), write=("api/*",)))
+        mem.register(
+            Agent("eng-a", department="backend", read=("api/*",), write=("api/*",))
+        )
         mem.register(Agent("lead", role="cto"))
         yield mem
 
@@ -34,10 +38,14 @@ def edit(root, path, text):
 
 def changes(mem, id):
     mem.store.fresh(force=True)
-    return [act for act in reversed(mem.audit()) if act.kind == "agent" and act.fields["agent"]["id"] == id]
+    return [
+        act
+        for act in reversed(mem.audit())
+        if act.kind == "agent" and act.fields["agent"]["id"] == id
+    ]
 
 
-# -- the operator's files ------------------------------------------------------------------------------------
+# -- the operator's files --------------------------------------------------------------
 
 
 def test_an_edit_by_hand_is_noticed_and_journalled_with_old_and_new_values(mem, root):
@@ -45,7 +53,10 @@ def test_an_edit_by_hand_is_noticed_and_journalled_with_old_and_new_values(mem, 
     edit(root, "agents/eng-a.yaml", text.replace("authority: 60", "authority: 35"))
     last = changes(mem, "eng-a")[-1]
     assert (last.by, last.fields["how"]) == ("operator", "edited")
-    assert (last.fields["was"]["authority"], last.fields["agent"]["authority"]) == (60, 35)
+    assert (last.fields["was"]["authority"], last.fields["agent"]["authority"]) == (
+        60,
+        35,
+    )
     assert mem.as_agent("eng-a").append("text", "api/x").authority == 35
     assert len(changes(mem, "eng-a")) == 2
     assert mem.verify().ok
@@ -60,27 +71,44 @@ def test_an_edit_that_changes_no_value_changes_no_right(mem, root):
 
 
 def test_an_agent_s_file_may_come_and_go(mem, root):
-    edit(root, "agents/new.yaml", "agent:\n  id: new\n  role: specialist\nsubscriptions:\n  write: [api/*]\n")
-    assert [(act.fields["how"], act.fields["agent"]["authority"]) for act in changes(mem, "new")] == [
-        ("registered", 40)
-    ]
+    edit(
+        root,
+        "agents/new.yaml",
+        "agent:\n  id: new\n  role: specialist\nsubscriptions:\n  write: [api/*]\n",
+    )
+    assert [
+        (act.fields["how"], act.fields["agent"]["authority"])
+        for act in changes(mem, "new")
+    ] == [("registered", 40)]
     seat = mem.as_agent("new")
     seat.append("text", "api/x")
     (root / "agents/new.yaml").unlink()
-    assert [act.fields["how"] for act in changes(mem, "new")] == ["registered", "removed"]
+    assert [act.fields["how"] for act in changes(mem, "new")] == [
+        "registered",
+        "removed",
+    ]
     for act in (seat.read, lambda: seat.append("more", "api/x")):
         with pytest.raises(NotFound):
             act()
     assert [agent.id for agent in mem.agents()] == ["eng-a", "lead"]
     assert [entry.body for entry in mem.as_agent("lead").read()] == ["text"]
     edit(root, "agents/new.yaml", "agent:\n  id: new\n")
-    assert [act.fields["how"] for act in changes(mem, "new")] == ["registered", "removed", "registered"]
+    assert [act.fields["how"] for act in changes(mem, "new")] == [
+        "registered",
+        "removed",
+        "registered",
+    ]
 
 
 def test_whoever_was_removed_acts_no_more_though_others_were_declared_later(mem, root):
     seat = mem.as_agent("eng-a")
-    (root / "agents/eng-a.yaml").unlink()  # the first of two: the last one declared stays
-    assert [act.fields["how"] for act in changes(mem, "eng-a")] == ["registered", "removed"]
+    (
+        root / "agents/eng-a.yaml"
+    ).unlink()  # the first of two: the last one declared stays
+    assert [act.fields["how"] for act in changes(mem, "eng-a")] == [
+        "registered",
+        "removed",
+    ]
     for act in (seat.read, lambda: seat.append("more", "api/x")):
         with pytest.raises(NotFound):
             act()
@@ -96,7 +124,14 @@ def test_whoever_was_removed_is_gone_for_a_new_process_at_once(mem, root):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "agent: [", "agent:\n  id: other\n", "agent:\n  id: eng-a\n  authority: 900\n", "a: &x 1\nb: *x\n", "\x00"],
+    [
+        "",
+        "agent: [",
+        "agent:\n  id: other\n",
+        "agent:\n  id: eng-a\n  authority: 900\n",
+        "a: &x 1\nb: *x\n",
+        "\x00",
+    ],
 )
 def test_the_last_good_declaration_stands(mem, root, text):
     edit(root, "agents/eng-a.yaml", text)
@@ -129,10 +164,19 @@ def test_new_settings_count_at_once(mem, root):
     me = mem.as_agent("eng-a")
     assert me.append("text", "api/x").ttl == "30d"
     text = (root / "synapse.yaml").read_text(encoding="utf-8")
-    edit(root, "synapse.yaml", text.replace("api/*: 30d", "api/*: 5d").replace("authority: roles", "authority: flat"))
+    edit(
+        root,
+        "synapse.yaml",
+        text.replace("api/*: 30d", "api/*: 5d").replace(
+            "authority: roles", "authority: flat"
+        ),
+    )
     mem.store.fresh(force=True)
     entry = me.append("text", "api/x")
-    assert (entry.ttl, mem.as_agent("lead").append("text", "api/x").authority) == ("5d", 100)
+    assert (entry.ttl, mem.as_agent("lead").append("text", "api/x").authority) == (
+        "5d",
+        100,
+    )
     with synapse.open(str(root)) as other:
         assert other.store.settings == mem.store.settings
         assert other.as_agent("eng-a").append("text", "api/x").ttl == "5d"
@@ -148,26 +192,44 @@ def test_settings_of_a_newer_version_stop_everything(mem, root):
     ("text", "complaint"),
     [
         ("ttl: [\n", "line 2"),
-        ("protocol: 1\nreputation: maybe\nttl: {api/*: 5d}\n", "reputation 'maybe' is not valid"),
-        ("protocol: 1\nsemantic: {embedder: word2vec}\nttl: {api/*: 5d}\n", "semantic: embedder 'word2vec'"),
-        ("protocol: 1\nlimit: {run: {usd: 1}}\nttl: {api/*: 5d}\n", "limit is not known: did you mean limits?"),
+        (
+            "protocol: 1\nreputation: maybe\nttl: {api/*: 5d}\n",
+            "reputation 'maybe' is not valid",
+        ),
+        (
+            "protocol: 1\nsemantic: {embedder: word2vec}\nttl: {api/*: 5d}\n",
+            "semantic: embedder 'word2vec'",
+        ),
+        (
+            "protocol: 1\nlimit: {run: {usd: 1}}\nttl: {api/*: 5d}\n",
+            "limit is not known: did you mean limits?",
+        ),
     ],
 )
 def test_settings_with_a_mistake_stop_nobody_and_are_said(mem, root, text, complaint):
     """The rest of them counts, and what cannot be read is as it was."""
     good = (root / "synapse.yaml").read_text(encoding="utf-8")
-    edit(root, "synapse.yaml", good.replace("api/*: 30d", "api/*: 5d") + "reputation: off\n")
+    edit(
+        root,
+        "synapse.yaml",
+        good.replace("api/*: 30d", "api/*: 5d") + "reputation: off\n",
+    )
     mem.store.fresh(force=True)
     edit(root, "synapse.yaml", text)
     mem.store.fresh(force=True)
     assert mem.as_agent("eng-a").append("text", "api/x").ttl == "5d"
-    assert mem.store.settings.reputation in ("off", "report" if "reputation" not in text and "[" not in text else "off")
+    assert mem.store.settings.reputation in (
+        "off",
+        "report" if "reputation" not in text and "[" not in text else "off",
+    )
     (said,) = mem.store.complaints["synapse.yaml"]
     assert complaint in said
     with synapse.open(str(root)) as other:
         assert other.store.complaints == mem.store.complaints
         assert [entry.body for entry in other.as_agent("eng-a").read()] == ["text"]
-    copy = shutil.copytree(root, root.parent / "copy", ignore=shutil.ignore_patterns(".index"))
+    copy = shutil.copytree(
+        root, root.parent / "copy", ignore=shutil.ignore_patterns(".index")
+    )
     with synapse.open(str(copy)) as fresh:
         assert [entry.body for entry in fresh.as_agent("eng-a").read()] == ["text"]
     edit(root, "synapse.yaml", good)
@@ -178,11 +240,18 @@ def test_settings_with_a_mistake_stop_nobody_and_are_said(mem, root, text, compl
 def test_an_agents_file_with_a_mistake_is_not_taken_and_is_said(mem, root):
     good = (root / "agents/eng-a.yaml").read_text(encoding="utf-8")
     edit(root, "agents/eng-a.yaml", good.replace("read:", "reed:"))
-    (root / "agents/new.yaml").write_text("agent: {id: new, rol: cto}\n", encoding="utf-8")
+    (root / "agents/new.yaml").write_text(
+        "agent: {id: new, rol: cto}\n", encoding="utf-8"
+    )
     mem.store.fresh(force=True)
-    assert mem.store.agents()["eng-a"].read == ("api/*",), "what was declared before holds"
+    assert mem.store.agents()["eng-a"].read == ("api/*",), (
+        "what was declared before holds"
+    )
     assert "did you mean read?" in mem.store.complaints["agents/eng-a.yaml"][0]
-    with pytest.raises(NotFound, match=r"agents/new\.yaml: agent\.rol is not known: did you mean role\?"):
+    with pytest.raises(
+        NotFound,
+        match=r"agents/new\.yaml: agent\.rol is not known: did you mean role\?",
+    ):
         mem.as_agent("new").read()
     edit(root, "agents/eng-a.yaml", good)
     os.remove(root / "agents/new.yaml")
@@ -193,7 +262,9 @@ def test_an_agents_file_with_a_mistake_is_not_taken_and_is_said(mem, root):
 def test_who_is_not_there_may_be_meant_otherwise(mem):
     with pytest.raises(NotFound, match="did you mean eng-a") as caught:
         mem.as_agent("eng_a").read()
-    assert "synapse register" not in str(caught.value), "nobody registers a misspelt name"
+    assert "synapse register" not in str(caught.value), (
+        "nobody registers a misspelt name"
+    )
     with pytest.raises(NotFound, match="register --id bob --role engineer"):
         mem.as_agent("bob").read()
     with pytest.raises(NotFound, match="did you mean lead"):
@@ -202,10 +273,17 @@ def test_who_is_not_there_may_be_meant_otherwise(mem):
 
 @pytest.mark.parametrize(
     ("role", "meant"),
-    [("CTO", "cto"), ("project_lead", "project-lead"), ("lead", "project-lead"), ("enginer", "engineer")],
+    [
+        ("CTO", "cto"),
+        ("project_lead", "project-lead"),
+        ("lead", "project-lead"),
+        ("enginer", "engineer"),
+    ],
 )
 def test_a_role_that_there_is_none_of_is_an_error(mem, role, meant):
-    with pytest.raises(InvalidEntry, match=f"there is no role {role!r}: did you mean {meant}"):
+    with pytest.raises(
+        InvalidEntry, match=f"there is no role {role!r}: did you mean {meant}"
+    ):
         mem.register(Agent("new", role=role))
     assert "new" not in mem.store.agents()
 
@@ -213,22 +291,35 @@ def test_a_role_that_there_is_none_of_is_an_error(mem, role, meant):
 def test_a_role_of_ones_own(mem, root):
     with pytest.raises(InvalidEntry, match=r"prompts/ROLE\.md\.j2"):
         mem.register(Agent("new", role="poet"))
-    assert mem.register(Agent("free", role="poet", read=("*",), write=(), authority=7)).authority == 7
+    assert (
+        mem.register(
+            Agent("free", role="poet", read=("*",), write=(), authority=7)
+        ).authority
+        == 7
+    )
     (root / "prompts").mkdir()
     (root / "prompts" / "poet.md.j2").write_text("Write.\n", encoding="utf-8")
     assert mem.register(Agent("new", role="poet")).authority == 60
-    (root / "agents/old.yaml").write_text("agent: {id: old, role: wizard}\n", encoding="utf-8")
+    (root / "agents/old.yaml").write_text(
+        "agent: {id: old, role: wizard}\n", encoding="utf-8"
+    )
     mem.store.fresh(force=True)
-    assert mem.store.agents()["old"].authority == 60, "a file with a role of another time goes on working"
+    assert mem.store.agents()["old"].authority == 60, (
+        "a file with a role of another time goes on working"
+    )
     assert mem.register(Agent("old", role="wizard", department="x")).role == "wizard"
 
 
-# -- drops ---------------------------------------------------------------------------------------------------
+# -- drops -----------------------------------------------------------------------------
 
 
 def drop(root, path, **fields):
     """A finished file: its last change lies back far enough."""
-    fields = {"from": "eng-a", "timestamp": "2026-02-01T09:00:00Z", "priority": "info"} | fields
+    fields = {
+        "from": "eng-a",
+        "timestamp": "2026-02-01T09:00:00Z",
+        "priority": "info",
+    } | fields
     body = fields.pop("body", "dropped")
     text = "".join(f"{name}: {value}\n" for name, value in fields.items())
     (root / path).parent.mkdir(parents=True, exist_ok=True)
@@ -239,20 +330,41 @@ def drop(root, path, **fields):
 def test_a_drop_s_trust_is_that_of_what_it_is_made_of(mem, root):
     doubtful = mem.as_agent("lead").append("made", "api/x")
     mem.store.log.append(
-        synapse.records.Pending("entry", "eng-a", {}, doubtful._replace(id="", trust="unverified", body="doubtful"))
+        synapse.model.records.Pending(
+            "entry",
+            "eng-a",
+            {},
+            doubtful._replace(id="", trust="unverified", body="doubtful"),
+        )
     )
-    source = next(entry for entry in mem.as_agent("lead").read() if entry.body == "doubtful")
-    drop(root, "entries/api/x/mine.md", id="syn-mine", namespace="api/x", derived_from=f"[{source.id}]")
+    source = next(
+        entry for entry in mem.as_agent("lead").read() if entry.body == "doubtful"
+    )
+    drop(
+        root,
+        "entries/api/x/mine.md",
+        id="syn-mine",
+        namespace="api/x",
+        derived_from=f"[{source.id}]",
+    )
     mem.store.fresh(force=True)
     assert mem.as_agent("lead").get("syn-mine").trust == "unverified"
 
 
 def test_dropped_work_of_a_reviewed_agent_waits_too_and_only_so_much_of_it(mem, root):
-    mem.register(Agent("junior", read=("api/*",), write=("api/*",), review_required=True))
+    mem.register(
+        Agent("junior", read=("api/*",), write=("api/*",), review_required=True)
+    )
     text = (root / "synapse.yaml").read_text(encoding="utf-8")
     edit(root, "synapse.yaml", text.replace("limit: 100", "limit: 2"))
     for n in range(3):
-        drop(root, f"inbox/junior/new/{n}.md", id=f"syn-{n}", namespace="api/x", **{"from": "junior"})
+        drop(
+            root,
+            f"inbox/junior/new/{n}.md",
+            id=f"syn-{n}",
+            namespace="api/x",
+            **{"from": "junior"},
+        )
     mem.store.fresh(force=True)
     lead = mem.as_agent("lead")
     assert len(lead.staged()) == 2
@@ -276,13 +388,19 @@ def test_a_drop_is_taken_by_a_process_that_has_read_nothing_yet(tmp_path):
     assert os.listdir(root / "quarantine") == []
 
 
-# -- threads -------------------------------------------------------------------------------------------------
+# -- threads ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["files", "memory"])
 def test_threads_may_share_a_memory(tmp_path, kind):
-    """Each read shows all that was acknowledged before it began, also in namespaces that are new."""
-    mem = synapse.init(str(tmp_path / "w")) if kind == "files" else synapse.open("memory:")
+    """Each read shows all that was acknowledged before it began, also in namespaces that are
+    new.
+    """
+    mem = (
+        synapse.init(str(tmp_path / "w"))
+        if kind == "files"
+        else synapse.open("memory:")
+    )
     with mem:
         for n in range(3):
             mem.register(Agent(f"w{n}", read=("*",), write=("*",)))
@@ -292,7 +410,11 @@ def test_threads_may_share_a_memory(tmp_path, kind):
         def write(n):
             seat = mem.as_agent(f"w{n}")
             for turn in range(40):
-                entry = seat.append(f"body {n} {turn}", f"space-{n}/turn-{turn}", topic="t" if turn % 5 == 0 else None)
+                entry = seat.append(
+                    f"body {n} {turn}",
+                    f"space-{n}/turn-{turn}",
+                    topic="t" if turn % 5 == 0 else None,
+                )
                 written.append(entry.id)
                 seat.get(entry.id)
             return n
@@ -329,7 +451,10 @@ def test_a_page_goes_no_further_than_it_knows(tmp_path):
         other.as_agent("eng-a").append("two", "new/space")
         other.store.fresh()
         page, _ = me._page(mem.store.clock(), None, (), (), None, None, None, False)
-        later = {event.entry.body for event in mem.as_agent("operator").follow(page.cursor, timeout=0)}
+        later = {
+            event.entry.body
+            for event in mem.as_agent("operator").follow(page.cursor, timeout=0)
+        }
         assert {entry.body for entry in page} | later >= {"one", "two"}
         assert {entry.body for entry in me.read()} == {"one", "two"}
 

@@ -10,10 +10,10 @@ import asyncio
 import os
 from datetime import date
 
+from orchestrator.nightly.schedule import Job, Plan
 from orchestrator.plugin.install import apply, record
 from orchestrator.plugin.install.change import Block, Change, Target
 from orchestrator.plugin.install.place import AGENTS_MD, declared_in, target_in
-from orchestrator.schedule import Job, Plan
 from synapse.errors import SynapseError
 
 FILE = "AGENTS.md"
@@ -41,7 +41,13 @@ def plan(target: Target) -> list[Change]:
     values = {"agent": declared.default, "project": declared.project_of(root)}
     folder = os.path.relpath(root, target.project)
     place = folder if not folder.startswith("..") else os.path.basename(root)
-    return [Block(os.path.join(target.project, FILE), TEXT.format(root=place, **values), "markdown")]
+    return [
+        Block(
+            os.path.join(target.project, FILE),
+            TEXT.format(root=place, **values),
+            "markdown",
+        )
+    ]
 
 
 def refresh(target: Target) -> list[str]:
@@ -64,7 +70,9 @@ def refresh(target: Target) -> list[str]:
 
 
 def nightly(root: str, plan: Plan) -> list[Job]:
-    """Return the job by which the daemon keeps the blocks up to date; none where there are no nights."""
+    """Return the job by which the daemon keeps the blocks up to date; none where there are no
+    nights.
+    """
 
     async def act(on: date) -> bool:
         await asyncio.to_thread(refresh, target_in(root, AGENTS_MD))

@@ -44,7 +44,10 @@ def _put(text: str, pointer: Pointer, members: Mapping[str, Any]) -> Members:
         assert node is not None
         if node.count(key) > 1:
             line = jsonc.line_of(text, node.start)
-            raise Clash(f"{_dotted((*pointer, key))} stands there twice: leave one of the two", line)
+            raise Clash(
+                f"{_dotted((*pointer, key))} stands there twice: leave one of the two",
+                line,
+            )
         theirs = node.get(key)
         if theirs is None:
             text, piece = jsonc.insert(text, pointer, key, value)
@@ -60,7 +63,10 @@ def _put(text: str, pointer: Pointer, members: Mapping[str, Any]) -> Members:
         elif theirs.value != jsonc.plain(value):
             line = jsonc.line_of(text, theirs.start)
             shown = text[theirs.start : theirs.end].replace("\n", " ")[:40]
-            raise Clash(f"{_dotted((*pointer, key))} is {shown}, and it has to be {value!r:.40}", line)
+            raise Clash(
+                f"{_dotted((*pointer, key))} is {shown}, and it has to be {value!r:.40}",
+                line,
+            )
     return Members(text, tuple(pieces))
 
 
@@ -108,7 +114,11 @@ def _of_piece(root: Node, piece: Insertion, mark: str) -> list[tuple[Pointer, st
     value = jsonc.plain(piece.value)
     if piece.key is None:
         places = [key for key, node in container.items if node.value == value][-1:]
-        return [((*piece.pointer, key), piece.tail) for key in places if container.kind == "list"]
+        return [
+            ((*piece.pointer, key), piece.tail)
+            for key in places
+            if container.kind == "list"
+        ]
     node = container.get(piece.key)
     if node is None or container.kind != "object":
         return []
@@ -118,12 +128,16 @@ def _of_piece(root: Node, piece: Insertion, mark: str) -> list[tuple[Pointer, st
     return [(below, "") for below in reversed(_inside(node, pointer, value, mark))]
 
 
-def _inside(node: Node, pointer: Pointer, value: Any, mark: str, is_root: bool = False) -> list[Pointer]:
+def _inside(
+    node: Node, pointer: Pointer, value: Any, mark: str, is_root: bool = False
+) -> list[Pointer]:
     """Return the pointers of what is ours below a value, in the order of the text."""
     pointers: list[Pointer] = []
     for key, item in node.items:
         ours = value.get(key) if isinstance(value, dict) else None
-        if (isinstance(value, list) and item.value in value) or _is_ours(item, ours, mark, in_list=node.kind == "list"):
+        if (isinstance(value, list) and item.value in value) or _is_ours(
+            item, ours, mark, in_list=node.kind == "list"
+        ):
             pointers.append((*pointer, key))
         else:
             pointers += _inside(item, (*pointer, key), ours, mark)
@@ -141,11 +155,15 @@ def _is_ours(node: Node, value: Any, mark: str, in_list: bool = False) -> bool:
         return isinstance(value, dict | list) and bool(value)
     if node.kind == "list":
         known = value if isinstance(value, list) else []
-        return all(item.value in known or _is_ours(item, None, mark, True) for _, item in node.items)
+        return all(
+            item.value in known or _is_ours(item, None, mark, True)
+            for _, item in node.items
+        )
     if any(_speaks(item, mark) for _, item in node.items):
         return True
     parts = [
-        _names(key, mark) or _is_ours(item, value.get(key) if isinstance(value, dict) else None, mark)
+        _names(key, mark)
+        or _is_ours(item, value.get(key) if isinstance(value, dict) else None, mark)
         for key, item in node.items
         if item.kind != "value" or not in_list
     ]
@@ -155,7 +173,11 @@ def _is_ours(node: Node, value: Any, mark: str, in_list: bool = False) -> bool:
 def _speaks(node: Node, mark: str) -> bool:
     """Tell whether a member is a string with the mark, or a list in which one is: an object with
     such a member runs our program."""
-    strings = [node] if node.kind == "value" else [item for _, item in node.items if node.kind == "list"]
+    strings = (
+        [node]
+        if node.kind == "value"
+        else [item for _, item in node.items if node.kind == "list"]
+    )
     return any(isinstance(item.scalar, str) and mark in item.scalar for item in strings)
 
 

@@ -28,7 +28,9 @@ class Merged(NamedTuple):
     base: bytes | None
 
 
-def merge(path: str, data: bytes | None, changes: Sequence[Text], old: Sequence[Piece]) -> Merged:
+def merge(
+    path: str, data: bytes | None, changes: Sequence[Text], old: Sequence[Piece]
+) -> Merged:
     """Return the file with our changes in it, those of an earlier installation replaced. Conflict
     names the file and the line where that cannot be done."""
     whole = next((change for change in changes if isinstance(change, File)), None)
@@ -40,9 +42,14 @@ def merge(path: str, data: bytes | None, changes: Sequence[Text], old: Sequence[
         made, pieces = _put(text, base, changes, old)
         again = without(made, pieces, ())
     except (Malformed, Clash) as problem:
-        raise Conflict(f"{path}:{problem.line}: {problem}", path=path, line=problem.line) from None
+        raise Conflict(
+            f"{path}:{problem.line}: {problem}", path=path, line=problem.line
+        ) from None
     if again != base:
-        raise Conflict(f"{path}: what would be put in could not be taken out again to the byte", path=path)
+        raise Conflict(
+            f"{path}: what would be put in could not be taken out again to the byte",
+            path=path,
+        )
     return Merged(made.encode(), pieces, None if base is None else base.encode())
 
 
@@ -56,11 +63,15 @@ def take_out_marked(path: str, data: bytes, changes: Sequence[Text]) -> bytes | 
     return _taken_out(path, data, (), changes)
 
 
-def _taken_out(path: str, data: bytes, pieces: Sequence[Piece], changes: Sequence[Text]) -> bytes | None:
+def _taken_out(
+    path: str, data: bytes, pieces: Sequence[Piece], changes: Sequence[Text]
+) -> bytes | None:
     try:
         text = without(decoded(path, data), pieces, changes)
     except (Malformed, Clash) as problem:
-        raise Conflict(f"{path}:{problem.line}: {problem}", path=path, line=problem.line) from None
+        raise Conflict(
+            f"{path}:{problem.line}: {problem}", path=path, line=problem.line
+        ) from None
     return None if text is None else text.encode()
 
 
@@ -70,22 +81,38 @@ def decoded(path: str, data: bytes) -> str:
         return data.decode()
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise Conflict(f"{path}:{line}: this is not UTF-8", path=path, line=line) from None
+        raise Conflict(
+            f"{path}:{line}: this is not UTF-8", path=path, line=line
+        ) from None
 
 
-def without(text: str | None, pieces: Sequence[Piece], changes: Iterable[Text]) -> str | None:
+def without(
+    text: str | None, pieces: Sequence[Piece], changes: Iterable[Text]
+) -> str | None:
     """Return a text without what was put in, and without what an installation that left no record
     put in for the same changes."""
     if text is None or any(piece["kind"] == "file" for piece in pieces):
         return None
     insertions = [_insertion(piece) for piece in pieces if piece["kind"] == "json"]
     marks = {piece["mark"]: 1 for piece in pieces if piece["kind"] == "json"}
-    marks |= {change.mark: 1 for change in changes if isinstance(change, Json) and text.strip("\ufeff \t\r\n")}
+    marks |= {
+        change.mark: 1
+        for change in changes
+        if isinstance(change, Json) and text.strip("\ufeff \t\r\n")
+    }
     for mark in marks:
         text = members.take_out(text, insertions, mark)
         insertions = []
-    blocks = [(piece["text"], piece["style"], piece["lead"]) for piece in pieces if piece["kind"] == "block"]
-    blocks += [(change.text, change.style, None) for change in changes if isinstance(change, Block) and not blocks]
+    blocks = [
+        (piece["text"], piece["style"], piece["lead"])
+        for piece in pieces
+        if piece["kind"] == "block"
+    ]
+    blocks += [
+        (change.text, change.style, None)
+        for change in changes
+        if isinstance(change, Block) and not blocks
+    ]
     for body, style, lead in blocks:
         text = fence.take_out(text, body, style, lead)
     for piece in pieces:
@@ -98,20 +125,34 @@ def _is_empty(text: str, is_json: bool) -> bool:
     if not is_json:
         return not text.strip("\ufeff \t\r\n")
     root = jsonc.parse(text)
-    return root.kind == "object" and not root.items and not text[root.start + 1 : root.end - 1].strip()
+    return (
+        root.kind == "object"
+        and not root.items
+        and not text[root.start + 1 : root.end - 1].strip()
+    )
 
 
-def _put(text: str | None, base: str | None, changes: Sequence[Text], old: Sequence[Piece]) -> tuple[str, list[Piece]]:
+def _put(
+    text: str | None, base: str | None, changes: Sequence[Text], old: Sequence[Piece]
+) -> tuple[str, list[Piece]]:
     """Return the text with all changes in it. What is there as it is to be stays where it is."""
     kept = _as_is(text, changes, old)
     if text is not None and kept is not None:
         return text, kept
     made, pieces = base, []
     for change in changes:
-        if isinstance(change, Block) and text is not None and (lead := _lead_of(text, change, old)) is not None:
+        if (
+            isinstance(change, Block)
+            and text is not None
+            and (lead := _lead_of(text, change, old)) is not None
+        ):
             made, _ = fence.put(text, change.text, change.style)
-            return made, [p for p in old if p["kind"] == "start"] + [_block_piece(change, lead)]
-        if made is None or (isinstance(change, Json) and not made.strip("\ufeff \t\r\n")):
+            return made, [p for p in old if p["kind"] == "start"] + [
+                _block_piece(change, lead)
+            ]
+        if made is None or (
+            isinstance(change, Json) and not made.strip("\ufeff \t\r\n")
+        ):
             is_json = isinstance(change, Json)
             pieces.append({"kind": "start", "before": made, "json": is_json})
             made = (made or "") + ("{\n}\n" if is_json else "")
@@ -139,7 +180,9 @@ def _block_piece(change: Block, lead: str) -> Piece:
     return {"kind": "block", "text": change.text, "style": change.style, "lead": lead}
 
 
-def _as_is(text: str | None, changes: Sequence[Text], old: Sequence[Piece]) -> list[Piece] | None:
+def _as_is(
+    text: str | None, changes: Sequence[Text], old: Sequence[Piece]
+) -> list[Piece] | None:
     """Return the recorded pieces where a file holds all that it is to hold, and nothing of ours
     besides."""
     if text is None or not old:
@@ -152,11 +195,19 @@ def _as_is(text: str | None, changes: Sequence[Text], old: Sequence[Piece]) -> l
             wanted = sum(_marks(piece, change.mark) for piece in _of(old, "json"))
             is_there = members.has_all(root, change.members) and marks == wanted
         elif isinstance(change, Block) and change.style == "toml":
-            is_there = change.text in [piece["text"] for piece in _of(old, "block")] and fence.holds(text, change.text)
+            is_there = change.text in [
+                piece["text"] for piece in _of(old, "block")
+            ] and fence.holds(text, change.text)
         elif isinstance(change, Block):
             place = fence.span(text, change.style)
-            block = "" if place is None else text[place.start : place.end].replace("\r\n", "\n")
-            is_there = block.rstrip("\n") == fence.block(change.text, change.style).rstrip("\n")
+            block = (
+                ""
+                if place is None
+                else text[place.start : place.end].replace("\r\n", "\n")
+            )
+            is_there = block.rstrip("\n") == fence.block(
+                change.text, change.style
+            ).rstrip("\n")
         if not is_there:
             return None
     return list(old)
@@ -173,8 +224,15 @@ def _of(pieces: Sequence[Piece], kind: str) -> list[Piece]:
 
 
 def _piece(insertion: Insertion, mark: str) -> Piece:
-    return {"kind": "json", "mark": mark, **insertion._asdict(), "pointer": list(insertion.pointer)}
+    return {
+        "kind": "json",
+        "mark": mark,
+        **insertion._asdict(),
+        "pointer": list(insertion.pointer),
+    }
 
 
 def _insertion(piece: Piece) -> Insertion:
-    return Insertion(tuple(piece["pointer"]), piece["key"], piece["value"], piece["tail"])
+    return Insertion(
+        tuple(piece["pointer"]), piece["key"], piece["value"], piece["tail"]
+    )

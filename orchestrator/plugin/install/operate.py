@@ -41,7 +41,12 @@ class Done(NamedTuple):
     def changes(self) -> bool:
         """Tell whether anything is done."""
         ignored = self.ignored is not None and self.ignored.changes
-        return self.place.new or bool(self.place.agents) or self.prepared.changes or ignored
+        return (
+            self.place.new
+            or bool(self.place.agents)
+            or self.prepared.changes
+            or ignored
+        )
 
 
 def module_of(client: str) -> ModuleType:
@@ -53,7 +58,9 @@ def module_of(client: str) -> ModuleType:
         if error.name != f"orchestrator.plugin.install.{name}":
             raise
         known = ", ".join((*CLIENTS, AGENTS_MD))
-        raise NotFound(f"{client} cannot be installed: one of {known} can", id=client) from None
+        raise NotFound(
+            f"{client} cannot be installed: one of {known} can", id=client
+        ) from None
 
 
 def install(place: Place, dry_run: bool = False) -> Done:
@@ -81,11 +88,19 @@ def install(place: Place, dry_run: bool = False) -> Done:
 def uninstall(place: Place, dry_run: bool = False) -> Done:
     """Take a client's plugin out of its configuration. The workspace stays."""
     target = place.target
-    changes = [] if record.key_of(target) in record.read(target) else module_of(target.client).plan(target)
+    changes = (
+        []
+        if record.key_of(target) in record.read(target)
+        else module_of(target.client).plan(target)
+    )
     prepared = apply.prepare_removal(target, changes)
     git = places.git_target(place)
     is_last = git is not None and not any(True for _ in installed(place, but=target))
-    ignored = apply.prepare_removal(git, places.exclude(place, [target.root or ""])) if git and is_last else None
+    ignored = (
+        apply.prepare_removal(git, places.exclude(place, [target.root or ""]))
+        if git and is_last
+        else None
+    )
     done = Done(place._replace(new=False, agents=()), prepared, ignored, prepared.notes)
     if not dry_run and done.changes:
         apply.carry_out(prepared)
@@ -112,7 +127,11 @@ def _ignored(place: Place, prepared: Prepared) -> Prepared | None:
     if git is None or root is None or place.target.client == AGENTS_MD:
         made = [root] if place.new and root else []
     else:
-        made = [edit.path for edit in prepared.edits if edit.old is None and not edit.path.startswith(root + os.sep)]
+        made = [
+            edit.path
+            for edit in prepared.edits
+            if edit.old is None and not edit.path.startswith(root + os.sep)
+        ]
         made += [root] if place.new else []
     blocks = places.exclude(place, made)
     return apply.prepare(git, blocks) if git is not None and blocks else None
@@ -125,7 +144,9 @@ def _unignore(place: Place, ignored: Prepared | None) -> None:
 
 
 def _missing(place: Place) -> list[str]:
-    """Return a note where the client itself is not there, and one where its tools' package is not."""
+    """Return a note where the client itself is not there, and one where its tools' package is
+    not.
+    """
     client = place.target.client
     if client == AGENTS_MD:
         return []
@@ -134,7 +155,9 @@ def _missing(place: Place) -> list[str]:
     notes = []
     command = str(load(client).raw.get("command", client))
     if shutil.which(command, path=place.target.env.get("PATH")) is None:
-        notes.append(f"`{command}` is not installed (not on PATH); all is ready for when it is")
+        notes.append(
+            f"`{command}` is not installed (not on PATH); all is ready for when it is"
+        )
     if find_spec("mcp_types") is None:
         notes.append(f"All but the memory's tools works; for those: {installation()}")
     return notes

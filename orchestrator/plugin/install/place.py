@@ -15,10 +15,11 @@ from typing import NamedTuple
 from orchestrator.plugin.install import record
 from orchestrator.plugin.install.change import Block, Target
 from orchestrator.plugin.settings import Clients, clients, member
-from synapse import core, discovery
-from synapse.declared import read_settings
+from synapse import core
 from synapse.errors import NotFound, StoreError
-from synapse.workspace import Agent, Settings
+from synapse.formats.declared import read_settings
+from synapse.model.agents import Agent, Settings
+from synapse.system import discovery
 
 CLIENTS = ("claude-code", "codex", "gemini", "openclaw")
 AGENTS_MD = "agents-md"
@@ -36,7 +37,13 @@ class Place(NamedTuple):
     tree: discovery.WorkTree | None
 
 
-def place(client: str, project: str | None, named: str | None, user: bool, env: Mapping[str, str]) -> Place:
+def place(
+    client: str,
+    project: str | None,
+    named: str | None,
+    user: bool,
+    env: Mapping[str, str],
+) -> Place:
     """Return where a client's plugin goes: into the project around a folder, by default the current
     one, and the workspace that this project has or is to have."""
     start = os.path.realpath(project) if project is not None else os.getcwd()
@@ -48,26 +55,40 @@ def place(client: str, project: str | None, named: str | None, user: bool, env: 
     if user:
         data = env.get("XDG_DATA_HOME") or os.path.join(home, ".local", "share")
         folder = os.path.join(data, "synapse", "plugins", client)
-        return Place(_target(client, None, home, True, home, folder, env), False, (), None)
+        return Place(
+            _target(client, None, home, True, home, folder, env), False, (), None
+        )
     root = _workspace(named, start)
     new = root is None
     root = root or os.path.join(start if tree is None else tree.main, discovery.FOLDER)
     declared, agents = _team(root)
-    target = _target(client, root, top, False, home, os.path.join(root, record.PLUGINS, client), env)
+    target = _target(
+        client, root, top, False, home, os.path.join(root, record.PLUGINS, client), env
+    )
     return Place(target._replace(lead=declared.lead), new, agents, tree)
 
 
 def target_in(root: str, client: str) -> Target:
     """Return the target of a client in a workspace, for whoever looks after all of its projects."""
     folder = os.path.join(root, record.PLUGINS, client)
-    return _target(client, root, root, False, os.path.expanduser("~"), folder, dict(os.environ))
+    return _target(
+        client, root, root, False, os.path.expanduser("~"), folder, dict(os.environ)
+    )
 
 
 def _target(
-    client: str, root: str | None, project: str, user: bool, home: str, folder: str, env: Mapping[str, str]
+    client: str,
+    root: str | None,
+    project: str,
+    user: bool,
+    home: str,
+    folder: str,
+    env: Mapping[str, str],
 ) -> Target:
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    return Target(client, root, project, user, sys.executable, package, home, folder, env=env)
+    return Target(
+        client, root, project, user, sys.executable, package, home, folder, env=env
+    )
 
 
 def _workspace(named: str | None, start: str) -> str | None:
@@ -79,11 +100,13 @@ def _workspace(named: str | None, start: str) -> str | None:
             return None
         raise
     if not discovery.is_workspace(root):
-        raise NotFound(f"{root} is no workspace: make one with `synapse init {root}`", id=root)
+        raise NotFound(
+            f"{root} is no workspace: make one with `synapse init {root}`", id=root
+        )
     if not os.access(root, os.W_OK):
         raise StoreError(
-            f"{root} belongs to {_owner(root)}, and this user has no right to write in it: ask for that,"
-            " or name a workspace of your own with --root",
+            f"{root} belongs to {_owner(root)}, and this user has no right to write"
+            f" in it: ask for that, or name a workspace of your own with --root",
             path=root,
         )
     return root
@@ -100,7 +123,9 @@ def _owner(path: str) -> str:
 def _team(root: str) -> tuple[Clients, tuple[Agent, ...]]:
     """Return whom the clients' agents are here, and those of them who have to be registered."""
     declared = declared_in(root)
-    known = {name.removesuffix(".yaml") for name in _names(os.path.join(root, "agents"))}
+    known = {
+        name.removesuffix(".yaml") for name in _names(os.path.join(root, "agents"))
+    }
     project = declared.project_of(root)
     missing = [
         member(getattr(declared, field), field == "lead", project)
@@ -112,7 +137,9 @@ def _team(root: str) -> tuple[Clients, tuple[Agent, ...]]:
 
 def declared_in(root: str) -> Clients:
     """Return whom a workspace's synapse.yaml has the clients' agents be, without opening it."""
-    settings, _ = read_settings(_text(os.path.join(root, "synapse.yaml")), "synapse.yaml", Settings())
+    settings, _ = read_settings(
+        _text(os.path.join(root, "synapse.yaml")), "synapse.yaml", Settings()
+    )
     return clients(dict(settings.other))
 
 
@@ -152,8 +179,14 @@ def unmake(place: Place) -> None:
 def refuse_unmakeable(place: Place) -> None:
     """Raise StoreError where the workspace could not be made."""
     root = place.target.root
-    if place.new and root is not None and not os.access(os.path.dirname(root), os.W_OK | os.X_OK):
-        raise StoreError(f"{root} cannot be made: this user has no right to write in {os.path.dirname(root)}")
+    if (
+        place.new
+        and root is not None
+        and not os.access(os.path.dirname(root), os.W_OK | os.X_OK)
+    ):
+        raise StoreError(
+            f"{root} cannot be made: this user has no right to write in {os.path.dirname(root)}"
+        )
 
 
 # -- what git leaves out ---------------------------------------------------------------------------
@@ -173,10 +206,19 @@ def exclude(place: Place, paths: Sequence[str]) -> list[Block]:
     target, tree = git_target(place), place.tree
     if target is None or tree is None:
         return []
-    lines = {f"/{os.path.relpath(path, top)}" for top in (tree.top, tree.main) for path in paths if _is_in(path, top)}
+    lines = {
+        f"/{os.path.relpath(path, top)}"
+        for top in (tree.top, tree.main)
+        for path in paths
+        if _is_in(path, top)
+    }
     done = record.read(target).get(record.key_of(target))
     for written in [] if done is None else done.files.values():
-        lines |= {line for piece in written.pieces for line in piece.get("text", "").splitlines()}
+        lines |= {
+            line
+            for piece in written.pieces
+            for line in piece.get("text", "").splitlines()
+        }
     file = os.path.join(tree.directory, "info", "exclude")
     return [Block(file, "\n".join(sorted(lines)), "lines")] if lines else []
 

@@ -33,7 +33,9 @@ def differences(done: Done, full: bool = False) -> str:
     folder = done.place.target.folder + os.sep
     parts: list[str] = []
     for edit in done.edits if full else done.prepared.edits:
-        is_shared = None not in (edit.old, edit.new) and not edit.path.startswith(folder)
+        is_shared = None not in (edit.old, edit.new) and not edit.path.startswith(
+            folder
+        )
         if edit.old != edit.new and (full or is_shared):
             parts += _difference(edit)
     return "\n".join(parts)
@@ -41,8 +43,13 @@ def differences(done: Done, full: bool = False) -> str:
 
 def _difference(edit: Edit) -> Iterator[str]:
     path = shown(edit.path)
-    old, new = (data.decode(errors="replace").splitlines() if data is not None else [] for data in (edit.old, edit.new))
-    before, after = ("/dev/null" if data is None else path for data in (edit.old, edit.new))
+    old, new = (
+        data.decode(errors="replace").splitlines() if data is not None else []
+        for data in (edit.old, edit.new)
+    )
+    before, after = (
+        "/dev/null" if data is None else path for data in (edit.old, edit.new)
+    )
     for line in difflib.unified_diff(old, new, before, after, lineterm="", n=2):
         yield from folded(line)
 
@@ -63,17 +70,30 @@ def installed(done: Done, dry_run: bool) -> str:
     """Return what an installation did, what comes of it, and how to see and undo it."""
     target, title = done.place.target, TITLES[done.place.target.client]
     if not done.changes:
-        return "\n".join([f"{title} is set up already: nothing changes.", *_wrapped(done.notes)])
+        return "\n".join(
+            [f"{title} is set up already: nothing changes.", *_wrapped(done.notes)]
+        )
     first = f"{title} gets the shared memory from its next session on."
     if target.client == AGENTS_MD:
         first = "Agents that read AGENTS.md are told of the shared memory from now on."
     lines = [*_wrapped([f"Would be done: {first}" if dry_run else first], ""), ""]
-    lines += [*_workspace(done), *_agents(done), *_files(done), *_commands(done), *_wrapped(done.notes), ""]
+    lines += [
+        *_workspace(done),
+        *_agents(done),
+        *_files(done),
+        *_commands(done),
+        *_wrapped(done.notes),
+        "",
+    ]
     if target.client != AGENTS_MD:
         lines += [*_wrapped([NEXT], ""), ""]
     user = " --user" if target.user else ""
     check = f"orchestrator doctor {target.client}{user}"
-    see = ["see      orchestrator ps; synapse log", f"check    {check}"] if target.client != AGENTS_MD else []
+    see = (
+        ["see      orchestrator ps; synapse log", f"check    {check}"]
+        if target.client != AGENTS_MD
+        else []
+    )
     lines += [*see, f"undo     orchestrator uninstall {target.client}{user}"]
     while len(lines) > MOST_LINES and "" in lines:
         lines.remove("")
@@ -103,20 +123,30 @@ def removed(done: Done, dry_run: bool) -> str:
         *_wrapped(done.notes),
     ]
     if target.root is not None and os.path.isdir(target.root):
-        lines += ["", *_wrapped([f"The workspace {shown(target.root)} stays, with all that is in it."], "")]
+        lines += [
+            "",
+            *_wrapped(
+                [f"The workspace {shown(target.root)} stays, with all that is in it."],
+                "",
+            ),
+        ]
     return "\n".join(lines)
 
 
 def _workspace(done: Done) -> list[str]:
     root = done.place.target.root
     if root is None:
-        return ["memory   that of the folder in which a session runs; none, and it does nothing"]
+        return [
+            "memory   that of the folder in which a session runs; none, and it does nothing"
+        ]
     return [_cut(f"memory   {shown(root)}{' (new)' if done.place.new else ''}")]
 
 
 def _agents(done: Done) -> list[str]:
     agents = ", ".join(f"{agent.id} ({agent.role})" for agent in done.place.agents)
-    project = next((project for agent in done.place.agents for project in agent.projects), "")
+    project = next(
+        (project for agent in done.place.agents for project in agent.projects), ""
+    )
     return [_cut(f"agents   {agents}, of the project {project}")] if agents else []
 
 
@@ -129,9 +159,18 @@ def _files(done: Done) -> list[str]:
     lines = []
     for (what, folder), edits in groups.items():
         one = f"{what} {shown(edits[0].path)}"
-        lines.append(_cut(one if len(edits) == 1 else f"{what} {shown(folder)}{os.sep} ({len(edits)} files)"))
+        lines.append(
+            _cut(
+                one
+                if len(edits) == 1
+                else f"{what} {shown(folder)}{os.sep} ({len(edits)} files)"
+            )
+        )
     if len(lines) > MOST_FILES:
-        lines = [*lines[: MOST_FILES - 1], f"         … and {len(lines) - MOST_FILES + 1} more"]
+        lines = [
+            *lines[: MOST_FILES - 1],
+            f"         … and {len(lines) - MOST_FILES + 1} more",
+        ]
     return lines
 
 
@@ -141,7 +180,14 @@ def _group(done: Done, edit: Edit) -> str:
     if edit.path.startswith(target.folder + os.sep):
         return target.folder
     installs = [*prepared.installs.values(), *record.read(target).values()]
-    written = next((install.files[edit.path] for install in installs if edit.path in install.files), None)
+    written = next(
+        (
+            install.files[edit.path]
+            for install in installs
+            if edit.path in install.files
+        ),
+        None,
+    )
     folders = edit.folders or (written.folders if written is not None else ())
     return next(iter(folders), edit.path) if None in (edit.old, edit.new) else edit.path
 
@@ -161,7 +207,9 @@ def _commands(done: Done) -> list[str]:
 def _wrapped(texts: list[str], head: str = "note     ") -> list[str]:
     lines: list[str] = []
     for text in texts:
-        lines += textwrap.wrap(text, WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
+        lines += textwrap.wrap(
+            text, WIDTH, initial_indent=head, subsequent_indent=" " * len(head)
+        )
     return lines
 
 

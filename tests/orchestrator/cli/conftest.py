@@ -7,13 +7,13 @@ from typing import NamedTuple
 import pytest
 
 import synapse
-from orchestrator import ledger, steps
 from orchestrator.cli import main
-from orchestrator.engine import Call, Turn, Usage
-from orchestrator.folder import LEDGER, OUTPUT, STEPS, Folder
-from orchestrator.holder import Holder
-from orchestrator.prompt import Prompt
-from synapse.records import Pending
+from orchestrator.engines.protocol import Call, Turn, Usage
+from orchestrator.prompts.render import Prompt
+from orchestrator.runs import ledger, steps
+from orchestrator.runs.folder import LEDGER, OUTPUT, STEPS, Folder
+from orchestrator.runs.lease import Lease
+from synapse.model.records import Pending
 
 
 class Ran(NamedTuple):
@@ -29,7 +29,11 @@ class Ran(NamedTuple):
 @pytest.fixture(autouse=True)
 def nowhere(tmp_path, monkeypatch):
     """No environment, no home and no workspace of whoever runs the tests; no keys."""
-    for name in [name for name in os.environ if name.startswith(("SYNAPSE_", "ANTHROPIC_", "OPENAI_"))]:
+    for name in [
+        name
+        for name in os.environ
+        if name.startswith(("SYNAPSE_", "ANTHROPIC_", "OPENAI_"))
+    ]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("COLUMNS", "80")
@@ -73,7 +77,7 @@ class Office:
 
     def __init__(self, memory):
         self.memory = memory
-        self.holder = Holder(memory.store.root, "h")
+        self.holder = Lease(memory.store.root, "h")
         for agent in (
             synapse.Agent("cto", role="cto"),
             synapse.Agent("lead", role="project-lead"),
@@ -85,36 +89,95 @@ class Office:
     def record(self, kind, by, key=None, **fields):
         self.memory.store.log.append(Pending(kind, by, fields, key=key))
 
-    def begin(self, id, agent="eng-a", parent=None, root=None, task="Do it\nwell", project="web", **more):
-        fields = {"epoch": 1, "state": "running", "agent": agent, "project": project, "task": task, "parent": parent}
-        fields |= {"root": root or id, "depth": 0, "holder": "h", "attempts": 1, "role": "engineer", "asked": {}}
-        fields |= {"department": self.memory.store.agents()[agent].department, "engine": "scripted", "model": "m"}
+    def begin(
+        self,
+        id,
+        agent="eng-a",
+        parent=None,
+        root=None,
+        task="Do it\nwell",
+        project="web",
+        **more,
+    ):
+        fields = {
+            "epoch": 1,
+            "state": "running",
+            "agent": agent,
+            "project": project,
+            "task": task,
+            "parent": parent,
+        }
+        fields |= {
+            "root": root or id,
+            "depth": 0,
+            "holder": "h",
+            "attempts": 1,
+            "role": "engineer",
+            "asked": {},
+        }
+        fields |= {
+            "department": self.memory.store.agents()[agent].department,
+            "engine": "scripted",
+            "model": "m",
+        }
         fields |= {"needs": {"engines": {"scripted": {"kind": "scripted"}}}}
         self.record("run", agent, f"run:{id}", run=id, **(fields | more))
         return id
 
     def prompt(self, id, ids=(), agent="eng-a", epoch=1):
-        parts = Prompt("You are eng-a.\n", "## Shared Memory Context\n- news\n", "## Your Task\nDo it\nwell\n")
-        self.step(id, 0, "prompt", **steps.prompt(*parts), ids=list(ids), tools=[], cursor=1)
-        shown = {"cursor": 1, "how": "spawn", "run": id, "epoch": epoch, "ids": list(ids), "prompt": parts.sha256}
+        parts = Prompt(
+            "You are eng-a.\n",
+            "## Shared Memory Context\n- news\n",
+            "## Your Task\nDo it\nwell\n",
+        )
+        self.step(
+            id, 0, "prompt", **steps.prompt(*parts), ids=list(ids), tools=[], cursor=1
+        )
+        shown = {
+            "cursor": 1,
+            "how": "spawn",
+            "run": id,
+            "epoch": epoch,
+            "ids": list(ids),
+            "prompt": parts.sha256,
+        }
         self.record("shown", agent, **shown)
         return parts
 
     def turn(self, id, n, text="", calls=(), usage=(100, 20), cost=0.01, agent="eng-a"):
-        reply = Turn(text, tuple(Call(*call) for call in calls), "tools" if calls else "done", Usage(*usage), "m")
+        reply = Turn(
+            text,
+            tuple(Call(*call) for call in calls),
+            "tools" if calls else "done",
+            Usage(*usage),
+            "m",
+        )
         sent = (ledger.Segment("view", 10), ledger.Segment("task", 90))
-        line = ledger.Line(id, n, agent, "m", "o200k_base", "exact", sent, (), Usage(*usage), cost)
+        line = ledger.Line(
+            id, n, agent, "m", "o200k_base", "exact", sent, (), Usage(*usage), cost
+        )
         self.step(id, n, "turn", **steps.turn(reply, "work_out", ledger.dump(line)))
         self.folder(id).record(LEDGER, ledger.dump(line))
 
     def step(self, id, n, kind, **fields):
         self.folder(id).record(STEPS, steps.dump(steps.Step(n, 1, kind, fields)))
 
-    def end(self, id, agent="eng-a", status="done", summary="All is well", turns=1, **more):
+    def end(
+        self, id, agent="eng-a", status="done", summary="All is well", turns=1, **more
+    ):
         usage = Usage(100, 20)._asdict()
-        fields = {"status": status, "summary": summary, "turns": turns, "usage": usage, "cost": 0.01, "why": ""}
+        fields = {
+            "status": status,
+            "summary": summary,
+            "turns": turns,
+            "usage": usage,
+            "cost": 0.01,
+            "why": "",
+        }
         fields |= {"overhead": [10, 0, 90, 10, 0, 90], "debt": [], "entry": None}
-        self.record("run", agent, f"run:{id}", run=id, epoch=1, state="ended", **(fields | more))
+        self.record(
+            "run", agent, f"run:{id}", run=id, epoch=1, state="ended", **(fields | more)
+        )
         self.folder(id).write(OUTPUT, summary)
 
     def folder(self, id):

@@ -16,9 +16,17 @@ def offers(line, cwd):
         f"{script('bash')}\nCOMP_WORDS=({' '.join(repr(word) for word in words)})\n"
         f"COMP_CWORD={len(words) - 1}\n_orchestrator\nprintf '%s\\n' \"${{COMPREPLY[@]}}\"\n"
     )
-    env = os.environ | {"PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"}
+    env = os.environ | {
+        "PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"
+    }
     done = subprocess.run(
-        ["bash", "-c", code], cwd=cwd, env=env, capture_output=True, text=True, timeout=30, check=True
+        ["bash", "-c", code],
+        cwd=cwd,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
     )
     assert done.stderr == ""
     return done.stdout.split()

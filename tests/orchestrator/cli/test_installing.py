@@ -33,18 +33,30 @@ def test_one_command_from_nothing(run, shop):
     assert lines[0] == "Claude Code gets the shared memory from its next session on."
     assert len(lines) <= 20
     assert all(len(line) <= 80 for line in lines)
-    for words in ("shared-memory (new)", "lead (project-lead), engineer (engineer), of the project shop"):
+    for words in (
+        "shared-memory (new)",
+        "lead (project-lead), engineer (engineer), of the project shop",
+    ):
         assert words in done.out
-    for command in ("orchestrator ps", "synapse log", "orchestrator doctor", "orchestrator uninstall claude-code"):
+    for command in (
+        "orchestrator ps",
+        "synapse log",
+        "orchestrator doctor",
+        "orchestrator uninstall claude-code",
+    ):
         assert command in done.out
-    status = subprocess.run(["git", "status", "--short"], capture_output=True, text=True, check=True)
+    status = subprocess.run(
+        ["git", "status", "--short"], capture_output=True, text=True, check=True
+    )
     assert status.stdout == ""
 
 
 def test_a_second_time_nothing_changes(run, shop):
     run("install", "claude-code")
     before = files(shop)
-    assert run("install", "claude-code").out.startswith("Claude Code is set up already: nothing changes.")
+    assert run("install", "claude-code").out.startswith(
+        "Claude Code is set up already: nothing changes."
+    )
     assert files(shop) == before
 
 
@@ -53,7 +65,9 @@ def test_what_is_merged_is_shown(run, shop):
     path.parent.mkdir()
     path.write_text('{\n  "model": "opus" // mine\n}\n')
     done = run("install", "claude-code")
-    assert '+  "model": "opus", // mine' in done.out.replace('-  "model": "opus" // mine\n', "")
+    assert '+  "model": "opus", // mine' in done.out.replace(
+        '-  "model": "opus" // mine\n', ""
+    )
     assert "changed  .claude/settings.local.json" in done.out
     assert run("uninstall", "claude-code").code == 0
     assert path.read_text() == '{\n  "model": "opus" // mine\n}\n'
@@ -65,13 +79,18 @@ def test_a_dry_run_shows_all_and_writes_nothing(run, shop, tmp_path):
     assert done.out.count("--- /dev/null") > 3
     assert "Would be done" in done.out
     assert files(tmp_path) == before
-    assert all(len(line) <= 80 or line.startswith(("---", "+++")) for line in done.out.splitlines())
+    assert all(
+        len(line) <= 80 or line.startswith(("---", "+++"))
+        for line in done.out.splitlines()
+    )
 
 
 def test_uninstalling_says_that_the_workspace_stays(run, shop):
     run("install", "agents-md")
     done = run("uninstall", "agents-md")
-    assert done.out.endswith("The workspace shared-memory stays, with all that is in it.\n")
+    assert done.out.endswith(
+        "The workspace shared-memory stays, with all that is in it.\n"
+    )
     assert not (shop / "AGENTS.md").exists()
     assert "nothing to undo" in run("uninstall", "agents-md").out
 
@@ -129,7 +148,13 @@ def test_a_client_that_is_not_known_or_not_named_is_met_with_those_that_are(run,
     done = run("install", "claude")
     assert (done.code, "did you mean 'claude-code'?" in done.err) == (64, True)
     done = run("install")
-    assert (done.code, "One of claude-code, codex, gemini, openclaw, agents-md" in done.err) == (64, True)
+    assert (
+        done.code,
+        "One of claude-code, codex, gemini, openclaw, agents-md" in done.err,
+    ) == (
+        64,
+        True,
+    )
     assert "invalid choice: 'foo'" in run("install", "foo").err
 
 
@@ -138,7 +163,9 @@ def test_what_is_not_set_up_is_named_by_its_folder(run, shop):
     assert f"Codex is not set up in {shop.resolve()}:" in run("uninstall", "codex").out
 
 
-def test_without_the_package_of_the_tools_the_user_is_told_how_to_get_it(run, shop, monkeypatch):
+def test_without_the_package_of_the_tools_the_user_is_told_how_to_get_it(
+    run, shop, monkeypatch
+):
     assert "the memory's tools" not in run("install", "codex", "--dry-run").out
     monkeypatch.setitem(sys.modules, "mcp_types", None)  # as if it were not installed
     out = " ".join(run("install", "claude-code").out.split())
@@ -153,11 +180,16 @@ def test_the_package_of_the_tools_is_the_one_that_the_project_asks_for():
 def test_doctor_looks_at_what_is_installed(run, shop):
     run("install", "agents-md")
     done = run("doctor")
-    assert (done.code, done.out) == (0, "agents-md\n  ok   configuration: 1 file is as it was installed\n")
+    assert (done.code, done.out) == (
+        0,
+        "agents-md\n  ok   configuration: 1 file is as it was installed\n",
+    )
     (shop / "AGENTS.md").write_text("mine\n")
     done = run("doctor", "--json")
     assert done.code == 1
-    assert done.json["clients"]["agents-md"][0]["mend"] == "orchestrator install agents-md"
+    assert (
+        done.json["clients"]["agents-md"][0]["mend"] == "orchestrator install agents-md"
+    )
 
 
 CONFIGURATIONS = {
@@ -169,11 +201,17 @@ CONFIGURATIONS = {
 
 
 def tree(folder):
-    kept = (path for path in folder.rglob("*") if not path.is_relative_to(folder / "shop" / "shared-memory"))
+    kept = (
+        path
+        for path in folder.rglob("*")
+        if not path.is_relative_to(folder / "shop" / "shared-memory")
+    )
     return {path: path.read_bytes() if path.is_file() else None for path in kept}
 
 
-@pytest.mark.parametrize("client", [name for name in CONFIGURATIONS if name in clients()])
+@pytest.mark.parametrize(
+    "client", [name for name in CONFIGURATIONS if name in clients()]
+)
 @pytest.mark.parametrize("user", [False, True])
 def test_every_client_can_be_had_and_left(run, shop, tmp_path, client, user):
     words = [client, *(["--user"] if user else [])]

@@ -14,7 +14,7 @@ import synapse
 from orchestrator import Supervisor, Task
 from orchestrator.cli import engines, example
 from orchestrator.cli.living import NOT_DONE
-from synapse.declared import parse_agent
+from synapse.formats.declared import parse_agent
 
 PLAYS = """
 from orchestrator.engines.scripted import Move
@@ -49,21 +49,26 @@ def here(run, tmp_path, monkeypatch):
     return tmp_path / "shared-memory"
 
 
-# -- init --------------------------------------------------------------------------------------------------
+# -- init ------------------------------------------------------------------------------
 
 
 def test_init_writes_an_example_that_the_memory_takes(here, run):
     with synapse.open(str(here)) as memory:
         assert [agent.id for agent in memory.agents()] == sorted(example.AGENTS)
         assert memory.verify().ok
-        assert dict(memory.store.settings.other)["limits"] == {"run": {"turns": 40, "seconds": 3600}}
+        assert dict(memory.store.settings.other)["limits"] == {
+            "run": {"turns": 40, "seconds": 3600}
+        }
         assert parse_agent(example.AGENTS["lead"]).role == "project-lead"
 
 
 def test_init_leaves_what_is_there(here, run):
     (here / "team.yaml").write_text("mine")
     done = run("init")
-    assert (done.code, done.out.splitlines()[0]) == (0, "shared-memory is ready; nothing in it was changed")
+    assert (done.code, done.out.splitlines()[0]) == (
+        0,
+        "shared-memory is ready; nothing in it was changed",
+    )
     assert (here / "team.yaml").read_text() == "mine"
     assert run("init", "other", "--json").json["files"] == [
         *[f"agents/{id}.yaml" for id in example.AGENTS],
@@ -71,7 +76,7 @@ def test_init_leaves_what_is_there(here, run):
     ]
 
 
-# -- run -----------------------------------------------------------------------------------------------------
+# -- run -------------------------------------------------------------------------------
 
 
 def test_run(here, run):
@@ -86,7 +91,11 @@ def test_run(here, run):
 
 def test_run_json_is_the_result_alone(here, run):
     done = run("run", "--agent", "eng-backend", "--json", "Fix it")
-    assert (done.json["status"], done.json["text"], done.err) == ("done", "Finished: Fix it", "")
+    assert (done.json["status"], done.json["text"], done.err) == (
+        "done",
+        "Finished: Fix it",
+        "",
+    )
     assert run("tree", "--json").json["trees"][0]["run"] == done.json["run"]
 
 
@@ -100,10 +109,21 @@ def test_run_ends_with_zero_only_when_it_is_done(here, run):
     done = run("run", "--agent", "eng-backend", "--script", "plays:blocked", "Fix it")
     assert (done.code, done.out) == (NOT_DONE, "I cannot.\n")
     assert done.err.splitlines()[-1].endswith("There is no key.")
-    done = run("run", "--agent", "eng-backend", "--script", "plays:says_blocked", "Fix it now")
+    done = run(
+        "run", "--agent", "eng-backend", "--script", "plays:says_blocked", "Fix it now"
+    )
     assert (done.code, done.out) == (NOT_DONE, "Blocked: there is no key.\n")
     assert done.err.splitlines()[-1].endswith("; there is no key.")
-    done = run("run", "--agent", "eng-backend", "--script", "plays:stuck", "--timeout", "0.3", "Fix this")
+    done = run(
+        "run",
+        "--agent",
+        "eng-backend",
+        "--script",
+        "plays:stuck",
+        "--timeout",
+        "0.3",
+        "Fix this",
+    )
     assert (done.code, "timeout" in done.err) == (NOT_DONE, True)
     done = run("run", "--agent", "eng-backend", "--max-tokens", "10", "Fix that")
     assert (done.code, "limit of tokens" in done.err) == (NOT_DONE, True)
@@ -114,11 +134,23 @@ def test_the_same_work_is_not_done_twice(here, run):
     again = run("run", "--agent", "eng-backend", "fix  it")
     assert "as it did before" in again.err
     assert run("run", "--agent", "eng-backend", "--json", "Fix it").json["run"] == first
-    assert run("run", "--agent", "eng-backend", "--json", "--force", "Fix it").json["run"] != first
+    assert (
+        run("run", "--agent", "eng-backend", "--json", "--force", "Fix it").json["run"]
+        != first
+    )
 
 
 def test_run_with_a_tool(here, run):
-    words = ("run", "--agent", "eng-backend", "--script", "plays:doubles", "--tool", "plays:double", "Double it")
+    words = (
+        "run",
+        "--agent",
+        "eng-backend",
+        "--script",
+        "plays:doubles",
+        "--tool",
+        "plays:double",
+        "Double it",
+    )
     done = run(*words)
     assert (done.code, done.out) == (0, "42\n")
     assert "calls    double(number=21)" in done.err
@@ -149,34 +181,60 @@ def test_run_says_what_is_wrong(here, run, words, code):
 
 
 def files(root):
-    return sorted((str(path), path.stat().st_mtime_ns) for path in root.rglob("*") if ".index" not in str(path))
+    return sorted(
+        (str(path), path.stat().st_mtime_ns)
+        for path in root.rglob("*")
+        if ".index" not in str(path)
+    )
 
 
 def test_a_dry_run_calls_and_writes_nothing(here, run):
     with synapse.open(str(here)) as memory:
         memory.as_agent("lead").append("Use /v2", "projects/web", priority="critical")
     before = files(here)
-    done = run("run", "--agent", "eng-backend", "--project", "web", "--dry-run", "Fix it")
+    done = run(
+        "run", "--agent", "eng-backend", "--project", "web", "--dry-run", "Fix it"
+    )
     assert done.code == 0
-    for told in ("> Use /v2", "## Your Task\nFix it", "Nothing was called", "  system", "  view", "Shown: 1 entry"):
+    for told in (
+        "> Use /v2",
+        "## Your Task\nFix it",
+        "Nothing was called",
+        "  system",
+        "  view",
+        "Shown: 1 entry",
+    ):
         assert told in done.out
     assert done.out.splitlines()[-1].startswith("Price: the first turn at most $0.00")
     assert (
-        sorted((str(path), path.stat().st_mtime_ns) for path in here.rglob("*") if ".index" not in str(path)) == before
+        sorted(
+            (str(path), path.stat().st_mtime_ns)
+            for path in here.rglob("*")
+            if ".index" not in str(path)
+        )
+        == before
     )
 
 
 def test_a_dry_run_knows_prices_without_a_key(here, run):
     words = ("run", "--agent", "eng-backend", "--dry-run", "--json", "--engine")
-    cost = run(*words, "anthropic", "--model", "claude-sonnet-4-5", "Fix it").json["cost"]
+    cost = run(*words, "anthropic", "--model", "claude-sonnet-4-5", "Fix it").json[
+        "cost"
+    ]
     assert 0 < cost["first_turn_at_most"] < 1
     assert cost["run"] > 0
-    assert run(*words, "openai", "--model", "unheard-of", "Fix it").json["cost"]["run"] is None
+    assert (
+        run(*words, "openai", "--model", "unheard-of", "Fix it").json["cost"]["run"]
+        is None
+    )
 
 
 def test_a_dry_run_knows_the_engines_that_are_declared(here, run):
     with (here / "synapse.yaml").open("a") as file:
-        file.write("engines: {mine: {kind: process, command: echo}, local: {kind: openai-chat, model: gpt-5}}\n")
+        file.write(
+            "engines: {mine: {kind: process, command: echo}, local: {kind:"
+            " openai-chat, model: gpt-5}}\n"
+        )
     words = ("run", "--agent", "eng-backend", "--dry-run", "Do it", "--engine")
     done = run(*words, "mine")
     assert (done.code, "Your shell has the memory" in done.out) == (0, True)
@@ -188,18 +246,32 @@ def test_a_dry_run_knows_the_engines_that_are_declared(here, run):
 
 def test_the_prompt_of_a_run_is_the_one_of_its_dry_run(here, run):
     run("run", "--agent", "qa", "First")
-    words = ("--agent", "eng-backend", "--project", "web", "--view-budget", "500", "--json", "Fix it")
+    words = (
+        "--agent",
+        "eng-backend",
+        "--project",
+        "web",
+        "--view-budget",
+        "500",
+        "--json",
+        "Fix it",
+    )
     dry = run("run", "--dry-run", *words).json
     id = run("run", *words).json["run"]
     assert run("replay", id).out == dry["prompt"]
     done = run("receipt", id)
     assert done.out.startswith(f"Run {id}, epoch 1, of eng-backend")
-    assert run("receipt", id, "--json").json["receipt"]["prompt"] == dry["receipt"]["prompt"]
+    assert (
+        run("receipt", id, "--json").json["receipt"]["prompt"]
+        == dry["receipt"]["prompt"]
+    )
 
 
 def test_a_prompt_is_made_again_from_the_log(here, run):
     run("run", "--agent", "qa", "First")
-    id = run("run", "--agent", "eng-backend", "--view-budget", "500", "--json", "Fix it").json["run"]
+    id = run(
+        "run", "--agent", "eng-backend", "--view-budget", "500", "--json", "Fix it"
+    ).json["run"]
     prompt = run("replay", id).out
     os.unlink(here / "runs" / id / "steps.jsonl")
     run("run", "--agent", "lead", "Later")
@@ -208,7 +280,10 @@ def test_a_prompt_is_made_again_from_the_log(here, run):
 
 def test_which_engine_there_is_a_key_for():
     assert engines.chosen(None, {}) == engines.chosen("auto", {}) == "scripted"
-    assert engines.chosen(None, {"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"}) == "anthropic"
+    assert (
+        engines.chosen(None, {"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"})
+        == "anthropic"
+    )
     assert engines.chosen("auto", {"OPENAI_API_KEY": "k"}) == "openai"
     assert engines.chosen("codex", {"OPENAI_API_KEY": "k"}) == "codex"
     assert engines.model_of("openai", None, {"openai": "mine"}) == "mine"
@@ -216,39 +291,63 @@ def test_which_engine_there_is_a_key_for():
     assert engines.model_of("scripted", None) is None
 
 
-# -- team ----------------------------------------------------------------------------------------------------
+# -- team ------------------------------------------------------------------------------
 
 
 def test_team_runs_at_once(here, run):
     done = run("team", "--project", "hello", "--brief", "Say what you know")
     assert done.code == 0
     lines = done.out.splitlines()
-    assert lines[0] == "2 of 2 tasks are done; I was shown what 2 of them left in the memory."
+    assert (
+        lines[0]
+        == "2 of 2 tasks are done; I was shown what 2 of them left in the memory."
+    )
     assert lines[-1] == "The project is done."
     assert len(run("tree").out.splitlines()) == 6
     assert run("debts").out == "no debts: every result was read\n"
 
 
 def test_team_json_and_file(here, run, tmp_path):
-    (tmp_path / "two.yaml").write_text("lead: lead\nengineers: [eng-backend]\nscript: orchestrator.rehearsal:play\n")
+    (tmp_path / "two.yaml").write_text(
+        "lead: lead\nengineers: [eng-backend]\nscript: orchestrator.example_team:play\n"
+    )
     done = run("team", "--project", "p", "--brief", "b", "--file", "two.yaml", "--json")
     assert [each["status"] for each in done.json["runs"]] == ["done"] * 3
-    assert run("team", "--project", "p", "--brief", "b", "--file", "none.yaml").code == 3
+    assert (
+        run("team", "--project", "p", "--brief", "b", "--file", "none.yaml").code == 3
+    )
     assert run("team", "--project", "p", "--brief", " ").code == 64
 
 
 def test_a_blocked_team_is_not_done(here, run):
     done = run("team", "--project", "p", "--brief", "b", "--script", "plays:blocked")
     assert done.code == NOT_DONE
-    (cto,) = (line.split()[0] for line in done.out.splitlines() if line.startswith("cto-"))
-    assert done.out.splitlines()[-1] == f"The project is blocked: {cto} is blocked: There is no key."
-    done = run("team", "--project", "q", "--brief", "b", "--script", "plays:team_blocked", "--quiet")
+    (cto,) = (
+        line.split()[0] for line in done.out.splitlines() if line.startswith("cto-")
+    )
+    assert (
+        done.out.splitlines()[-1]
+        == f"The project is blocked: {cto} is blocked: There is no key."
+    )
+    done = run(
+        "team",
+        "--project",
+        "q",
+        "--brief",
+        "b",
+        "--script",
+        "plays:team_blocked",
+        "--quiet",
+    )
     assert done.code == NOT_DONE
     (line, *_) = done.err.splitlines()
-    assert (line.startswith("eng-backend-"), line.endswith("; there is no key.")) == (True, True)
+    assert (line.startswith("eng-backend-"), line.endswith("; there is no key.")) == (
+        True,
+        True,
+    )
 
 
-# -- on a terminal, and in the end ---------------------------------------------------------------------------
+# -- on a terminal, and in the end -----------------------------------------------------
 
 
 def at_a_terminal(*words, after=None, do=None, width=80):
@@ -273,12 +372,16 @@ def at_a_terminal(*words, after=None, do=None, width=80):
             after = None
             do(child, terminal)
     os.close(terminal)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), shown.decode(errors="replace")
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), shown.decode(
+        errors="replace"
+    )
 
 
 def test_progress_on_a_terminal_and_ctrl_c(here, run):
     words = ("run", "--agent", "eng-backend", "--script", "plays:stuck", "Get stuck")
-    code, shown = at_a_terminal(*words, after=b"running", do=lambda child, terminal: os.write(terminal, b"\x03"))
+    code, shown = at_a_terminal(
+        *words, after=b"running", do=lambda child, terminal: os.write(terminal, b"\x03")
+    )
     assert code == 130
     assert "stopped by the operator" in shown
     (ended,) = run("ps", "--all", "--json").json["runs"]
@@ -289,14 +392,22 @@ def test_progress_on_a_terminal_and_ctrl_c(here, run):
 
 
 def test_a_terminal_gets_no_control_from_an_agent(here):
-    code, shown = at_a_terminal("run", "--agent", "eng-backend", "--script", "plays:hostile", "--quiet", "Do it")
+    code, shown = at_a_terminal(
+        "run", "--agent", "eng-backend", "--script", "plays:hostile", "--quiet", "Do it"
+    )
     assert code == 0
     assert "\\x1b[2Jdone" in shown
     assert "\x1b[2J" not in shown
 
 
 def test_tables_keep_to_the_terminal(here, run):
-    run("team", "--project", "hello", "--brief", "Say what you know, and say it in so many words that no line holds it")
+    run(
+        "team",
+        "--project",
+        "hello",
+        "--brief",
+        "Say what you know, and say it in so many words that no line holds it",
+    )
     for verb in (["ps", "--all"], ["tree"], ["stats"], ["wakes"]):
         _, shown = at_a_terminal(*verb)
         plain = re.sub("\x1b\\[[0-9;]*m", "", shown.replace("\r", ""))
@@ -305,11 +416,24 @@ def test_tables_keep_to_the_terminal(here, run):
 
 
 def test_no_figure_is_cut(here, run):
-    """Where a terminal is too narrow for them, the first column gives way, and then the line breaks."""
-    run("run", "--agent", "eng-backend", "--script", "plays:doubles", "--tool", "plays:double", "Double")
+    """Where a terminal is too narrow for them, the first column gives way, and then the line
+    breaks.
+    """
+    run(
+        "run",
+        "--agent",
+        "eng-backend",
+        "--script",
+        "plays:doubles",
+        "--tool",
+        "plays:double",
+        "Double",
+    )
     for width in (78, 60):
         _, shown = at_a_terminal("stats", width=width)
-        head, row = re.sub("\x1b\\[[0-9;]*m", "", shown.replace("\r", "")).split("\n")[:2]
+        head, row = re.sub("\x1b\\[[0-9;]*m", "", shown.replace("\r", "")).split("\n")[
+            :2
+        ]
         assert head.split()[1:] == [
             "runs",
             "done",
@@ -328,10 +452,17 @@ def test_what_nobody_reported_is_told_as_an_estimate(here, run):
     with (here / "synapse.yaml").open("a") as file:
         file.write("engines: {mine: {kind: process, command: echo done}}\n")
     done = run("run", "--agent", "eng-backend", "--engine", "mine", "--json", "Do it")
-    assert (done.code, done.json["usage"]["estimated"], done.json["usage"]["input_tokens"] > 100) == (0, True, True)
+    assert (
+        done.code,
+        done.json["usage"]["estimated"],
+        done.json["usage"]["input_tokens"] > 100,
+    ) == (0, True, True)
     told = run("ps", "--all").out.split("\n")[1].split()[3]
     assert told[0] == "~"
-    assert int(told[1:]) == done.json["usage"]["input_tokens"] + done.json["usage"]["output_tokens"]
+    assert (
+        int(told[1:])
+        == done.json["usage"]["input_tokens"] + done.json["usage"]["output_tokens"]
+    )
     assert f" {told} tokens" in run("tree").out
     assert run("tail", done.json["run"]).out.count("~") == 3
     assert run("stats").out.endswith("\n~: nobody reported or could count some of it\n")
@@ -339,15 +470,29 @@ def test_what_nobody_reported_is_told_as_an_estimate(here, run):
 
 
 def test_a_stop_says_whose_process_is_gone(here, run):
-    line = [sys.executable, "-m", "orchestrator", "run", "--agent", "eng-backend", "--script", "plays:stuck", "Work"]
-    process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    line = [
+        sys.executable,
+        "-m",
+        "orchestrator",
+        "run",
+        "--agent",
+        "eng-backend",
+        "--script",
+        "plays:stuck",
+        "Work",
+    ]
+    process = subprocess.Popen(
+        line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     end = time.monotonic() + 20
     while not run("ps", "--json").json["runs"] and time.monotonic() < end:
         time.sleep(0.05)
     process.kill()
     process.wait(10)
     done = run("stop", "--all")
-    assert done.out.endswith("; its process is gone: `orchestrator resume` writes its end\n")
+    assert done.out.endswith(
+        "; its process is gone: `orchestrator resume` writes its end\n"
+    )
     assert run("resume").code == NOT_DONE
     assert run("ps", "--all", "--json").json["runs"][0]["state"] == "stopped"
 
@@ -358,19 +503,43 @@ def test_a_damaged_folder_hides_no_prompt_and_holds_up_nobody(here, run):
     steps.write_text('{"n": 0}\n')
     assert run("replay", id).out == before
     done = run("tail", id)
-    assert (done.code, done.err.startswith("orchestrator: a line of steps.jsonl is damaged: ")) == (6, True)
+    assert (
+        done.code,
+        done.err.startswith("orchestrator: a line of steps.jsonl is damaged: "),
+    ) == (
+        6,
+        True,
+    )
 
 
 def test_a_run_that_is_killed_is_gone_on_with(here, run, tmp_path):
-    line = [sys.executable, "-m", "orchestrator", "run", "--agent", "eng-backend", "--script", "plays:stuck", "Work"]
-    process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    line = [
+        sys.executable,
+        "-m",
+        "orchestrator",
+        "run",
+        "--agent",
+        "eng-backend",
+        "--script",
+        "plays:stuck",
+        "Work",
+    ]
+    process = subprocess.Popen(
+        line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     end = time.monotonic() + 10
     while not (runs := run("ps", "--json").json["runs"]) and time.monotonic() < end:
         time.sleep(0.05)
     process.send_signal(signal.SIGKILL)
     process.wait(10)
-    id, waits = runs[0]["run"], "waits for its own program: engine scripted, which its program made"
-    assert [run("ps", "--json").json["runs"][0][key] for key in ("state", "waits")] == ["orphaned", waits]
+    id, waits = (
+        runs[0]["run"],
+        "waits for its own program: engine scripted, which its program made",
+    )
+    assert [run("ps", "--json").json["runs"][0][key] for key in ("state", "waits")] == [
+        "orphaned",
+        waits,
+    ]
     done = run("resume")
     assert (done.code, done.out) == (NOT_DONE, f"{id}: {waits}\n")
     assert "--script" in done.err
@@ -394,16 +563,31 @@ server.run("stdio")
 def test_resume_with_the_tools_of_a_server(here, run, tmp_path):
     (tmp_path / "shelf.py").write_text(SHELF)
     server = ("--mcp", f"{sys.executable} {tmp_path / 'shelf.py'}")
-    words = ("run", "--agent", "eng-backend", "--script", "plays:stuck", "--memory-tools", "never", *server, "Work")
+    words = (
+        "run",
+        "--agent",
+        "eng-backend",
+        "--script",
+        "plays:stuck",
+        "--memory-tools",
+        "never",
+        *server,
+        "Work",
+    )
     line = [sys.executable, "-m", "orchestrator", *words]
-    process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     end = time.monotonic() + 20
     while not (runs := run("ps", "--json").json["runs"]) and time.monotonic() < end:
         time.sleep(0.05)
     process.send_signal(signal.SIGKILL)
     process.wait(10)
     done = run("resume", "--script", "plays:lists")
-    assert (done.code, done.out) == (NOT_DONE, f"{runs[0]['run']}: waits for its own program: tool find(title)\n")
+    assert (done.code, done.out) == (
+        NOT_DONE,
+        f"{runs[0]['run']}: waits for its own program: tool find(title)\n",
+    )
     done = run("resume", "--script", "plays:lists", *server, "--json")
     assert (done.code, done.json["resumed"][0]["text"]) == (0, "['find']")
 
@@ -413,7 +597,9 @@ def test_up_status_down(here, run):
     up = run("up", "--detach")
     assert up.code == 0
     try:
-        assert run("status").out.startswith(f"{up.out.strip()} for 0 s; it holds these runs: none")
+        assert run("status").out.startswith(
+            f"{up.out.strip()} for 0 s; it holds these runs: none"
+        )
         assert run("up").code == run("up", "--detach").code == 5
     finally:
         assert run("down").out == "down\n"
@@ -422,26 +608,41 @@ def test_up_status_down(here, run):
 
 def test_a_daemon_that_does_not_come_up_says_why(here, run):
     settings = (here / "synapse.yaml").read_text()
-    (here / "synapse.yaml").write_text(re.sub(r"(?m)^schedule:.*$", "schedule: {zone: Mars/Olympus}", settings))
+    (here / "synapse.yaml").write_text(
+        re.sub(r"(?m)^schedule:.*$", "schedule: {zone: Mars/Olympus}", settings)
+    )
     up = run("up", "--detach")
     assert up.code == 6
-    assert "did not come up: schedule: zone 'Mars/Olympus' is not known; write one such as Europe/Berlin" in up.err
+    assert (
+        "did not come up: schedule: zone 'Mars/Olympus' is not known; write one such"
+        " as Europe/Berlin"
+    ) in up.err
 
 
 def test_a_time_limit_is_seconds_or_has_a_unit(here, run):
     words = ("--agent", "eng-backend", "--engine", "scripted", "--quiet", "--timeout")
     assert run("run", *words, "5m", "Say hello").code == 0
     soon = run("run", *words, "soon", "Say hello")
-    assert (soon.code, "'soon' is not a time: write seconds, or a number and s, m, h or d" in soon.err) == (64, True)
+    assert (
+        soon.code,
+        "'soon' is not a time: write seconds, or a number and s, m, h or d" in soon.err,
+    ) == (64, True)
 
 
 def test_questions(here, run):
     assert run("questions").out == "no questions\n"
     with synapse.open(str(here)) as memory:
-        asked = memory.as_agent("eng-backend").append("Which port?", "status/web", to="operator").id
+        asked = (
+            memory.as_agent("eng-backend")
+            .append("Which port?", "status/web", to="operator")
+            .id
+        )
     done = run("questions")
     assert "    Which port?" in done.out
-    assert done.out.splitlines()[-1] == f'    answer: synapse tell eng-backend --re {asked} "..."'
+    assert (
+        done.out.splitlines()[-1]
+        == f'    answer: synapse tell eng-backend --re {asked} "..."'
+    )
     assert run("questions", "--json").json["questions"][0]["id"] == asked
 
 
@@ -462,11 +663,17 @@ def test_no_run_begins_by_settings_that_are_not_understood(here, run, text, told
     path = here / "synapse.yaml"
     good = path.read_text()
     key = text.partition(":")[0]
-    path.write_text("\n".join(line for line in good.split("\n") if not line.startswith(f"{key}:")) + f"{text}\n")
+    path.write_text(
+        "\n".join(line for line in good.split("\n") if not line.startswith(f"{key}:"))
+        + f"{text}\n"
+    )
     words = ("run", "--agent", "eng-backend", "Work")
     for more in ((), ("--dry-run",)):
         done = run(*words, *more)
-        assert (done.code, "no run begins by these settings" in done.err) == (64, True), done.err
+        assert (done.code, "no run begins by these settings" in done.err) == (
+            64,
+            True,
+        ), done.err
         assert told in done.err
     assert run("ps", "--all").out == "no runs\n", "what reads goes on"
     path.write_text(good + "x-mine: {limit: 1}\nreputation: maybe\n")
@@ -489,4 +696,7 @@ def test_an_agent_that_is_not_there_may_be_meant_otherwise(here, run):
     with (here / "team.yaml").open("a") as file:
         file.write("max_us: 1\n")
     done = run("team", "--project", "p", "--brief", "b")
-    assert (done.code, "max_us is not known: did you mean max_usd?" in done.err) == (64, True)
+    assert (done.code, "max_us is not known: did you mean max_usd?" in done.err) == (
+        64,
+        True,
+    )

@@ -30,7 +30,11 @@ def test_every_verb_has_help_with_an_example(run, name):
     assert f"orchestrator {name}" in done.out.partition("example:")[2]
     assert max(map(len, done.out.splitlines())) <= 80
     assert callable(parse.function_of(VERBS[name]))
-    assert [names for names, how in parse.options_of(VERBS[name]).calls if not how.get("help")] == []
+    assert [
+        names
+        for names, how in parse.options_of(VERBS[name]).calls
+        if not how.get("help")
+    ] == []
 
 
 @pytest.mark.parametrize("name", VERBS)
@@ -51,8 +55,31 @@ def test_every_verb_is_in_a_group_and_the_operators():
 
 def test_ps_loads_nothing_heavy(office):
     root = office.memory.store.root
-    line = [sys.executable, "-X", "importtime", "-m", "orchestrator", "--root", root, "ps"]
+    line = [
+        sys.executable,
+        "-X",
+        "importtime",
+        "-m",
+        "orchestrator",
+        "--root",
+        root,
+        "ps",
+    ]
     done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=True)
-    loaded = {text.rpartition("|")[2].strip().split(".")[0] for text in done.stderr.splitlines()}
-    heavy = {"anthropic", "openai", "tiktoken", "jinja2", "genai_prices", "rich", "yaml", "mcp", "httpx", "asyncio"}
+    loaded = {
+        text.rpartition("|")[2].strip().split(".")[0]
+        for text in done.stderr.splitlines()
+    }
+    heavy = {
+        "anthropic",
+        "openai",
+        "tiktoken",
+        "jinja2",
+        "genai_prices",
+        "rich",
+        "yaml",
+        "mcp",
+        "httpx",
+        "asyncio",
+    }
     assert loaded & heavy == set()

@@ -9,9 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator import engine
-from orchestrator.engine import Broken, Message, Place, Rejected, Request, Unavailable, Usage
+from orchestrator.engines import protocol
 from orchestrator.engines.process import ClaudeCode, Process
+from orchestrator.engines.protocol import (
+    Broken,
+    Message,
+    Place,
+    Rejected,
+    Request,
+    Unavailable,
+    Usage,
+)
 
 CLIENT = [sys.executable, str(Path(__file__).with_name("client.py"))]
 RULES = (
@@ -37,7 +45,13 @@ def said(text):
 
 
 def take(request, **options):
-    options = {"command": CLIENT, "form": "lines", "rules": RULES, "resume": ["--resume", "{session}"], **options}
+    options = {
+        "command": CLIENT,
+        "form": "lines",
+        "rules": RULES,
+        "resume": ["--resume", "{session}"],
+        **options,
+    }
     command = options.pop("command")
     if isinstance(request, str):
         request = Request("", (user(request),))
@@ -46,45 +60,82 @@ def take(request, **options):
 
 def test_a_step_is_a_session():
     turn = take("say this")
-    assert (turn.text, turn.stop, turn.session, turn.blocked) == ("say this", "done", "s-1", None)
+    assert (turn.text, turn.stop, turn.session, turn.blocked) == (
+        "say this",
+        "done",
+        "s-1",
+        None,
+    )
     assert turn.usage == Usage(100, 7, 40, cost=0.25)
 
 
 def test_any_command_is_an_engine():
     turn = take("one\ntwo", command=["cat"], form="text", rules=(), resume=())
-    assert (turn.text, turn.session, turn.usage) == ("one\ntwo", None, Usage(estimated=True))
-    turn = take("one two", command=["echo", "[{prompt}]"], form="text", rules=(), resume=())
+    assert (turn.text, turn.session, turn.usage) == (
+        "one\ntwo",
+        None,
+        Usage(estimated=True),
+    )
+    turn = take(
+        "one two", command=["echo", "[{prompt}]"], form="text", rules=(), resume=()
+    )
     assert turn.text == "[one two]"
     assert take("", command=["cat"], form="text", rules=(), resume=()).stop == "empty"
 
 
 def test_it_is_found_by_name():
-    made = engine.load("process", command=["cat"])
-    assert (made.name, made.interrupt, made.takes_tools, made.resumes) == ("process", "turn", False, False)
-    assert engine.load("codex").name == "codex"
-    for options in ({}, {"command": ["cat"], "permissions": "some"}, {"command": ["cat"], "report": True}):
+    made = protocol.load("process", command=["cat"])
+    assert (made.name, made.interrupt, made.takes_tools, made.resumes) == (
+        "process",
+        "turn",
+        False,
+        False,
+    )
+    assert protocol.load("codex").name == "codex"
+    for options in (
+        {},
+        {"command": ["cat"], "permissions": "some"},
+        {"command": ["cat"], "report": True},
+    ):
         with pytest.raises(Rejected):
-            engine.load("process", **options)
+            protocol.load("process", **options)
 
 
 def test_the_prompt_is_all_that_was_said():
-    request = Request("You are X.", (user("memory", "view"), user("do it"), said("half done"), user("go on")))
-    assert take(request).text == "You are X.\n\nmemory\n\ndo it\n\n## Your Earlier Output\n\nhalf done\n\ngo on"
+    request = Request(
+        "You are X.",
+        (user("memory", "view"), user("do it"), said("half done"), user("go on")),
+    )
+    assert (
+        take(request).text
+        == "You are X.\n\nmemory\n\ndo it\n\n## Your Earlier Output\n\nhalf done\n\ngo on"
+    )
 
 
 def test_a_resumed_session_is_told_what_it_does_not_know():
-    request = Request("You are X.", (user("do it"), said("half done"), user("go on")), session="s-9")
+    request = Request(
+        "You are X.", (user("do it"), said("half done"), user("go on")), session="s-9"
+    )
     turn = take(request)
     assert (turn.text, turn.session) == ("go on", "s-9")
     assert "do it" in take(request, resume=()).text
 
 
 def test_a_lost_session_starts_again():
-    client = engine.load("claude-code").client._replace(lost="no such session", resume=("--resume", "{session}"))
-    request = Request("", (user("do it"), said("half done"), user("go on")), session="lost")
+    client = protocol.load("claude-code").client._replace(
+        lost="no such session", resume=("--resume", "{session}")
+    )
+    request = Request(
+        "", (user("do it"), said("half done"), user("go on")), session="lost"
+    )
     made = Process(
         CLIENT,
-        client=client._replace(start=(), system=(), model=(), rules=(*Process(["x"], rules=RULES).client.rules,)),
+        client=client._replace(
+            start=(),
+            system=(),
+            model=(),
+            rules=(*Process(["x"], rules=RULES).client.rules,),
+        ),
     )
     turn = asyncio.run(made.step(request, asyncio.Event()))
     assert turn.text.startswith("do it\n\n## Your Earlier Output")
@@ -94,12 +145,21 @@ def test_a_lost_session_starts_again():
 
 
 def test_totals_become_what_the_step_used():
-    totals = Process(CLIENT, rules=RULES, form="lines", resume=["--resume", "{session}"])
+    totals = Process(
+        CLIENT, rules=RULES, form="lines", resume=["--resume", "{session}"]
+    )
     totals.client = totals.client._replace(totals=True)
     first = asyncio.run(totals.step(Request("", (user("say"),)), asyncio.Event()))
     assert (first.session, first.usage.input_tokens) == ("s-1 100,7,40,0", 100)
-    second = asyncio.run(totals.step(Request("", (user("say"),), session="s-1 90,5,40,0"), asyncio.Event()))
-    assert (second.usage, second.session) == (Usage(10, 2, 0, cost=0.25), "s-1 100,7,40,0")
+    second = asyncio.run(
+        totals.step(
+            Request("", (user("say"),), session="s-1 90,5,40,0"), asyncio.Event()
+        )
+    )
+    assert (second.usage, second.session) == (
+        Usage(10, 2, 0, cost=0.25),
+        "s-1 100,7,40,0",
+    )
 
 
 def test_a_prompt_of_any_length_goes_by_standard_input():
@@ -110,7 +170,10 @@ def test_a_prompt_of_any_length_goes_by_standard_input():
 
 
 def test_what_is_filled_in_is_not_filled_again():
-    assert take("{session} {root}", command=["echo", "{prompt}"], form="text").text == "{session} {root}"
+    assert (
+        take("{session} {root}", command=["echo", "{prompt}"], form="text").text
+        == "{session} {root}"
+    )
 
 
 def test_its_environment_is_its_own(tmp_path, monkeypatch):
@@ -118,10 +181,15 @@ def test_its_environment_is_its_own(tmp_path, monkeypatch):
     monkeypatch.setenv("CLAUDECODE", "1")
     monkeypatch.setenv("SOME_TOKEN", "secret")
     monkeypatch.setenv("MY_PROVIDER_KEY", "mine")
-    place = Place(str(tmp_path), {"SYNAPSE_ROOT": "/memory", "SYNAPSE_AGENT": "eng-a", "SYNAPSE_RUN": "r:1"})
+    place = Place(
+        str(tmp_path),
+        {"SYNAPSE_ROOT": "/memory", "SYNAPSE_AGENT": "eng-a", "SYNAPSE_RUN": "r:1"},
+    )
     request = Request("", (user("env"),), place=place)
     env = json.loads(take(request, keep=["MY_PROVIDER_*"], env={"SET": "it"}).text)
-    assert {name: value for name, value in env.items() if name.startswith("SYNAPSE")} == dict(place.env)
+    assert {
+        name: value for name, value in env.items() if name.startswith("SYNAPSE")
+    } == dict(place.env)
     assert (env["MY_PROVIDER_KEY"], env["SET"]) == ("mine", "it")
     assert {"CLAUDECODE", "SOME_TOKEN"} & set(env) == set()
     assert os.path.exists(os.path.join(env["PATH"].split(os.pathsep)[0], "synapse"))
@@ -140,9 +208,24 @@ def test_a_huge_line_is_no_message():
     [
         ("fail", {}, Broken, "failed with exit code 3: .*it broke"),
         ("fail busy", {}, Unavailable, "slow down"),
-        ("nothing", {"rules": ({"when": {"type": "end"}},)}, Broken, "nothing that can be read"),
-        ("say", {"command": ["no-such-client"]}, Rejected, "no-such-client is not there to be run"),
-        ("flood", {"limit": 1_000_000, "grace": 0.1}, Broken, "said over 1000000 bytes"),
+        (
+            "nothing",
+            {"rules": ({"when": {"type": "end"}},)},
+            Broken,
+            "nothing that can be read",
+        ),
+        (
+            "say",
+            {"command": ["no-such-client"]},
+            Rejected,
+            "no-such-client is not there to be run",
+        ),
+        (
+            "flood",
+            {"limit": 1_000_000, "grace": 0.1},
+            Broken,
+            "said over 1000000 bytes",
+        ),
         ("hang", {"timeout": 0.5, "grace": 0.1}, Broken, "did not end within 0.5 s"),
     ],
     ids=["exit", "busy", "nothing", "missing", "flood", "timeout"],
@@ -171,7 +254,9 @@ def test_cancelled_it_leaves_its_output_and_nothing_else(tmp_path):
 
     async def cancelled():
         made = Process(CLIENT, form="lines", rules=RULES, grace=0.5)
-        step = asyncio.create_task(made.step(Request("", (user("hang"),), place=place), asyncio.Event()))
+        step = asyncio.create_task(
+            made.step(Request("", (user("hang"),), place=place), asyncio.Event())
+        )
         while b'"begin"' not in output.read_bytes():
             await asyncio.sleep(0.01)
         since = time.monotonic()
@@ -182,7 +267,10 @@ def test_cancelled_it_leaves_its_output_and_nothing_else(tmp_path):
     was, took = asyncio.run(asyncio.wait_for(cancelled(), 20))
     assert was
     assert took < 3
-    assert [line[:14] for line in output.read_text().splitlines()] == ['{"type": "to', '{"type": "begi']
+    assert [line[:14] for line in output.read_text().splitlines()] == [
+        '{"type": "to',
+        '{"type": "begi',
+    ]
     turn = take(Request("", (user("say"),), place=place))
     assert turn.text == "say"
 
@@ -191,8 +279,12 @@ def test_thirty_at_once():
     async def together():
         made = Process(["cat"])
         requests = [Request("", (user(f"number {number}"),)) for number in range(30)]
-        return await asyncio.gather(*(made.step(request, asyncio.Event()) for request in requests))
+        return await asyncio.gather(
+            *(made.step(request, asyncio.Event()) for request in requests)
+        )
 
     before = len(os.listdir("/dev/fd"))
-    assert [turn.text for turn in asyncio.run(together())] == [f"number {number}" for number in range(30)]
+    assert [turn.text for turn in asyncio.run(together())] == [
+        f"number {number}" for number in range(30)
+    ]
     assert len(os.listdir("/dev/fd")) == before

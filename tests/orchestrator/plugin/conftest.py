@@ -17,13 +17,27 @@ class Client:
     """Says what Claude Code says, and keeps what it is answered."""
 
     def __init__(self, memory, folder, session="s1"):
-        self.memory, self.folder, self.session, self.calls, self.answers = memory, folder, session, 0, []
+        self.memory, self.folder, self.session, self.calls, self.answers = (
+            memory,
+            folder,
+            session,
+            0,
+            [],
+        )
 
     def __call__(self, name, agent=None, **fields):
         """Return the answer to an event, as the client reads it."""
-        payload = {"hook_event_name": name, "session_id": self.session, "cwd": self.folder, **fields}
+        payload = {
+            "hook_event_name": name,
+            "session_id": self.session,
+            "cwd": self.folder,
+            **fields,
+        }
         if agent is not None:
-            payload |= {"agent_id": agent, "agent_type": fields.get("agent_type", "general-purpose")}
+            payload |= {
+                "agent_id": agent,
+                "agent_type": fields.get("agent_type", "general-purpose"),
+            }
         text = answer(self.memory, CLIENT, payload, os.getpid())
         given = {"wait": True} if text == WAIT else json.loads(text) if text else {}
         if name in ("SessionStart", "SubagentStart"):
@@ -44,7 +58,9 @@ class Client:
         """Return the answer before a call, and the call's id."""
         self.calls += 1
         call = f"call-{self.calls}"
-        given = self("PreToolUse", agent, tool_name=tool, tool_input=arguments, tool_use_id=call)
+        given = self(
+            "PreToolUse", agent, tool_name=tool, tool_input=arguments, tool_use_id=call
+        )
         return given, call
 
     def tool(self, tool, arguments, agent=None, result="ok"):
@@ -52,7 +68,12 @@ class Client:
         given, call = self.before(tool, arguments, agent)
         if denied(given):
             return given, None
-        fields = {"tool_name": tool, "tool_input": arguments, "tool_use_id": call, "tool_response": result}
+        fields = {
+            "tool_name": tool,
+            "tool_input": arguments,
+            "tool_use_id": call,
+            "tool_response": result,
+        }
         return given, self("PostToolUse", agent, **fields)
 
 

@@ -1,4 +1,6 @@
-"""The doctor of clients: what is broken is named, with how to mend it, and nothing is harmed by asking."""
+"""The doctor of clients: what is broken is named, with how to mend it, and nothing is harmed by
+asking.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ from orchestrator.plugin.install import place as places
 from orchestrator.plugin.install.change import Finding, Target
 from orchestrator.plugin.state import held
 from synapse.mcp import installation
-from synapse.workspace import Agent
+from synapse.model.agents import Agent
 
 Doctor = Callable[[], dict[str, Finding]]
 CLIENT = "claude-code"
@@ -60,10 +62,21 @@ def doctor(target: Target) -> Doctor:
 
 def test_what_is_well_is_said_to_be(doctor: Doctor, target: Target) -> None:
     findings = doctor()
-    for check in ("client", "configuration", "workspace", "hook", "caps", "mcp server", "adds", "view"):
+    for check in (
+        "client",
+        "configuration",
+        "workspace",
+        "hook",
+        "caps",
+        "mcp server",
+        "adds",
+        "view",
+    ):
         assert findings[check].verdict == "ok", findings[check]
     assert findings["events"].verdict == "warn"
-    assert all(finding.mend for finding in findings.values() if finding.verdict == "fail")
+    assert all(
+        finding.mend for finding in findings.values() if finding.verdict == "fail"
+    )
 
 
 def test_asking_leaves_no_run_and_no_entry(doctor: Doctor, target: Target) -> None:
@@ -71,11 +84,16 @@ def test_asking_leaves_no_run_and_no_entry(doctor: Doctor, target: Target) -> No
     with synapse.open(target.root or "") as memory:
         assert memory.store.index.query.runs() == []
         assert [
-            record.kind for record in memory.store.log.since(0) if record.kind not in ("agent", "settings", "audit")
+            record.kind
+            for record in memory.store.log.since(0)
+            if record.kind not in ("agent", "settings", "audit")
         ] == []
 
 
-@pytest.mark.parametrize(("version", "verdict", "word"), [("1.0.3", "warn", "older"), ("99.0", "warn", "newer")])
+@pytest.mark.parametrize(
+    ("version", "verdict", "word"),
+    [("1.0.3", "warn", "older"), ("99.0", "warn", "newer")],
+)
 def test_another_version_of_the_client_is_told(
     target: Target, tmp_path: Path, version: str, verdict: str, word: str
 ) -> None:
@@ -123,11 +141,15 @@ def test_a_hook_that_cannot_start_is_named(target: Target) -> None:
 
 def test_a_hook_that_answers_nothing_is_named(target: Target, tmp_path: Path) -> None:
     (tmp_path / "hook.py").write_text("print('{}')\n")
-    finding = next(checks.hook(target._replace(package=str(tmp_path)), load(CLIENT), False))
+    finding = next(
+        checks.hook(target._replace(package=str(tmp_path)), load(CLIENT), False)
+    )
     assert (finding.verdict, "without the memory" in finding.detail) == ("fail", True)
 
 
-def test_the_installed_hook_says_nothing_to_what_it_does_not_know(target: Target) -> None:
+def test_the_installed_hook_says_nothing_to_what_it_does_not_know(
+    target: Target,
+) -> None:
     assert scratch.nothing(target, load(CLIENT)).problem == ""
     Path(target.hook).write_text("#!/bin/sh\necho '{}'\n")
     assert "was answered" in scratch.nothing(target, load(CLIENT)).problem
@@ -145,7 +167,15 @@ def test_when_events_came_is_said(target: Target) -> None:
     with held(target.root or "", CLIENT, "a session") as session:
         session.fired["SessionStart"] = 1.0
     finding = next(checks.events(target, load(CLIENT)))
-    assert (finding.verdict, "SessionStart" in finding.detail, "d ago" in finding.detail) == ("ok", True, True)
+    assert (
+        finding.verdict,
+        "SessionStart" in finding.detail,
+        "d ago" in finding.detail,
+    ) == (
+        "ok",
+        True,
+        True,
+    )
 
 
 def test_a_start_that_never_came_is_told(target: Target) -> None:
@@ -162,7 +192,9 @@ def test_faults_of_the_hook_are_told(target: Target) -> None:
 
 
 def test_settings_that_cannot_be_are_named(doctor: Doctor, target: Target) -> None:
-    with open(os.path.join(target.root or "", "synapse.yaml"), "a", encoding="utf-8") as file:
+    with open(
+        os.path.join(target.root or "", "synapse.yaml"), "a", encoding="utf-8"
+    ) as file:
         file.write("clients:\n  leed: boss\n")
     finding = doctor()["workspace"]
     assert finding.verdict == "fail"
@@ -173,7 +205,9 @@ def test_the_view_is_counted(doctor: Doctor, target: Target) -> None:
     assert doctor()["view"].detail == "none: the memory has nothing to say yet"
     with synapse.open(target.root or "") as memory:
         memory.register(Agent("boss", role="cto"))
-        memory.as_agent("boss").append("the login is broken " * 20, namespace="blockers/all", priority="critical")
+        memory.as_agent("boss").append(
+            "the login is broken " * 20, namespace="blockers/all", priority="critical"
+        )
     count = int(doctor()["view"].detail.split()[0])
     assert count > 80
 
@@ -182,15 +216,22 @@ def test_the_view_is_counted(doctor: Doctor, target: Target) -> None:
 def test_what_the_plugin_adds_is_told_of_every_client(client: str) -> None:
     raw = load(client).raw
     for measured in (raw, raw.get("older", raw)):
-        tools, listing, own = *measured["adds"].values(), measured["baseline"]["request"]
+        tools, listing, own = (
+            *measured["adds"].values(),
+            measured["baseline"]["request"],
+        )
         first = checks.adds(measured).partition(";")[0]
         assert f"{listing:,} " in first
-        assert first.endswith(f" = {100 * (tools + listing) / own:.1f} % of its own {own:,}")
+        assert first.endswith(
+            f" = {100 * (tools + listing) / own:.1f} % of its own {own:,}"
+        )
         assert len(f"  ok   adds: {first};") <= 80
 
 
 def test_what_older_models_are_sent_is_told_too(target: Target) -> None:
-    told = {finding.check: finding.detail for finding in checks.cost(target, load("codex"))}
+    told = {
+        finding.check: finding.detail for finding in checks.cost(target, load("codex"))
+    }
     assert "tokens of tools" not in told["adds"]
     assert "tokens of tools" in told["adds, older models"]
 
@@ -198,20 +239,29 @@ def test_what_older_models_are_sent_is_told_too(target: Target) -> None:
 def test_an_mcp_server_that_does_not_start_is_named(target: Target) -> None:
     Path(target.mcp).write_text("#!/bin/sh\necho no such module >&2\nexit 1\n")
     finding = next(checks.cost(target, load(CLIENT)))
-    assert (finding.verdict, finding.detail) == ("fail", "the server ended: no such module")
+    assert (finding.verdict, finding.detail) == (
+        "fail",
+        "the server ended: no such module",
+    )
 
 
 def test_nothing_installed_is_named(target: Target) -> None:
     operate.uninstall(place())
     client, configuration = examine(target, False)  # and nothing else
     assert client.verdict == "ok"
-    assert (configuration.verdict, configuration.mend) == ("fail", "orchestrator install claude-code")
+    assert (configuration.verdict, configuration.mend) == (
+        "fail",
+        "orchestrator install claude-code",
+    )
 
 
 def test_a_server_without_its_package_is_mended_by_that_package(
     target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path(target.mcp).write_text("#!/bin/sh\nexit 1\n")
-    assert next(iter(checks.cost(target, load(CLIENT)))).mend == "orchestrator install claude-code"
+    assert (
+        next(iter(checks.cost(target, load(CLIENT)))).mend
+        == "orchestrator install claude-code"
+    )
     monkeypatch.setitem(sys.modules, "mcp_types", None)  # as if it were not installed
     assert next(iter(checks.cost(target, load(CLIENT)))).mend == installation()

@@ -1,4 +1,6 @@
-"""Gemini CLI's events as it sent them, its sub-agents that are calls, and what its chats say it used."""
+"""Gemini CLI's events as it sent them, its sub-agents that are calls, and what its chats say it
+used.
+"""
 
 import json
 import os
@@ -7,13 +9,13 @@ from pathlib import Path
 import pytest
 
 import synapse
-from orchestrator.engine import Usage
+from orchestrator.engines.protocol import Usage
 from orchestrator.plugin import facts
 from orchestrator.plugin.answer import answer
 from orchestrator.plugin.callers import seat_of
 from orchestrator.plugin.event import NOTHING, Reply, read_event, reply_json
-from orchestrator.plugin.transcripts import child_transcript, spent
-from orchestrator.runs import Runs
+from orchestrator.plugin.transcripts.transcript import child_transcript, spent
+from orchestrator.runs.records import Runs
 from synapse import Agent
 from synapse.mcp.caller import Caller
 
@@ -33,7 +35,9 @@ def memory(tmp_path):
         memory.register(Agent("cto", read=("*",), write=("*",)))
         memory.register(Agent("lead", role="project-lead", read=("*",), write=("*",)))
         memory.register(Agent("engineer", role="engineer", read=("*",), write=("*",)))
-        memory.as_agent("cto").append("Never push to main on a Friday.", "decisions/all", priority="critical")
+        memory.as_agent("cto").append(
+            "Never push to main on a Friday.", "decisions/all", priority="critical"
+        )
         yield memory
 
 
@@ -80,7 +84,10 @@ def test_answers_have_the_forms_of_the_client():
     deny = json.loads(reply_json(GEMINI, spawn, Reply(deny="no")))
     assert deny == {"decision": "deny", "reason": "no"}
     stop = read_event(GEMINI, sample("AfterAgent"))
-    assert json.loads(reply_json(GEMINI, stop, Reply(again="read"))) == {"decision": "deny", "reason": "read"}
+    assert json.loads(reply_json(GEMINI, stop, Reply(again="read"))) == {
+        "decision": "deny",
+        "reason": "read",
+    }
     assert reply_json(GEMINI, stop, NOTHING) == ""
 
 
@@ -95,7 +102,11 @@ def test_a_subagent_begins_with_its_view_and_ends_with_its_call(memory):
     told(memory, "AfterTool-invoke_agent", tool_input=given)
     by_agent = {run["agent"]: run for run in runs(memory).values()}
     child = by_agent["engineer"]
-    assert (child["state"], child["status"], child["summary"]) == ("ended", "done", "child done: finding X")
+    assert (child["state"], child["status"], child["summary"]) == (
+        "ended",
+        "done",
+        "child done: finding X",
+    )
     assert by_agent["lead"]["state"] == "running"
     entry = memory.as_agent("lead").get(child["entry"])
     assert "finding X" in entry.body
@@ -104,21 +115,33 @@ def test_a_subagent_begins_with_its_view_and_ends_with_its_call(memory):
 def test_what_comes_in_a_call_is_told_to_the_subagent_that_makes_it(memory):
     told(memory, "SessionStart")
     given = told(memory, "BeforeTool-invoke_agent")["hookSpecificOutput"]["tool_input"]
-    memory.as_agent("cto").append("Stop using v1.", "decisions/all", priority="critical", to=("agent:engineer",))
+    memory.as_agent("cto").append(
+        "Stop using v1.", "decisions/all", priority="critical", to=("agent:engineer",)
+    )
     assert "Stop using v1." in context(told(memory, "AfterTool-read_file"))
-    assert "Stop using v1." not in context(told(memory, "AfterTool-invoke_agent", tool_input=given))
+    assert "Stop using v1." not in context(
+        told(memory, "AfterTool-invoke_agent", tool_input=given)
+    )
 
 
 def test_while_several_are_at_work_nobody_is_told_in_the_place_of_another(memory):
     told(memory, "SessionStart")
     first = told(memory, "BeforeTool-invoke_agent")["hookSpecificOutput"]["tool_input"]
     asked = {"agent_name": "generalist", "prompt": "look at b.txt"}
-    second = told(memory, "BeforeTool-invoke_agent", tool_input=asked)["hookSpecificOutput"]["tool_input"]
-    memory.as_agent("cto").append("Stop using v1.", "decisions/all", priority="critical")
+    second = told(memory, "BeforeTool-invoke_agent", tool_input=asked)[
+        "hookSpecificOutput"
+    ]["tool_input"]
+    memory.as_agent("cto").append(
+        "Stop using v1.", "decisions/all", priority="critical"
+    )
     assert told(memory, "AfterTool-read_file") == {}
-    assert "Stop using v1." in context(told(memory, "AfterTool-invoke_agent", tool_input=first))
+    assert "Stop using v1." in context(
+        told(memory, "AfterTool-invoke_agent", tool_input=first)
+    )
     told(memory, "AfterTool-invoke_agent", tool_input=second)
-    ended = [run for run in runs(memory).values() if run["agent"].startswith("engineer")]
+    ended = [
+        run for run in runs(memory).values() if run["agent"].startswith("engineer")
+    ]
     assert [run["status"] for run in ended] == ["done", "done"]
     assert {run["agent"] for run in ended} == {"engineer", "engineer-2"}
 
@@ -129,19 +152,34 @@ def test_a_subagent_s_memory_tools_never_act_as_the_lead(memory):
     given = told(memory, "BeforeTool-invoke_agent")["hookSpecificOutput"]["tool_input"]
     seats.append(seat_of(memory, "gemini", Caller(), os.getpid()).id)
     asked = {"agent_name": "generalist", "prompt": "look at b.txt"}
-    more = told(memory, "BeforeTool-invoke_agent", tool_input=asked)["hookSpecificOutput"]["tool_input"]
+    more = told(memory, "BeforeTool-invoke_agent", tool_input=asked)[
+        "hookSpecificOutput"
+    ]["tool_input"]
     seats.append(seat_of(memory, "gemini", Caller(), os.getpid()).id)
     for ended in (given, more):
         told(memory, "AfterTool-invoke_agent", tool_input=ended)
     seats.append(seat_of(memory, "gemini", Caller(), os.getpid()).id)
-    assert [seat.partition("-")[0] for seat in seats] == ["lead", "engineer", "engineer", "lead"]
+    assert [seat.partition("-")[0] for seat in seats] == [
+        "lead",
+        "engineer",
+        "engineer",
+        "lead",
+    ]
 
 
 def test_a_subagent_that_ran_out_of_turns_has_not_done_its_task(memory):
     told(memory, "SessionStart")
     given = told(memory, "BeforeTool-invoke_agent")["hookSpecificOutput"]["tool_input"]
-    text = "Subagent 'generalist' finished.\nTermination Reason: MAX_TURNS\nResult:\nAgent reached max turns limit."
-    told(memory, "AfterTool-invoke_agent", tool_input=given, tool_response={"llmContent": [{"text": text}]})
+    text = (
+        "Subagent 'generalist' finished.\nTermination Reason: MAX_TURNS\nResult:\nAgent"
+        " reached max turns limit."
+    )
+    told(
+        memory,
+        "AfterTool-invoke_agent",
+        tool_input=given,
+        tool_response={"llmContent": [{"text": text}]},
+    )
     child = next(run for run in runs(memory).values() if run["agent"] == "engineer")
     assert (child["state"], child["status"]) == ("ended", "stopped")
 
@@ -157,10 +195,14 @@ def test_a_call_that_never_ends_ends_with_the_turn(memory):
 
 def test_what_concerns_a_file_waits_for_the_result_of_its_call(memory):
     told(memory, "SessionStart")
-    memory.as_agent("cto").append("src/tariff.py rounds half up, by contract.", "projects/memory")
+    memory.as_agent("cto").append(
+        "src/tariff.py rounds half up, by contract.", "projects/memory"
+    )
     read = {"file_path": "src/tariff.py"}
     assert told(memory, "BeforeTool-read_file", tool_input=read) == {}
-    assert "rounds half up" in context(told(memory, "AfterTool-read_file", tool_input=read))
+    assert "rounds half up" in context(
+        told(memory, "AfterTool-read_file", tool_input=read)
+    )
 
 
 def test_the_first_event_of_a_session_without_a_start_gives_the_view(memory):
@@ -168,7 +210,11 @@ def test_the_first_event_of_a_session_without_a_start_gives_the_view(memory):
 
 
 def test_usage_counts_each_reply_once():
-    assert spent("gemini", str(SAMPLES / "subagent.jsonl")) == (Usage(28807, 33, 28416), 3, "gemini-2.5-flash")
+    assert spent("gemini", str(SAMPLES / "subagent.jsonl")) == (
+        Usage(28807, 33, 28416),
+        3,
+        "gemini-2.5-flash",
+    )
     main = spent("gemini", str(SAMPLES / "session.jsonl"))
     assert (main.turns, main.model) == (8, "gemini-2.5-flash")
     assert main.usage.input_tokens > main.usage.cached_tokens > 0
@@ -186,8 +232,14 @@ def test_a_subagents_transcript_is_known_by_its_prompt(tmp_path):
     parent = tmp_path / "session-1.jsonl"
     parent.write_text('{"sessionId": "s-1", "kind": "main"}\n')
     (tmp_path / "s-1").mkdir()
-    (tmp_path / "s-1" / "other.jsonl").write_text('{"id": "1", "type": "user", "content": [{"text": "else"}]}\n')
-    (tmp_path / "s-1" / "child.jsonl").write_text((SAMPLES / "subagent.jsonl").read_text())
-    found = child_transcript("gemini", str(parent), "CHILD view <b>\n\nsecond child look")
+    (tmp_path / "s-1" / "other.jsonl").write_text(
+        '{"id": "1", "type": "user", "content": [{"text": "else"}]}\n'
+    )
+    (tmp_path / "s-1" / "child.jsonl").write_text(
+        (SAMPLES / "subagent.jsonl").read_text()
+    )
+    found = child_transcript(
+        "gemini", str(parent), "CHILD view <b>\n\nsecond child look"
+    )
     assert found == str(tmp_path / "s-1" / "child.jsonl")
     assert child_transcript("gemini", str(parent), "something else") is None

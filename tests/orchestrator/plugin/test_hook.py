@@ -20,7 +20,7 @@ from orchestrator.daemon import Daemon
 from orchestrator.engines.scripted import Scripted
 from orchestrator.plugin import state
 from orchestrator.plugin.hook import DAEMON_WITHIN, LARGEST, LONGEST_LOG
-from orchestrator.runs import Runs
+from orchestrator.runs.records import Runs
 from tests.orchestrator.plugin.conftest import context
 
 HOOK = os.path.abspath(os.path.join(os.path.dirname(state.__file__), "hook.py"))
@@ -28,7 +28,8 @@ HOOK = os.path.abspath(os.path.join(os.path.dirname(state.__file__), "hook.py"))
 
 # Gives up the right to write anywhere, and becomes the program that is named.
 CONFINED = (
-    "import os, sys; from confined import landlock; landlock() or sys.exit(1); os.execvp(sys.argv[1], sys.argv[1:])"
+    "import os, sys; from confined import landlock; landlock() or sys.exit(1);"
+    " os.execvp(sys.argv[1], sys.argv[1:])"
 )
 
 
@@ -36,14 +37,20 @@ def started(folder, *words, env=None):
     """Start the hook's program as a client does."""
     own = {"PATH": os.environ["PATH"], "HOME": folder, **(env or {})}
     command = [sys.executable, "-I", "-S", HOOK, *(words or ("claude-code",))]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    pipes = {
+        "stdin": subprocess.PIPE,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+    }
     return subprocess.Popen(command, env=own, cwd=folder, **pipes)
 
 
 def run(folder, text, *words, env=None):
     """Return the exit code and what the program printed and complained of."""
     process = started(folder, *words, env=env)
-    out, err = process.communicate(text if isinstance(text, bytes) else json.dumps(text).encode(), timeout=60)
+    out, err = process.communicate(
+        text if isinstance(text, bytes) else json.dumps(text).encode(), timeout=60
+    )
     return process.returncode, out.decode(), err.decode()
 
 
@@ -53,13 +60,20 @@ def event(folder, name="SessionStart", **fields):
 
 def log(folder):
     """Return the lines of the hooks' logs, of the workspace and of the home folder."""
-    paths = (f"{folder}/shared-memory/runs/.hooks.log", f"{folder}/.local/state/synapse/hooks.log")
-    return "".join(Path(path).read_text(encoding="utf-8") for path in paths if os.path.exists(path))
+    paths = (
+        f"{folder}/shared-memory/runs/.hooks.log",
+        f"{folder}/.local/state/synapse/hooks.log",
+    )
+    return "".join(
+        Path(path).read_text(encoding="utf-8") for path in paths if os.path.exists(path)
+    )
 
 
 @pytest.fixture
 def folder(memory):
-    memory.as_agent("boss").append("Call /v2/users.", "decisions/api", priority="critical")
+    memory.as_agent("boss").append(
+        "Call /v2/users.", "decisions/api", priority="critical"
+    )
     return os.path.dirname(memory.store.root)
 
 
@@ -80,7 +94,10 @@ def test_it_gives_the_view_and_exits_with_0(folder):
         b"null",
         b'{"hook_event_name": 7, "session_id": [], "cwd": {}}',
         b'{"hook_event_name": "SessionStart", "session_id": "s1", "cwd": "/nowhere/at/all"}',
-        b'{"hook_event_name": "PreToolUse", "session_id": "s1", "tool_name": [1], "tool_input": "x", "agent_id": 3}',
+        (
+            b'{"hook_event_name": "PreToolUse", "session_id": "s1", "tool_name": [1],'
+            b' "tool_input": "x", "agent_id": 3}'
+        ),
         b'{"hook_event_name": "SubagentStop", "session_id": "\\ud800", "agent_id": "\\ud800", '
         b'"last_assistant_message": "\\ud800"}',
         b"[" * 200_000,
@@ -94,17 +111,37 @@ def test_garbage_is_answered_with_nothing_and_0(folder, text):
 
 
 def test_half_a_surrogate_pair_is_stored_as_text(folder, memory):
-    for name, more in (("SubagentStart", {}), ("SubagentStop", {"last_assistant_message": "It is \ud800 done."})):
-        assert run(folder, event(folder, name, agent_id="a1", agent_type="\ud800", **more))[0] == 0
-    assert [found.status for found in Runs(memory.store).all(agent="engineer")] == ["done"]
+    for name, more in (
+        ("SubagentStart", {}),
+        ("SubagentStop", {"last_assistant_message": "It is \ud800 done."}),
+    ):
+        assert (
+            run(
+                folder, event(folder, name, agent_id="a1", agent_type="\ud800", **more)
+            )[0]
+            == 0
+        )
+    assert [found.status for found in Runs(memory.store).all(agent="engineer")] == [
+        "done"
+    ]
 
 
 def test_a_character_that_no_entry_may_have_costs_no_entry(folder, memory):
     agent = {"agent_id": "a1", "agent_type": "general-purpose"}
     run(folder, event(folder, "SubagentStart", **agent))
-    run(folder, event(folder, "SubagentStop", **agent, last_assistant_message="The limit\x00 is 17."))
+    run(
+        folder,
+        event(
+            folder,
+            "SubagentStop",
+            **agent,
+            last_assistant_message="The limit\x00 is 17.",
+        ),
+    )
     assert log(folder) == ""
-    assert "is 17." in next(each.fields["summary"] for each in Runs(memory.store).all(state="ended"))
+    assert "is 17." in next(
+        each.fields["summary"] for each in Runs(memory.store).all(state="ended")
+    )
 
 
 def test_a_link_in_a_workspace_leads_no_hook_astray(folder):
@@ -173,10 +210,24 @@ def test_the_environment_names_the_agent_of_a_session(folder, memory):
 def test_where_nothing_can_be_written_the_view_is_given(folder, memory):
     memory.register(synapse.Agent("lead", role="project-lead"))
     memory.close()
-    probe = subprocess.run([sys.executable, "-c", CONFINED, "true"], cwd=Path(__file__).parents[2] / "crash")
+    probe = subprocess.run(
+        [sys.executable, "-c", CONFINED, "true"],
+        cwd=Path(__file__).parents[2] / "crash",
+    )
     if probe.returncode:
-        pytest.skip("this system has no way to take the right to write from a process (landlock)")
-    words = [sys.executable, "-c", CONFINED, sys.executable, "-I", "-S", HOOK, "claude-code"]
+        pytest.skip(
+            "this system has no way to take the right to write from a process (landlock)"
+        )
+    words = [
+        sys.executable,
+        "-c",
+        CONFINED,
+        sys.executable,
+        "-I",
+        "-S",
+        HOOK,
+        "claude-code",
+    ]
     before = sorted(os.walk(folder))
     done = subprocess.run(
         words, input=json.dumps(event(folder)).encode(), capture_output=True, timeout=60,
@@ -190,7 +241,13 @@ def test_where_nothing_can_be_written_the_view_is_given(folder, memory):
 def test_a_damaged_state_is_begun_anew(folder, memory):
     run(folder, event(folder))
     path = state.path_of(memory.store.root, "claude-code", "s1")
-    for text in ("", "{", "[]", '{"workers": 3}', '{"workers": {"": {"agent": 7}}, "client": "x", "session": "s1"}'):
+    for text in (
+        "",
+        "{",
+        "[]",
+        '{"workers": 3}',
+        '{"workers": {"": {"agent": 7}}, "client": "x", "session": "s1"}',
+    ):
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
         code, out, _ = run(folder, event(folder))
@@ -244,7 +301,9 @@ def test_a_daemon_that_is_late_answers_nothing_and_gives_nothing_away(folder, me
             await asyncio.sleep(0.1)
             done = await asyncio.to_thread(run, folder, event(folder))
             await busy
-            again = await asyncio.to_thread(run, folder, event(folder, source="compact"))
+            again = await asyncio.to_thread(
+                run, folder, event(folder, source="compact")
+            )
             daemon.down.set()
             await up
             return done, again
@@ -259,10 +318,19 @@ def test_the_daemon_answers_where_one_is_up(folder, memory):
     root = memory.store.root
     daemon = up(root)
     try:
-        code, out, err = run(folder, event(folder), "claude-code", env={"PYTHONHOME": ""})
+        code, out, err = run(
+            folder, event(folder), "claude-code", env={"PYTHONHOME": ""}
+        )
         assert (code, err) == (0, "")
         assert "Call /v2/users." in context(json.loads(out))
-        big = event(folder, "PostToolUse", tool_name="Bash", tool_input={}, tool_use_id="c", tool_response="x" * 10**6)
+        big = event(
+            folder,
+            "PostToolUse",
+            tool_name="Bash",
+            tool_input={},
+            tool_use_id="c",
+            tool_response="x" * 10**6,
+        )
         assert run(folder, big) == (0, "", "")
         assert log(folder) == ""
     finally:
@@ -272,8 +340,19 @@ def test_the_daemon_answers_where_one_is_up(folder, memory):
 
 def up(root):
     """Return a daemon of a workspace, once it listens."""
-    words = [sys.executable, "-m", "orchestrator", "--root", root, "up", "--engine", "scripted"]
-    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    words = [
+        sys.executable,
+        "-m",
+        "orchestrator",
+        "--root",
+        root,
+        "up",
+        "--engine",
+        "scripted",
+    ]
+    process = subprocess.Popen(
+        words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     end = time.monotonic() + 30
     while not os.path.exists(f"{root}/runs/.daemon.sock") and time.monotonic() < end:
         time.sleep(0.05)
@@ -312,8 +391,14 @@ def test_what_a_slow_daemon_did_not_answer_in_time_is_given_once(folder, memory)
     run(folder, event(folder))
     daemon = up(root)
     try:
-        id = memory.as_agent("boss").append("Stop.", "decisions/api", priority="critical").id
-        after = event(folder, "PostToolUse", tool_name="Bash", tool_input={}, tool_response="x")
+        id = (
+            memory.as_agent("boss")
+            .append("Stop.", "decisions/api", priority="critical")
+            .id
+        )
+        after = event(
+            folder, "PostToolUse", tool_name="Bash", tool_input={}, tool_response="x"
+        )
         with state.locked(f"{state.path_of(root, 'claude-code', 's1')}.lock"):
             process = started(folder)
             process.stdin.write(json.dumps(after).encode())
@@ -338,21 +423,43 @@ def test_many_hooks_at_once_give_each_conversation_everything_once(folder, memor
         more = {"agent_id": agent, "agent_type": "general-purpose"}
         texts = [run(folder, event(folder, "SubagentStart", **more))]
         for n in range(3):
-            call = {"tool_name": "Bash", "tool_input": {}, "tool_use_id": f"{agent}-{n}", "tool_response": "x"}
+            call = {
+                "tool_name": "Bash",
+                "tool_input": {},
+                "tool_use_id": f"{agent}-{n}",
+                "tool_response": "x",
+            }
             texts.append(run(folder, event(folder, "PostToolUse", **more, **call)))
         return agent, texts
 
     with ThreadPoolExecutor(6) as pool:
         futures = [pool.submit(one, agent) for agent in agents]
-        ids = [memory.as_agent("boss").append(f"Rule {n}", "decisions/x", priority="critical").id for n in range(10)]
+        ids = [
+            memory.as_agent("boss")
+            .append(f"Rule {n}", "decisions/x", priority="critical")
+            .id
+            for n in range(10)
+        ]
         told = dict(future.result() for future in futures)
     assert {code for texts in told.values() for code, _, _ in texts} == {0}
     found = Runs(memory.store).all(state="running")
     assert len({each.agent for each in found}) == len(found) == 7
     for agent in agents:
-        call = {"tool_name": "Bash", "tool_input": {}, "tool_use_id": f"{agent}-last", "tool_response": "x"}
+        call = {
+            "tool_name": "Bash",
+            "tool_input": {},
+            "tool_use_id": f"{agent}-last",
+            "tool_response": "x",
+        }
         for _ in range(2):
-            told[agent].append(run(folder, event(folder, "PostToolUse", agent_id=agent, agent_type="x", **call)))
+            told[agent].append(
+                run(
+                    folder,
+                    event(
+                        folder, "PostToolUse", agent_id=agent, agent_type="x", **call
+                    ),
+                )
+            )
         text = "".join(out for _, out, _ in told[agent])
         assert [text.count(f"{id} (from") for id in ids] == [1] * len(ids)
     assert log(folder) == ""
@@ -363,14 +470,19 @@ def test_a_killed_hook_leaves_a_workspace_that_works(folder, memory):
     for n in range(12):
         process = started(folder)
         agent = {"agent_id": f"k{n}", "agent_type": "general-purpose"}
-        process.stdin.write(json.dumps(event(folder, "SubagentStart", **agent)).encode())
+        process.stdin.write(
+            json.dumps(event(folder, "SubagentStart", **agent)).encode()
+        )
         process.stdin.close()
         time.sleep(0.02 + n * 0.01)
         process.send_signal(signal.SIGKILL)
         process.wait()
         process.stdout.close()
         process.stderr.close()
-    code, out, _ = run(folder, event(folder, "SubagentStart", agent_id="last", agent_type="general-purpose"))
+    code, out, _ = run(
+        folder,
+        event(folder, "SubagentStart", agent_id="last", agent_type="general-purpose"),
+    )
     assert code == 0
     assert "Call /v2/users." in context(json.loads(out))
     assert memory.verify().ok
@@ -379,13 +491,29 @@ def test_a_killed_hook_leaves_a_workspace_that_works(folder, memory):
 
 def test_a_hook_waits_for_the_result_of_another_that_is_at_the_same(folder):
     run(folder, event(folder))
-    agents = {agent: {"agent_id": agent, "agent_type": "general-purpose"} for agent in ("a1", "a2")}
-    call = {"tool_name": "WebFetch", "tool_input": {"url": "http://docs/limits", "prompt": "the limit?"}}
+    agents = {
+        agent: {"agent_id": agent, "agent_type": "general-purpose"}
+        for agent in ("a1", "a2")
+    }
+    call = {
+        "tool_name": "WebFetch",
+        "tool_input": {"url": "http://docs/limits", "prompt": "the limit?"},
+    }
     for fields in agents.values():
         run(folder, event(folder, "SubagentStart", **fields))
-    assert run(folder, event(folder, "PreToolUse", **agents["a1"], **call, tool_use_id="c1")) == (0, "", "")
+    assert run(
+        folder, event(folder, "PreToolUse", **agents["a1"], **call, tool_use_id="c1")
+    ) == (
+        0,
+        "",
+        "",
+    )
     waiting = started(folder)
-    waiting.stdin.write(json.dumps(event(folder, "PreToolUse", **agents["a2"], **call, tool_use_id="c2")).encode())
+    waiting.stdin.write(
+        json.dumps(
+            event(folder, "PreToolUse", **agents["a2"], **call, tool_use_id="c2")
+        ).encode()
+    )
     waiting.stdin.close()
     time.sleep(0.5)
     assert waiting.poll() is None

@@ -18,7 +18,15 @@ import pytest
 
 from orchestrator.plugin.install import apply, operate, record
 from orchestrator.plugin.install import place as places
-from orchestrator.plugin.install.change import Block, Change, Command, File, Json, Mode, Target
+from orchestrator.plugin.install.change import (
+    Block,
+    Change,
+    Command,
+    File,
+    Json,
+    Mode,
+    Target,
+)
 from synapse.errors import Conflict, StoreError
 
 NOBODY = 65534
@@ -30,7 +38,17 @@ def target(tmp_path: Path) -> Target:
     root.mkdir(parents=True)
     folder = root / "runs" / ".plugins" / "codex"
     env = {"PATH": os.environ["PATH"]}
-    return Target("codex", str(root), str(project), False, sys.executable, "", str(tmp_path), str(folder), env=env)
+    return Target(
+        "codex",
+        str(root),
+        str(project),
+        False,
+        sys.executable,
+        "",
+        str(tmp_path),
+        str(folder),
+        env=env,
+    )
 
 
 def settings(target: Target, name: str = "settings.json") -> str:
@@ -42,7 +60,10 @@ def plan(target: Target) -> list[Change]:
     return [
         File(target.hook, "#!/bin/sh\n", 0o755),
         Json(settings(target), {"hooks": {"Stop": [{"command": target.hook}]}}, mark),
-        Block(settings(target, "config.toml"), f'[mcp_servers.synapse]\ncommand = "{target.mcp}"\n'),
+        Block(
+            settings(target, "config.toml"),
+            f'[mcp_servers.synapse]\ncommand = "{target.mcp}"\n',
+        ),
         Json(settings(target, "deep/er/new.json"), {"a": target.hook}, mark),
     ]
 
@@ -55,7 +76,11 @@ def tree(folder: str | Path) -> dict[str, Any]:
             path = os.path.join(place, name)
             what = os.readlink(path) if os.path.islink(path) else None
             data = Path(path).read_bytes() if os.path.isfile(path) else None
-            seen[os.path.relpath(path, folder)] = (what, data, stat.S_IMODE(os.lstat(path).st_mode))
+            seen[os.path.relpath(path, folder)] = (
+                what,
+                data,
+                stat.S_IMODE(os.lstat(path).st_mode),
+            )
     return seen
 
 
@@ -80,7 +105,9 @@ def test_all_is_as_it_was(target: Target) -> None:
     assert stat.S_IMODE(os.stat(settings(target)).st_mode) == 0o600
     assert os.access(target.hook, os.X_OK)
     uninstall(target)
-    assert {path: what for path, what in tree(target.project).items() if "runs" not in path} == before
+    assert {
+        path: what for path, what in tree(target.project).items() if "runs" not in path
+    } == before
 
 
 def test_the_second_installation_writes_nothing(target: Target) -> None:
@@ -125,8 +152,15 @@ def test_nothing_is_written_where_one_file_cannot_be_merged(target: Target) -> N
 def test_a_failing_command_puts_the_files_back(target: Target) -> None:
     Path(settings(target)).write_text("{}\n")
     before = tree(target.project)
-    done, undone = os.path.join(target.home, "done"), os.path.join(target.home, "undone")
-    changes = [*plan(target), Command(("touch", done), ("touch", undone)), Command(("ls", "/no/such/folder"))]
+    done, undone = (
+        os.path.join(target.home, "done"),
+        os.path.join(target.home, "undone"),
+    )
+    changes = [
+        *plan(target),
+        Command(("touch", done), ("touch", undone)),
+        Command(("ls", "/no/such/folder")),
+    ]
     with pytest.raises(StoreError, match="/no/such/folder"):
         install(target, changes)
     assert tree(target.project) == before
@@ -160,7 +194,11 @@ def test_commands_run_once_and_are_undone(target: Target) -> None:
     def shell(word: str) -> tuple[str, ...]:
         return ("sh", "-c", f"echo {word} >> {log}")
 
-    changes = [*plan(target), Command(shell("do"), shell("undo")), Command(undo=shell("late"), late=True)]
+    changes = [
+        *plan(target),
+        Command(shell("do"), shell("undo")),
+        Command(undo=shell("late"), late=True),
+    ]
     install(target, changes)
     install(target, changes)
     uninstall(target)
@@ -177,13 +215,22 @@ def test_what_a_clients_command_wrote_into_a_file_of_ours_stays(target: Target) 
 
 def test_a_client_that_is_not_there_is_named(target: Target) -> None:
     prepared = install(target, [*plan(target), Command(("no-such-client", "add"))])
-    assert prepared.notes == ["no-such-client is not installed, so this was left out: no-such-client add"]
+    assert prepared.notes == [
+        "no-such-client is not installed, so this was left out: no-such-client add"
+    ]
 
 
 def test_what_an_earlier_version_had_goes(target: Target) -> None:
     old = os.path.join(target.folder, "hooks", "old.json")
     Path(settings(target)).write_text('{"a": 1}\n')
-    older = [File(old, "{}"), Json(settings(target), {"hooks": {"End": [{"command": target.hook}]}}, target.folder)]
+    older = [
+        File(old, "{}"),
+        Json(
+            settings(target),
+            {"hooks": {"End": [{"command": target.hook}]}},
+            target.folder,
+        ),
+    ]
     install(target, older)
     install(target, plan(target))
     assert not os.path.exists(os.path.dirname(old))
@@ -226,14 +273,18 @@ def test_two_projects_share_the_plugins_files(target: Target) -> None:
     uninstall(target)
     assert os.path.exists(target.hook)
     assert not os.path.exists(settings(target))
-    apply.carry_out(apply.prepare_removal(target, plan(target)))  # once more, and it is not installed
+    apply.carry_out(
+        apply.prepare_removal(target, plan(target))
+    )  # once more, and it is not installed
     assert os.path.exists(target.hook)
     uninstall(other)
     assert not os.path.exists(target.folder)
     assert not os.path.exists(record.path_of(target))
 
 
-def test_without_its_record_an_installation_is_known_by_its_marks(target: Target) -> None:
+def test_without_its_record_an_installation_is_known_by_its_marks(
+    target: Target,
+) -> None:
     Path(settings(target)).write_text('{"a": 1}\n')
     install(target, plan(target))
     os.unlink(record.path_of(target))
@@ -265,11 +316,17 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def git(folder: Path, *words: str) -> str:
     who = ["-c", "user.name=x", "-c", "user.email=x@y"]
-    return subprocess.run(["git", *who, *words], cwd=folder, check=True, capture_output=True, text=True).stdout
+    return subprocess.run(
+        ["git", *who, *words], cwd=folder, check=True, capture_output=True, text=True
+    ).stdout
 
 
-def place(folder: Path | None = None, client: str = places.AGENTS_MD, user: bool = False) -> places.Place:
-    return places.place(client, None if folder is None else str(folder), None, user, dict(os.environ))
+def place(
+    folder: Path | None = None, client: str = places.AGENTS_MD, user: bool = False
+) -> places.Place:
+    return places.place(
+        client, None if folder is None else str(folder), None, user, dict(os.environ)
+    )
 
 
 def test_a_workspace_is_made_at_the_top_of_the_repository(repository: Path) -> None:
@@ -347,7 +404,9 @@ def test_a_dry_run_writes_nothing(repository: Path, tmp_path: Path) -> None:
     assert tree(tmp_path) == before
 
 
-def test_a_failed_installation_leaves_no_workspace(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_installation_leaves_no_workspace(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (repository / "AGENTS.md").write_text("<!-- synapse:begin -->\n")
     before = tree(repository)
     with pytest.raises(Conflict, match=r"AGENTS\.md:1"):
@@ -396,7 +455,9 @@ def test_a_folder_without_rights_is_named(open_folder: Path) -> None:
     os.chmod(open_folder, 0o755)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes a workspace for somebody else")
+@pytest.mark.skipif(
+    os.geteuid() != 0, reason="only root makes a workspace for somebody else"
+)
 def test_a_workspace_of_another_user_is_named(open_folder: Path) -> None:
     import synapse
 
@@ -411,6 +472,11 @@ def test_a_configuration_that_may_not_be_written_is_named(open_folder: Path) -> 
     (open_folder / "shared-memory").chmod(0o777)
     operate.uninstall(place(open_folder), dry_run=True)
     before = tree(open_folder)
-    with somebody_else(), pytest.raises(StoreError, match=r"AGENTS\.md cannot be written|belongs to|cannot be read"):
+    with (
+        somebody_else(),
+        pytest.raises(
+            StoreError, match=r"AGENTS\.md cannot be written|belongs to|cannot be read"
+        ),
+    ):
         operate.uninstall(place(open_folder))
     assert tree(open_folder) == before

@@ -1,4 +1,6 @@
-"""The console script `brain`: a conversation and what is known, from the shell; its tables follow."""
+"""The console script `brain`: a conversation and what is known, from the shell; its tables
+follow.
+"""
 
 import json
 import os
@@ -8,10 +10,10 @@ from contextlib import closing
 
 import pytest
 
-from synapse.brain import UnifiedBrain
 from synapse.cli import brain, parse
 from synapse.cli.brain import GROUPS, PROGRAM, overview
 from synapse.cli.verbs import VERBS
+from synapse.compat.brain import UnifiedBrain
 
 
 @pytest.fixture
@@ -55,7 +57,9 @@ def test_every_verb_has_help_with_an_example(run, name):
     code, out, _ = run(name, "--help")
     assert code == 0
     assert out.startswith(f"usage: brain {name}")
-    words = shlex.split(PROGRAM.verbs[name].example.replace("\\\n", " ").partition(" > ")[0])
+    words = shlex.split(
+        PROGRAM.verbs[name].example.replace("\\\n", " ").partition(" > ")[0]
+    )
     assert words[0] == "brain"
     verb, rest = parse.split(words[1:])
     assert parse.arguments(PROGRAM.verbs[verb], rest)
@@ -70,13 +74,26 @@ def test_help_and_mistakes(run):
 
 
 def test_a_conversation_and_what_came_of_it(run, place):
-    sent = run("send", "--from", "helios", "--to", "nova", "--subject", "EV halt", "halt?")[1].strip()
-    assert rows(place, "select id, body from messages") == [(sent, "halt?")], "the tables follow each command"
+    sent = run(
+        "send", "--from", "helios", "--to", "nova", "--subject", "EV halt", "halt?"
+    )[1].strip()
+    assert rows(place, "select id, body from messages") == [(sent, "halt?")], (
+        "the tables follow each command"
+    )
     assert run("poll", "--agent", "nova")[1] == "1\n"
     assert "halt?" in run("inbox", "--agent", "nova", "--mark")[1]
     run("ack", "--from", "nova", sent, "--body", "yes")
     assert rows(place, "select agent_id, ack_body from acks") == [("nova", "yes")]
-    fact = run("remember", "--from", "nova", "--scope", "group", "--cites", sent, "the halt works")[1].strip()
+    fact = run(
+        "remember",
+        "--from",
+        "nova",
+        "--scope",
+        "group",
+        "--cites",
+        sent,
+        "the halt works",
+    )[1].strip()
     trail = run("why", "--agent", "helios", fact)
     assert trail[0] == 0
     assert sent in trail[1]

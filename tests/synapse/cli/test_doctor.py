@@ -5,14 +5,16 @@ import time
 import pytest
 
 from synapse.cli import doctor, probes
-from synapse.workspace import PROTOCOL
+from synapse.model.agents import PROTOCOL
 
 
 def findings(run, *words):
     done = run("doctor", "--json", *words)
     found = json.loads(done.out)
     assert found["ok"] == (done.code == 0)
-    return [(each["check"], each["verdict"], each["detail"]) for each in found["checks"]]
+    return [
+        (each["check"], each["verdict"], each["detail"]) for each in found["checks"]
+    ]
 
 
 def test_a_sound_workspace_is_healthy(wrote, run):
@@ -20,9 +22,23 @@ def test_a_sound_workspace_is_healthy(wrote, run):
     found = findings(run)
     assert {verdict for _, verdict, _ in found} <= {"ok"}
     checks = {check for check, _, _ in found}
-    assert checks >= {"system", "python", "sqlite", "protocol", "file system", "link", "lock", "sync", "bell"}
+    assert checks >= {
+        "system",
+        "python",
+        "sqlite",
+        "protocol",
+        "file system",
+        "link",
+        "lock",
+        "sync",
+        "bell",
+    }
     assert checks >= {"workspace", "index", "journal", "agents"}
-    assert ("protocol", "ok", f"this software reads protocols up to {PROTOCOL}") in found
+    assert (
+        "protocol",
+        "ok",
+        f"this software reads protocols up to {PROTOCOL}",
+    ) in found
     shown = run("doctor")
     assert shown.code == 0
     assert shown.out.splitlines()[0].split() == ["verdict", "check", "detail"]
@@ -36,7 +52,8 @@ def test_without_a_workspace_the_machine_is_looked_at(run):
 
 
 @pytest.mark.parametrize(
-    ("platform", "verdict"), [("linux", "ok"), ("darwin", "ok"), ("win32", "fail"), ("sunos5", "warn")]
+    ("platform", "verdict"),
+    [("linux", "ok"), ("darwin", "ok"), ("win32", "fail"), ("sunos5", "warn")],
 )
 def test_platforms(platform, verdict):
     assert next(doctor.machine(platform)).verdict == verdict
@@ -70,13 +87,19 @@ def test_a_probe_that_fails_is_told(tmp_path, monkeypatch):
 
 def test_a_workspace_open_to_all_is_warned_of(team, run):
     os.chmod(team, 0o777)
-    assert any(check == "access" and verdict == "warn" for check, verdict, _ in findings(run))
+    assert any(
+        check == "access" and verdict == "warn" for check, verdict, _ in findings(run)
+    )
 
 
 def test_a_damaged_file_is_named(wrote, run, team):
     id = wrote()
     (team / "entries" / "api" / "endpoints" / f"{id}.md").unlink()
-    found = [detail for check, verdict, detail in findings(run) if (check, verdict) == ("journal", "fail")]
+    found = [
+        detail
+        for check, verdict, detail in findings(run)
+        if (check, verdict) == ("journal", "fail")
+    ]
     assert id in found[0]
 
 
@@ -92,7 +115,11 @@ def test_a_damaged_index_is_named(wrote, run, team):
 
 def test_an_agents_file_that_cannot_be_read_is_named(team, run):
     (team / "agents" / "broken.yaml").write_text("agent: [")
-    found = [detail for check, verdict, detail in findings(run) if (check, verdict) == ("agents", "fail")]
+    found = [
+        detail
+        for check, verdict, detail in findings(run)
+        if (check, verdict) == ("agents", "fail")
+    ]
     assert "agents/broken.yaml" in found[0]
 
 
@@ -124,7 +151,11 @@ def test_many_and_deep_namespaces_are_warned_of(team, run):
     for n in range(11):
         run("write", "--from", "everywhere", "--namespace", f"top{n}", "x")
     run("write", "--from", "everywhere", "--namespace", "a/b/c/d", "x")
-    found = [detail for check, verdict, detail in findings(run) if (check, verdict) == ("namespaces", "warn")]
+    found = [
+        detail
+        for check, verdict, detail in findings(run)
+        if (check, verdict) == ("namespaces", "warn")
+    ]
     assert found[0].startswith("12 at the top level")
     assert found[1] == "a/b/c/d is deeper than 3 levels"
 
@@ -138,7 +169,14 @@ def test_a_newer_protocol_is_refused_with_advice(team, run):
 
 def test_long_lists_are_counted():
     found = list(doctor._some("check", "warn", [str(n) for n in range(8)], "mend them"))
-    assert [finding.detail for finding in found] == ["0", "1", "2", "3", "4", "3 more; mend them"]
+    assert [finding.detail for finding in found] == [
+        "0",
+        "1",
+        "2",
+        "3",
+        "4",
+        "3 more; mend them",
+    ]
     assert list(doctor._some("check", "warn", [], "mend them")) == []
 
 
@@ -160,20 +198,34 @@ def test_conformance_names_what_is_wrong(run, tmp_path):
 
 def test_keys_values_and_roles_that_are_not_known_are_named(team, run):
     with open("shared-memory/synapse.yaml", "a", encoding="utf-8") as file:
-        file.write("limit: {run: {usd: 0.01}}\nbackup: {dri: /srv}\nreputation: maybe\n")
+        file.write(
+            "limit: {run: {usd: 0.01}}\nbackup: {dri: /srv}\nreputation: maybe\n"
+        )
     with open("shared-memory/agents/old.yaml", "w", encoding="utf-8") as file:
         file.write("agent: {id: old, role: enginer}\n")
     with open("shared-memory/agents/new.yaml", "w", encoding="utf-8") as file:
         file.write("agent: {id: new, rol: cto}\n")
-    found = [(check, verdict, detail) for check, verdict, detail in findings(run) if verdict != "ok"]
-    told = [detail for check, verdict, detail in found if (check, verdict) == ("settings", "fail")]
+    found = [
+        (check, verdict, detail)
+        for check, verdict, detail in findings(run)
+        if verdict != "ok"
+    ]
+    told = [
+        detail
+        for check, verdict, detail in found
+        if (check, verdict) == ("settings", "fail")
+    ]
     assert [text for text in told if "limit is not known: did you mean limits?" in text]
-    assert [text for text in told if "backup.dri is not known: did you mean dir?" in text]
+    assert [
+        text for text in told if "backup.dri is not known: did you mean dir?" in text
+    ]
     assert [text for text in told if "reputation 'maybe' is not valid" in text]
     assert ("agents", "fail") in {(check, verdict) for check, verdict, _ in found}
     (role,) = [detail for check, verdict, detail in found if "enginer" in detail]
     assert "agents/old.yaml: there is no role 'enginer': did you mean engineer?" in role
-    assert run("read", "--agent", "old").code == 3, "nobody is given an engineer's rights by a slip"
+    assert run("read", "--agent", "old").code == 3, (
+        "nobody is given an engineer's rights by a slip"
+    )
 
 
 def test_what_stops_no_run_is_not_said_to_stop_runs(team, run):
@@ -188,7 +240,11 @@ def test_what_stops_no_run_is_not_said_to_stop_runs(team, run):
 def test_a_mistake_in_a_file_is_said_once_by_every_command(team, run):
     with open("shared-memory/synapse.yaml", "a", encoding="utf-8") as file:
         file.write("limit: {run: {usd: 0.01}}\nsemantic: {embedder: word2vec}\n")
-    for words in (("read",), ("write", "--from", "eng-backend", "--namespace", "api/x", "text"), ("agents",)):
+    for words in (
+        ("read",),
+        ("write", "--from", "eng-backend", "--namespace", "api/x", "text"),
+        ("agents",),
+    ):
         done = run(*words)
         assert (done.code, done.err.count("\n")) == (0, 1)
         assert done.err.startswith("synapse.yaml: ")

@@ -67,7 +67,9 @@ def test_audit_has_everything_there_is(wrote, run):
     assert f"eng-backend wrote {id} api/endpoints" in lines[-3]
     assert f"eng-frontend was shown 1 entry of 1, up to 5: {id}" in lines[-2]
     assert lines[-1].endswith(f"eng-backend resolved {id}: done")
-    assert [int(line.split()[0]) for line in lines] == sorted(int(line.split()[0]) for line in lines)
+    assert [int(line.split()[0]) for line in lines] == sorted(
+        int(line.split()[0]) for line in lines
+    )
 
 
 def test_audit_of_an_entry_has_what_took_its_place(wrote, run):
@@ -79,7 +81,11 @@ def test_audit_of_an_entry_has_what_took_its_place(wrote, run):
     assert len(run("audit", "--entry", new).out.splitlines()) == 1
     low = wrote("low", "--topic", "db")
     high = wrote("high", "--topic", "db", who="pl-brain")
-    assert run("audit", "--entry", low).out.splitlines()[1].endswith(f"pl-brain wrote {high} api/endpoints on db")
+    assert (
+        run("audit", "--entry", low)
+        .out.splitlines()[1]
+        .endswith(f"pl-brain wrote {high} api/endpoints on db")
+    )
     assert f"wrote {high} api/endpoints on db: high" in run("log").out
 
 
@@ -88,10 +94,19 @@ def test_audit_by_agent_entry_and_time(wrote, run):
     run("archive", "--from", "pl-brain", first, "--reason", "old")
 
     def kinds(*more):
-        return [(r["kind"], r["by"]) for r in json.loads(run("audit", "--json", *more).out)["audit"]]
+        return [
+            (r["kind"], r["by"])
+            for r in json.loads(run("audit", "--json", *more).out)["audit"]
+        ]
 
-    assert kinds("--agent", "pl-brain") == [("entry", "pl-brain"), ("archive", "pl-brain")]
-    assert kinds("--entry", first) == [("entry", "eng-backend"), ("archive", "pl-brain")]
+    assert kinds("--agent", "pl-brain") == [
+        ("entry", "pl-brain"),
+        ("archive", "pl-brain"),
+    ]
+    assert kinds("--entry", first) == [
+        ("entry", "eng-backend"),
+        ("archive", "pl-brain"),
+    ]
     assert kinds("--entry", second) == [("entry", "pl-brain")]
     assert kinds("--limit", "1") == [("archive", "pl-brain")]
     assert kinds("--since", "2200-01-01") == []

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from orchestrator.engine import NoEngine
-from orchestrator.templates import BrokenTemplate
+from orchestrator.engines.protocol import NoEngine
+from orchestrator.prompts.templates import BrokenTemplate
 from synapse import errors
 from synapse.cli import main, main_register, main_write
 from synapse.cli.options import Usage
@@ -18,7 +18,10 @@ def tree():
     while left:
         found.append(left.pop())
         left += found[-1].__subclasses__()
-    return sorted((each for each in found if each.__module__ == errors.__name__), key=lambda each: each.__name__)
+    return sorted(
+        (each for each in found if each.__module__ == errors.__name__),
+        key=lambda each: each.__name__,
+    )
 
 
 def test_help(run):
@@ -34,7 +37,10 @@ def test_version(run):
     assert "protocol 1" in done.out
 
 
-@pytest.mark.parametrize("words", [(), ("--json",), ("raed",), ("read", "--nonsense"), ("--nonsense", "read")])
+@pytest.mark.parametrize(
+    "words",
+    [(), ("--json",), ("raed",), ("read", "--nonsense"), ("--nonsense", "read")],
+)
 def test_a_line_that_cannot_be_read(run, words):
     done = run(*words)
     assert (done.code, done.out) == (64, "")
@@ -46,7 +52,11 @@ def test_a_line_that_cannot_be_read(run, words):
 def test_errors_under_json_are_json(run):
     done = run("raed", "--json")
     assert json.loads(done.err) == {
-        "error": {"type": "Usage", "message": "there is no verb 'raed'; did you mean 'read'?", "verb": "raed"}
+        "error": {
+            "type": "Usage",
+            "message": "there is no verb 'raed'; did you mean 'read'?",
+            "verb": "raed",
+        }
     }
 
 
@@ -68,7 +78,12 @@ def test_every_error_has_its_exit_code(kind, run, monkeypatch):
     done = run("read")
     assert done == (kind.exit_code, "", "synapse: it\\x1b[31m failed\n")
     error = json.loads(run("read", "--json").err)["error"]
-    assert error == {"type": kind.__name__, "message": "it\x1b[31m failed", "id": "syn-1", "problems": ["one"]}
+    assert error == {
+        "type": kind.__name__,
+        "message": "it\x1b[31m failed",
+        "id": "syn-1",
+        "problems": ["one"],
+    }
 
 
 @pytest.mark.parametrize(
@@ -76,7 +91,11 @@ def test_every_error_has_its_exit_code(kind, run, monkeypatch):
     [
         (OSError(28, "No space left on device"), 6, "No space left on device"),
         (PermissionError(13, "Permission denied", "/x"), 6, "/x: Permission denied"),
-        (ValueError("what?"), 1, "this is a bug: ValueError: what?; --debug shows where"),
+        (
+            ValueError("what?"),
+            1,
+            "this is a bug: ValueError: what?; --debug shows where",
+        ),
         (RecursionError("too deep"), 1, "RecursionError"),
         (KeyboardInterrupt(), 130, ""),
         (BrokenPipeError(), 141, ""),
@@ -106,7 +125,9 @@ def test_a_reader_that_goes_away_is_no_error(wrote):
     for n in range(40):
         wrote(f"{n} " + "x" * 3000)
     line = f"{sys.executable} -m synapse.cli read --limit 0 | head -n 1; echo ${{PIPESTATUS[0]}}"
-    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["bash", "-c", line], capture_output=True, text=True, check=True
+    )
     first, code = done.stdout.splitlines()
     assert first.startswith("syn-")
     assert code == "141"
@@ -117,7 +138,9 @@ def test_a_reader_that_goes_away_is_no_error(wrote):
 def test_output_that_cannot_be_written_is_an_error(wrote):
     wrote()
     line = f"{sys.executable} -m synapse.cli read > /dev/full"
-    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["bash", "-c", line], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 6
     assert done.stderr == "synapse: [Errno 28] No space left on device\n"
 
@@ -137,12 +160,19 @@ def test_an_output_that_is_not_utf8_gets_escapes(wrote, shell):
 
 def test_module_and_package_can_be_run(tmp_path):
     for module in ("synapse", "synapse.cli"):
-        done = subprocess.run([sys.executable, "-m", module, "--help"], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-m", module, "--help"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         assert done.stdout == overview()
 
 
 def test_synapse_write_and_register(team, run, monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["synapse-register", "--id", "eng-new", "--role", "engineer"])
+    monkeypatch.setattr(
+        "sys.argv", ["synapse-register", "--id", "eng-new", "--role", "engineer"]
+    )
     assert main_register() == 0
     words = ["--from", "eng-new", "--namespace", "status/brain-suite", "--priority", "info", "--tags",
              "frontend,deployed", "--ttl", "7d", "Deployed landing pages"]  # fmt: skip
@@ -168,9 +198,14 @@ def test_the_specification_s_commands_show_themselves_in_their_help(run):
 def test_an_error_of_the_system_names_the_file_and_no_number(wrote, run, tmp_path):
     wrote()
     done = run("export", tmp_path / "none" / "out.jsonl")
-    assert (done.code, done.err) == (6, f"synapse: {tmp_path}/none/out.jsonl: No such file or directory\n")
+    assert (done.code, done.err) == (
+        6,
+        f"synapse: {tmp_path}/none/out.jsonl: No such file or directory\n",
+    )
     (tmp_path / "file").touch()
-    assert run("init", tmp_path / "file").err.endswith("/file cannot be made a workspace: Not a directory\n")
+    assert run("init", tmp_path / "file").err.endswith(
+        "/file cannot be made a workspace: Not a directory\n"
+    )
 
 
 def test_main_takes_the_words_of_the_process(monkeypatch, capsys):
@@ -237,15 +272,25 @@ def test_a_run_without_an_agent_is_nobody(spawned, run, monkeypatch):
     assert run("read", "--agent", "eng-backend").code == 4
 
 
-def test_a_reader_sees_only_its_own_even_when_the_environment_names_it(wrote, run, monkeypatch):
+def test_a_reader_sees_only_its_own_even_when_the_environment_names_it(
+    wrote, run, monkeypatch
+):
     wrote("for the lead", "--to", "agent:pl-brain")
     monkeypatch.setenv("SYNAPSE_AGENT", "eng-frontend")
     assert json.loads(run("read", "--json").out)["entries"] == []
-    assert len(json.loads(run("read", "--json", "--agent", "operator").out)["entries"]) == 1
+    assert (
+        len(json.loads(run("read", "--json", "--agent", "operator").out)["entries"])
+        == 1
+    )
 
 
 @pytest.mark.parametrize(
-    "words", [("read", "--agent", ""), ("write", "--from", "", "--namespace", "x", "x"), ("read", "--root", "")]
+    "words",
+    [
+        ("read", "--agent", ""),
+        ("write", "--from", "", "--namespace", "x", "x"),
+        ("read", "--root", ""),
+    ],
 )
 def test_an_empty_name_never_means_everything(team, run, words):
     done = run(*words)

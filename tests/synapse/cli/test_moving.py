@@ -13,7 +13,10 @@ def test_export_and_import_keep_everything(wrote, run, tmp_path):
     run("init", tmp_path / "copy")
     done = run("import", "--root", tmp_path / "copy", tmp_path / "out.jsonl")
     assert (done.code, done.out) == (0, f"8 records imported, head {head}\n")
-    assert json.loads(run("rebuild", "--root", tmp_path / "copy", "--json").out)["digest"] == digest
+    assert (
+        json.loads(run("rebuild", "--root", tmp_path / "copy", "--json").out)["digest"]
+        == digest
+    )
     assert run("verify", "--root", tmp_path / "copy").code == 0
 
 
@@ -24,7 +27,10 @@ def test_export_to_standard_output_is_json_lines(wrote, shell, run, tmp_path):
     assert len([json.loads(line) for line in done.out.splitlines()]) == 5
     run("init", tmp_path / "copy")
     taken = shell("import", "-", "--root", tmp_path / "copy", "--json", stdin=done.out)
-    assert json.loads(taken.out) == {"records": 5, "head": json.loads(run("verify", "--json").out)["head"]}
+    assert json.loads(taken.out) == {
+        "records": 5,
+        "head": json.loads(run("verify", "--json").out)["head"],
+    }
     assert "привет" in run("read", "--root", tmp_path / "copy").out
 
 
@@ -32,7 +38,10 @@ def test_the_head_tells_an_export_whose_end_is_missing(wrote, run, tmp_path):
     wrote()
     whole, cut = tmp_path / "whole.jsonl", tmp_path / "cut.jsonl"
     head = json.loads(run("export", "--json", whole).out)["head"]
-    cut.write_text("".join(whole.read_text(encoding="utf-8").splitlines(keepends=True)[:-1]), encoding="utf-8")
+    cut.write_text(
+        "".join(whole.read_text(encoding="utf-8").splitlines(keepends=True)[:-1]),
+        encoding="utf-8",
+    )
     run("init", tmp_path / "copy")
     done = run("import", "--root", tmp_path / "copy", cut)
     assert done.out.startswith("4 records imported, head 4:")
@@ -42,9 +51,14 @@ def test_the_head_tells_an_export_whose_end_is_missing(wrote, run, tmp_path):
 def test_an_empty_export_is_imported_as_nothing(run, tmp_path):
     run("init", tmp_path / "copy")
     (tmp_path / "empty.jsonl").touch()
-    assert run("import", "--root", tmp_path / "copy", tmp_path / "empty.jsonl").code == 0
+    assert (
+        run("import", "--root", tmp_path / "copy", tmp_path / "empty.jsonl").code == 0
+    )
     done = run("import", "--root", tmp_path / "copy", tmp_path / "none.jsonl")
-    assert (done.code, done.err) == (3, f"synapse: there is no file {tmp_path}/none.jsonl\n")
+    assert (done.code, done.err) == (
+        3,
+        f"synapse: there is no file {tmp_path}/none.jsonl\n",
+    )
 
 
 def test_an_export_never_replaces_a_file(wrote, run, tmp_path):
@@ -77,7 +91,11 @@ def test_for_other_readers(wrote, run, tmp_path):
     for generation in ("A", "B"):
         place = tmp_path / generation
         assert run("export", place, "--as-generation", generation).code == 0
-        files = [os.path.join(folder, name) for folder, _, names in os.walk(place) for name in names]
+        files = [
+            os.path.join(folder, name)
+            for folder, _, names in os.walk(place)
+            for name in names
+        ]
         assert files == [str(place / "entries" / "api" / "endpoints" / f"{id}.md")]
         with open(files[0], encoding="utf-8") as file:
             assert file.read().endswith("\n\nпривет\n")
@@ -92,14 +110,20 @@ def test_a_snapshot_is_taken_checked_and_restored(wrote, run, tmp_path):
     wrote("body")
     taken = json.loads(run("backup", tmp_path / "kept", "--json").out)
     checked = run("backup", "--check", taken["path"])
-    assert (checked.code, checked.out) == (0, f"{taken['path']}: {taken['records']} records, head {taken['head']}\n")
+    assert (checked.code, checked.out) == (
+        0,
+        f"{taken['path']}: {taken['records']} records, head {taken['head']}\n",
+    )
     run("backup", tmp_path / "kept", "--keep", "1")
     assert len(os.listdir(tmp_path / "kept")) == 1
     assert run("backup", "--check", taken["path"]).code == 3
     run("init", tmp_path / "copy")
     (kept,) = (tmp_path / "kept").iterdir()
     restored = run("import", "--root", tmp_path / "copy", kept)
-    assert (restored.code, restored.out.split(":")[0]) == (0, f"{taken['records']} records restored")
+    assert (restored.code, restored.out.split(":")[0]) == (
+        0,
+        f"{taken['records']} records restored",
+    )
     assert run("import", "--root", tmp_path / "copy", kept).code == 5
     (kept / "log.jsonl").write_text("")
     assert run("backup", "--check", kept).code == 6

@@ -23,7 +23,10 @@ def everything(terminal):
 
 
 def test_a_night_shows_how_far_it_is_on_a_terminal_and_nothing_elsewhere(tmp_path):
-    root, command = str(tmp_path / "shared"), [sys.executable, "-m", "synapse.cli", "defrag", "--root"]
+    root, command = (
+        str(tmp_path / "shared"),
+        [sys.executable, "-m", "synapse.cli", "defrag", "--root"],
+    )
     with synapse.init(root) as mem:
         mem.register(synapse.Agent("a", read=("*",), write=("*",)))
         me = mem.as_agent("a")
@@ -31,7 +34,9 @@ def test_a_night_shows_how_far_it_is_on_a_terminal_and_nothing_elsewhere(tmp_pat
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 80))
     env = os.environ | {"TERM": "xterm"}
-    told = subprocess.run([*command, root], stdout=subprocess.PIPE, stderr=theirs, check=True, env=env).stdout
+    told = subprocess.run(
+        [*command, root], stdout=subprocess.PIPE, stderr=theirs, check=True, env=env
+    ).stdout
     os.close(theirs)
     shown = everything(ours)
     lines = shown.split("\r\x1b[K")
@@ -51,7 +56,12 @@ def test_a_narrow_terminal_gets_as_much_as_fits(tmp_path):
     words += " p.phase('x' * 50); p.said = 0; p.act(1, 2)"
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 20))
-    subprocess.run([sys.executable, "-c", words], stderr=theirs, check=True, env=os.environ | {"TERM": "xterm"})
+    subprocess.run(
+        [sys.executable, "-c", words],
+        stderr=theirs,
+        check=True,
+        env=os.environ | {"TERM": "xterm"},
+    )
     os.close(theirs)
     shown = everything(ours).split("\r\x1b[K")
     assert shown == ["", "looking ...", "x" * 19, "x" * 19, ""]

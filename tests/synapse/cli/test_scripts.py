@@ -12,13 +12,21 @@ FAKE = '#!/bin/sh\necho "$SYNAPSE_ROOT"\nprintf "<%s>" "$@"\n'
 def test_scripts_are_executable_and_can_be_written_again(tmp_path):
     for _ in range(2):
         paths = write_scripts(str(tmp_path))
-        assert sorted(os.listdir(tmp_path / "bin")) == sorted(f"{name}.sh" for name in COMMANDS)
+        assert sorted(os.listdir(tmp_path / "bin")) == sorted(
+            f"{name}.sh" for name in COMMANDS
+        )
     assert all(os.stat(path).st_mode & stat.S_IXUSR for path in paths)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_script_is_valid_shell(command, tmp_path):
-    done = subprocess.run(["sh", "-n"], input=text_of(command), text=True, capture_output=True, check=False)
+    done = subprocess.run(
+        ["sh", "-n"],
+        input=text_of(command),
+        text=True,
+        capture_output=True,
+        check=False,
+    )
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -46,6 +54,12 @@ def test_script_calls_its_command_on_its_own_workspace(command, tmp_path):
 def test_script_without_its_command_says_what_is_missing(tmp_path):
     write_scripts(str(tmp_path))
     env = {"PATH": os.defpath}
-    done = subprocess.run([tmp_path / "bin" / "synapse-write.sh"], env=env, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [tmp_path / "bin" / "synapse-write.sh"],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 127
     assert "synapse-write: not found" in done.stderr

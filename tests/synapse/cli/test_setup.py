@@ -11,7 +11,9 @@ def test_init_makes_a_workspace_with_scripts(run, tmp_path):
     done = run("init")
     assert (done.code, done.out) == (0, f"{tmp_path}/shared-memory is ready\n")
     assert (tmp_path / "shared-memory" / "synapse.yaml").is_file()
-    assert sorted(os.listdir(tmp_path / "shared-memory" / "bin")) == sorted(f"{name}.sh" for name in COMMANDS)
+    assert sorted(os.listdir(tmp_path / "shared-memory" / "bin")) == sorted(
+        f"{name}.sh" for name in COMMANDS
+    )
 
 
 def test_init_takes_a_place(run, tmp_path, monkeypatch):
@@ -19,7 +21,9 @@ def test_init_takes_a_place(run, tmp_path, monkeypatch):
     assert run("--root", tmp_path / "two", "init").code == 0
     monkeypatch.setenv("SYNAPSE_ROOT", str(tmp_path / "three"))
     assert json.loads(run("init", "--json").out)["root"] == str(tmp_path / "three")
-    assert all((tmp_path / name / "synapse.yaml").is_file() for name in ("one", "two", "three"))
+    assert all(
+        (tmp_path / name / "synapse.yaml").is_file() for name in ("one", "two", "three")
+    )
 
 
 def test_init_again_keeps_what_is_there(wrote, run, team):
@@ -47,7 +51,9 @@ def test_the_workspace_is_found(run, shell, tmp_path, monkeypatch):
     assert run("init").code == 0
     run("register", "--id", "here")
     assert "here" in run("agents").out
-    assert "here" not in run("agents", "--root", tmp_path / "home" / "shared-memory").out
+    assert (
+        "here" not in run("agents", "--root", tmp_path / "home" / "shared-memory").out
+    )
     monkeypatch.setenv("SYNAPSE_ROOT", "~/shared-memory")
     assert "here" not in run("agents").out
     assert "here" in run("agents", "--root", "shared-memory").out
@@ -72,7 +78,11 @@ def test_register_with_every_option(run, tmp_path):
         "namespaces": ["db/*", "api/sql"],
         "level": "proficient",
     }
-    assert (agent["teams"], agent["projects"], agent["review_required"]) == (["web"], ["brain"], True)
+    assert (agent["teams"], agent["projects"], agent["review_required"]) == (
+        ["web"],
+        ["brain"],
+        True,
+    )
     text = (tmp_path / "shared-memory" / "agents" / "eng-backend.yaml").read_text()
     assert "role: engineer" in text
     assert "department: backend" in text
@@ -110,19 +120,31 @@ def test_register_refuses_what_makes_no_sense(run, words, told):
 
 def test_skill():
     found = skill("data base=80:api/*, db/*")
-    assert (found.domain, found.authority, found.namespaces) == ("data base", 80, ("api/*", "db/*"))
+    assert (found.domain, found.authority, found.namespaces) == (
+        "data base",
+        80,
+        ("api/*", "db/*"),
+    )
 
 
 def test_agents_lists_by_authority_with_last_seen(wrote, run):
     wrote()
     lines = run("agents").out.splitlines()
     assert lines[0].split() == ["id", "role", "department", "authority", "last", "seen"]
-    assert [line.split()[0] for line in lines[1:]] == ["pl-brain", "eng-backend", "eng-frontend", "junior"]
+    assert [line.split()[0] for line in lines[1:]] == [
+        "pl-brain",
+        "eng-backend",
+        "eng-frontend",
+        "junior",
+    ]
     assert lines[2].split()[1:4] == ["engineer", "backend", "60"]
     assert lines[2].split()[4].endswith("Z")
     assert lines[3].endswith("never")
     assert max(map(len, lines)) <= 80
-    found = {agent["id"]: agent for agent in json.loads(run("agents", "--json").out)["agents"]}
+    found = {
+        agent["id"]: agent
+        for agent in json.loads(run("agents", "--json").out)["agents"]
+    }
     assert found["eng-backend"]["last_seen"].endswith("Z")
     assert found["junior"]["last_seen"] is None
     assert found["junior"]["review_required"] is True
@@ -130,7 +152,10 @@ def test_agents_lists_by_authority_with_last_seen(wrote, run):
 
 def test_registering_again_changes_the_agent(team, run):
     run("register", "--id", "junior", "--role", "engineer", "--authority", "61")
-    found = {agent["id"]: agent for agent in json.loads(run("agents", "--json").out)["agents"]}
+    found = {
+        agent["id"]: agent
+        for agent in json.loads(run("agents", "--json").out)["agents"]
+    }
     assert found["junior"]["authority"] == 61
     assert "authority 40 -> 61" in run("log").out
 
@@ -176,5 +201,8 @@ def test_to_register_again_and_say_nothing_wipes_nothing(team, run):
 
 def test_init_again_says_that_it_was_there(run, tmp_path):
     assert run("init").out.endswith("is ready\n")
-    assert run("init").out == f"{tmp_path}/shared-memory was a workspace already; nothing in it was changed\n"
+    assert (
+        run("init").out
+        == f"{tmp_path}/shared-memory was a workspace already; nothing in it was changed\n"
+    )
     assert json.loads(run("init", "--json").out)["there"] is True

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from synapse.cli import show
-from synapse.entry import Entry
-from synapse.workspace import Agent, Skill
+from synapse.model.agents import Agent, Skill
+from synapse.model.entry import Entry
 
 
 def entry(**fields):
@@ -25,7 +25,8 @@ def entry(**fields):
 
 def test_an_entry_is_a_header_and_an_indented_body():
     assert show.block(entry(body="one\n\n  two")) == (
-        "syn-2026-02-01-001 critical api/endpoints eng-backend 2026-02-01T01:00:00Z\n    one\n\n      two"
+        "syn-2026-02-01-001 critical api/endpoints eng-backend 2026-02-01T01:00:00Z\n"
+        "    one\n\n      two"
     )
 
 
@@ -56,19 +57,25 @@ def test_further_fields_stand_above_the_body():
         disputed=("syn-2", "syn-3"),
     )
     assert show.block(full).splitlines()[1] == (
-        "    [disputed with syn-2, syn-3; to agent:nova, team:web; topic users; tags api, v2; supersedes syn-1]"
+        "    [disputed with syn-2, syn-3; to agent:nova, team:web; topic users; tags"
+        " api, v2; supersedes syn-1]"
     )
 
 
 def test_a_long_body_says_how_to_get_the_rest():
     long = entry(body="\n".join(f"line {n}" for n in range(20)))
     lines = show.block(long).splitlines()
-    assert lines[-2:] == ["    line 11", "    ... 8 more lines: synapse read syn-2026-02-01-001"]
+    assert lines[-2:] == [
+        "    line 11",
+        "    ... 8 more lines: synapse read syn-2026-02-01-001",
+    ]
     assert show.block(long, whole=True).splitlines()[-1] == "    line 19"
 
 
 def test_on_a_terminal_bodies_are_folded_at_its_width():
-    folded = show.block(entry(body="word " * 40 + "https://example.org/" + "x" * 90), width=80)
+    folded = show.block(
+        entry(body="word " * 40 + "https://example.org/" + "x" * 90), width=80
+    )
     longest = [line for line in folded.splitlines() if len(line) > 80]
     assert len(longest) == 1
     assert longest[0].strip().startswith("https://")
@@ -83,7 +90,10 @@ def test_on_a_terminal_bodies_are_folded_at_its_width():
         ("evil\u202etxt.exe\u2066", "evil\\u202etxt.exe\\u2066"),
         ("tag\U000e0041\U000e007f", "tag\\U000e0041\\U000e007f"),
         ("zero\u200bwidth\ufeff", "zero\\u200bwidth\\ufeff"),
-        ("línea ñ 世界 привет 👩\u200d💻 می\u200cخواهم", "línea ñ 世界 привет 👩\u200d💻 می\u200cخواهم"),
+        (
+            "línea ñ 世界 привет 👩\u200d💻 می\u200cخواهم",
+            "línea ñ 世界 привет 👩\u200d💻 می\u200cخواهم",
+        ),
     ],
 )
 def test_clean_spells_out_what_a_terminal_would_obey(text, shown):
@@ -93,11 +103,23 @@ def test_clean_spells_out_what_a_terminal_would_obey(text, shown):
 @given(st.text())
 def test_nothing_clean_can_move_a_cursor_or_turn_a_line(text):
     shown = show.clean(text)
-    assert not [char for char in shown if unicodedata.category(char) == "Cc" and char not in "\n\t"]
-    assert not [char for char in shown if unicodedata.bidirectional(char) in {"LRE", "RLE", "LRO", "RLO", "PDF"}]
+    assert not [
+        char
+        for char in shown
+        if unicodedata.category(char) == "Cc" and char not in "\n\t"
+    ]
+    assert not [
+        char
+        for char in shown
+        if unicodedata.bidirectional(char) in {"LRE", "RLE", "LRO", "RLO", "PDF"}
+    ]
 
 
-@given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=5))
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=5
+    )
+)
 def test_json_is_one_printable_line_and_says_the_same(value):
     line = show.to_json({"value": value})
     assert line.isprintable()
@@ -112,11 +134,15 @@ def test_named_tuples_become_objects_however_deep():
     agent = Agent("nova", skills=(Skill("db", 80, ("db/*",)),), read=("*",))
     found = json.loads(show.to_json({"agents": [agent]}))["agents"][0]
     assert found["id"] == "nova"
-    assert found["skills"] == [{"domain": "db", "authority": 80, "namespaces": ["db/*"], "level": "proficient"}]
+    assert found["skills"] == [
+        {"domain": "db", "authority": 80, "namespaces": ["db/*"], "level": "proficient"}
+    ]
 
 
 def test_a_line_holds_one_entry():
-    assert show.line(entry(body="first\nsecond")) == ("syn-2026-02-01-001 critical api/endpoints eng-backend: first")
+    assert show.line(entry(body="first\nsecond")) == (
+        "syn-2026-02-01-001 critical api/endpoints eng-backend: first"
+    )
     assert show.line(entry(body="x" * 99), 60).endswith("xx...")
     assert len(show.line(entry(body="x" * 99), 60)) == 60
     assert "\n" not in show.short("a\nb", 0)

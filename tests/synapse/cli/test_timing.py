@@ -8,7 +8,10 @@ def test_the_three_questions(wrote, run):
     lines = run("recent").out.splitlines()
     assert lines[0].endswith(" UTC")
     assert lines[1].endswith(f"eng-backend entry {id} status/site: the page is up")
-    assert f"eng-backend wrote {id} status/site: the page is up" in run("what-did", "eng-backend").out
+    assert (
+        f"eng-backend wrote {id} status/site: the page is up"
+        in run("what-did", "eng-backend").out
+    )
     assert id in run("timeline", "site").out
     found = json.loads(run("timeline", "site", "--json").out)["moments"]
     assert [(each["id"], each["by"]) for each in found] == [(id, "eng-backend")]

@@ -9,7 +9,14 @@ ID = re.compile(r"syn-\d{4}-\d\d-\d\d-\d{3,}\n")
 
 
 def test_write_prints_the_id_alone(team, run):
-    done = run("write", "--from", "eng-backend", "--namespace", "api/endpoints", "use /v2/users")
+    done = run(
+        "write",
+        "--from",
+        "eng-backend",
+        "--namespace",
+        "api/endpoints",
+        "use /v2/users",
+    )
     assert (done.code, done.err) == (0, "")
     assert ID.fullmatch(done.out)
 
@@ -24,7 +31,11 @@ def test_write_json_is_the_stored_entry(team, run):
     assert done.code == 0, done.err
     assert entry["from"] == "eng-backend"
     assert entry["to"] == ["agent:pl-brain", "team:frontend"]
-    assert (entry["namespace"], entry["priority"], entry["ttl"]) == ("api/endpoints", "critical", "30d")
+    assert (entry["namespace"], entry["priority"], entry["ttl"]) == (
+        "api/endpoints",
+        "critical",
+        "30d",
+    )
     assert entry["tags"] == ["api", "v2", "users"]
     assert (entry["topic"], entry["scope"], entry["body"]) == ("users", "team", "body")
     assert ID.fullmatch(entry["id"] + "\n")
@@ -33,15 +44,29 @@ def test_write_json_is_the_stored_entry(team, run):
 @pytest.mark.parametrize("words", [("-",), ()])
 def test_the_body_may_come_on_standard_input(team, shell, words):
     body = "один\n\n  двa 👍\n"
-    done = shell("write", "--from", "eng-backend", "--namespace", "api/x", "--json", *words, stdin=body)
+    done = shell(
+        "write",
+        "--from",
+        "eng-backend",
+        "--namespace",
+        "api/x",
+        "--json",
+        *words,
+        stdin=body,
+    )
     assert done.code == 0, done.err
     assert json.loads(done.out)["body"] == body.rstrip()
 
 
 def test_the_author_may_come_from_the_environment(team, run, monkeypatch):
     monkeypatch.setenv("SYNAPSE_AGENT", "eng-frontend")
-    assert json.loads(run("write", "--namespace", "api/x", "--json", "body").out)["from"] == "eng-frontend"
-    done = run("write", "--namespace", "api/x", "--from", "eng-backend", "--json", "body")
+    assert (
+        json.loads(run("write", "--namespace", "api/x", "--json", "body").out)["from"]
+        == "eng-frontend"
+    )
+    done = run(
+        "write", "--namespace", "api/x", "--from", "eng-backend", "--json", "body"
+    )
     assert json.loads(done.out)["from"] == "eng-backend"
 
 
@@ -72,12 +97,20 @@ def test_input_that_is_not_utf8_is_refused(team, run, monkeypatch):
     [
         (("--namespace", "decisions/db", "x"), 4, "api/*, blockers/*, status/*"),
         (("--namespace", "../x", "x"), 64, "namespace '../x' is not valid"),
-        (("--namespace", "api/x", "--priority", "high", "x"), 64, "critical, important, info"),
+        (
+            ("--namespace", "api/x", "--priority", "high", "x"),
+            64,
+            "critical, important, info",
+        ),
         (("--namespace", "api/x", "--ttl", "soon", "x"), 64, "ttl 'soon' is not valid"),
         (("--namespace", "api/x", "--pii", "x"), 7, "needs a key"),
         (("--namespace", "api/x", "--scope", "private", "x"), 7, "needs a key"),
         (("--namespace", "api/x", ""), 64, "the body is empty"),
-        (("--namespace", "api/x", "--supersedes", "syn-2020-01-01-001", "x"), 3, "syn-2020-01-01-001"),
+        (
+            ("--namespace", "api/x", "--supersedes", "syn-2020-01-01-001", "x"),
+            3,
+            "syn-2020-01-01-001",
+        ),
         (("x",), 64, "--namespace"),
     ],
 )
@@ -99,20 +132,48 @@ def test_a_staged_entry_says_that_it_waits(team, run):
     done = run("write", "--from", "junior", "--namespace", "status/x", "may I?")
     assert done.code == 0
     assert done.err.startswith(f"{done.out.strip()} waits for review")
-    assert json.loads(run("write", "--from", "junior", "--namespace", "status/x", "--json", "?").out)["staged"] is True
+    assert (
+        json.loads(
+            run(
+                "write", "--from", "junior", "--namespace", "status/x", "--json", "?"
+            ).out
+        )["staged"]
+        is True
+    )
 
 
 @pytest.mark.parametrize("whom", ["", " ", ","])
 def test_an_empty_addressee_is_not_everybody(team, run, whom):
-    words = ("write", "--from", "eng-backend", "--namespace", "api/x", "--to", whom, "for the one in $WHOM")
+    words = (
+        "write",
+        "--from",
+        "eng-backend",
+        "--namespace",
+        "api/x",
+        "--to",
+        whom,
+        "for the one in $WHOM",
+    )
     done = run(*words)
-    assert (done.code, done.err) == (64, "synapse: to whom? Name an agent, a team, several, or all\n")
+    assert (done.code, done.err) == (
+        64,
+        "synapse: to whom? Name an agent, a team, several, or all\n",
+    )
     assert "0 of 0 visible" in run("read").out
 
 
 def test_losing_to_a_higher_authority_is_said(team, run, wrote):
     winner = wrote("the lead's word", "--topic", "users", who="pl-brain")
-    done = run("write", "--from", "eng-backend", "--namespace", "api/endpoints", "--topic", "users", "mine")
+    done = run(
+        "write",
+        "--from",
+        "eng-backend",
+        "--namespace",
+        "api/endpoints",
+        "--topic",
+        "users",
+        "mine",
+    )
     assert done.code == 0
     assert ID.fullmatch(done.out)
     assert winner in done.err
@@ -121,28 +182,66 @@ def test_losing_to_a_higher_authority_is_said(team, run, wrote):
 
 def test_a_tie_is_said_to_be_in_dispute(team, run, wrote):
     other = wrote("one way", "--topic", "users", who="eng-frontend")
-    done = run("write", "--from", "eng-backend", "--namespace", "api/endpoints", "--topic", "users", "the other")
+    done = run(
+        "write",
+        "--from",
+        "eng-backend",
+        "--namespace",
+        "api/endpoints",
+        "--topic",
+        "users",
+        "the other",
+    )
     assert "dispute" in done.err
     assert other in done.err
 
 
 def test_a_body_that_begins_with_a_dash(team, run):
-    done = run("write", "--from", "eng-backend", "--namespace", "api/x", "--json", "- an item")
+    done = run(
+        "write", "--from", "eng-backend", "--namespace", "api/x", "--json", "- an item"
+    )
     assert json.loads(done.out)["body"] == "- an item"
-    done = run("write", "--from", "eng-backend", "--namespace", "api/x", "--json", "--", "--json")
+    done = run(
+        "write",
+        "--from",
+        "eng-backend",
+        "--namespace",
+        "api/x",
+        "--json",
+        "--",
+        "--json",
+    )
     assert json.loads(done.out)["body"] == "--json"
 
 
 @pytest.mark.parametrize("ttl", ["0d", "0s", "00h"])
 def test_a_time_to_live_of_nothing_is_refused(team, run, ttl):
-    done = run("write", "--from", "eng-backend", "--namespace", "api/x", "--ttl", ttl, "born expired")
+    done = run(
+        "write",
+        "--from",
+        "eng-backend",
+        "--namespace",
+        "api/x",
+        "--ttl",
+        ttl,
+        "born expired",
+    )
     assert (done.code, "is over at once: write a longer one" in done.err) == (64, True)
     assert run("read", "--limit", "0").out.count("born expired") == 0
 
 
 @pytest.mark.parametrize("when", ["", " ", ","])
 def test_a_moment_of_nothing_is_refused(team, run, when):
-    done = run("write", "--from", "eng-backend", "--namespace", "api/x", "--when", when, "for no moment")
+    done = run(
+        "write",
+        "--from",
+        "eng-backend",
+        "--namespace",
+        "api/x",
+        "--when",
+        when,
+        "for no moment",
+    )
     assert (done.code, "write tool:NAME, run git push" in done.err) == (64, True)
     assert run("read", "--limit", "0").out.count("for no moment") == 0
 
@@ -156,4 +255,16 @@ def test_an_addressee_whom_nobody_knows_is_refused_as_in_mail(team, run, to):
     assert "there is no agent and no team" in written.err
     assert "for bob" not in run("read", "--limit", "0").out
     for known in ("all", "team:backend", "eng-frontend", "operator"):
-        assert run("write", "--from", "eng-backend", "--to", known, "--namespace", "api/x", "hello").code == 0
+        assert (
+            run(
+                "write",
+                "--from",
+                "eng-backend",
+                "--to",
+                known,
+                "--namespace",
+                "api/x",
+                "hello",
+            ).code
+            == 0
+        )

@@ -3,17 +3,22 @@
 import pytest
 
 import synapse
+from synapse.model.agents import Agent
 from synapse.testing import FrozenClock
-from synapse.workspace import Agent
 
 
 @pytest.fixture(params=["memory", "files"])
 def world(request, tmp_path):
-    """A memory with a team, and its clock. `deaf` may write everywhere, and reads no more than its team's."""
+    """A memory with a team, and its clock. `deaf` may write everywhere, and reads no more than its
+    team's.
+    """
     clock = FrozenClock()
     if request.param == "files":
         synapse.init(str(tmp_path / "shared"), clock=clock).close()
-    mem = synapse.open("memory:" if request.param == "memory" else str(tmp_path / "shared"), clock=clock)
+    mem = synapse.open(
+        "memory:" if request.param == "memory" else str(tmp_path / "shared"),
+        clock=clock,
+    )
     for agent in (
         Agent("cto", role="cto"),
         Agent("lead", role="project-lead", read=("*",), write=("*",)),

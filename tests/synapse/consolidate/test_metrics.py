@@ -5,8 +5,8 @@ import pytest
 import synapse
 from synapse.consolidate import measured, night, undo
 from synapse.consolidate.metrics import idleness, plot, shape
+from synapse.model.agents import Agent
 from synapse.testing import FrozenClock
-from synapse.workspace import Agent
 
 
 @pytest.fixture
@@ -32,9 +32,21 @@ def test_a_night_measures_what_it_found_and_did(world):
     busy(mem)
     night(mem, "2026-02-02", clock())
     (found,) = measured(mem).nights
-    assert (found.date, found.written, found.filed, found.merged, found.disputed) == ("2026-02-02", 5, 1, 0, 2)
-    rows = {name: (entries, was > size) for name, entries, size, was in found.namespaces}
-    assert rows == {"api": (2, True), "decisions/x": (2, False), "system/changelog": (1, False)}
+    assert (found.date, found.written, found.filed, found.merged, found.disputed) == (
+        "2026-02-02",
+        5,
+        1,
+        0,
+        2,
+    )
+    rows = {
+        name: (entries, was > size) for name, entries, size, was in found.namespaces
+    }
+    assert rows == {
+        "api": (2, True),
+        "decisions/x": (2, False),
+        "system/changelog": (1, False),
+    }
     assert found.entries == 5
     assert 0 < found.compression < 1
 
@@ -44,7 +56,11 @@ def test_a_night_tells_people_what_happened(world):
     busy(mem)
     night(mem, "2026-02-02", clock())
     (told,) = mem.as_agent("a").read(namespace="system/*")
-    assert (told.author, told.priority, told.namespace) == ("consolidator", "important", "system/changelog")
+    assert (told.author, told.priority, told.namespace) == (
+        "consolidator",
+        "important",
+        "system/changelog",
+    )
     assert "1 filed away: superseded" in told.body
     page = (root / "changelog/2026-02-01.md").read_text()
     assert "a wrote syn-2026-02-01-002 api superseding syn-2026-02-01-001: new" in page
@@ -63,13 +79,24 @@ def test_quiet_nights_say_nothing_of_themselves(world):
     busy(mem)
     for day in range(2, 25):
         night(mem, f"2026-02-{day:02d}", clock.advance("24h"))
-    assert len([entry for entry in mem.store.log.since(0) if entry.fields.get("namespace") == "system/changelog"]) == 1
+    assert (
+        len(
+            [
+                entry
+                for entry in mem.store.log.since(0)
+                if entry.fields.get("namespace") == "system/changelog"
+            ]
+        )
+        == 1
+    )
     assert [each.written for each in measured(mem).nights] == [5, *[0] * 22]
 
 
 def test_shape_and_idleness_are_worries():
     day = 86_400_000_000
-    assert list(shape(f"n{n}" for n in range(11))) == ["11 at the top level, more than 10: hard to follow"]
+    assert list(shape(f"n{n}" for n in range(11))) == [
+        "11 at the top level, more than 10: hard to follow"
+    ]
     assert list(shape(["a/b/c", "a/b/c/d"])) == ["a/b/c/d is deeper than 3 levels"]
     assert list(idleness([], None, 9 * day)) == []
     assert list(idleness([], 6 * day, 9 * day)) == []
@@ -85,7 +112,9 @@ def test_growth_is_a_worry_where_nights_file_less_away(world):
         for n in range(20):
             mem.as_agent("a").append(f"fact {day} {n}", "api", ttl="90d")
         night(mem, f"2026-02-0{day}", clock.advance("24h"))
-    assert measured(mem).worries == ("140 entries were written in the last 7 nights, and 0 filed away: it grows",)
+    assert measured(mem).worries == (
+        "140 entries were written in the last 7 nights, and 0 filed away: it grows",
+    )
 
 
 def test_a_curve_fits_its_width():

@@ -4,7 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from synapse.consolidate.reputation import ACTED, DAY, LIVED, PERIOD, SUPERSEDED, WORTH, Deed, Step, moved, steps
+from synapse.consolidate.reputation import (
+    ACTED,
+    DAY,
+    LIVED,
+    PERIOD,
+    SUPERSEDED,
+    WORTH,
+    Deed,
+    Step,
+    moved,
+    steps,
+)
 
 AGENTS = ("a", "b", "c", "puppet")
 
@@ -21,7 +32,9 @@ many = st.lists(deeds, max_size=80)
 
 
 def lived(n, day=0, agent="a", **more):
-    return Deed(LIVED, agent, f"syn-{agent}-{day}-{n}", day * DAY + n + 1, seen_by=("b",))._replace(**more)
+    return Deed(
+        LIVED, agent, f"syn-{agent}-{day}-{n}", day * DAY + n + 1, seen_by=("b",)
+    )._replace(**more)
 
 
 def moves(found, agent="a"):
@@ -30,13 +43,22 @@ def moves(found, agent="a"):
 
 def gains_are_bounded(found, days=30):
     """Nobody gains more than once for each day of the period."""
-    gained = {agent: sum(step.move for step in found if step.deed.agent == agent and step.move > 0) for agent in AGENTS}
+    gained = {
+        agent: sum(
+            step.move for step in found if step.deed.agent == agent and step.move > 0
+        )
+        for agent in AGENTS
+    }
     return all(gain <= days for gain in gained.values())
 
 
 def losses_are_bounded(found):
     """No two losses of an agent on one day come from one other."""
-    seen = [(step.deed.agent, step.deed.by, (step.deed.at - 1) // DAY) for step in found if step.move < 0]
+    seen = [
+        (step.deed.agent, step.deed.by, (step.deed.at - 1) // DAY)
+        for step in found
+        if step.move < 0
+    ]
     return len(seen) == len(set(seen))
 
 
@@ -45,15 +67,24 @@ def own_acts_count_nothing(found):
 
 
 def unseen_entries_count_nothing(found):
-    return not any(step.move for step in found if not {*step.deed.seen_by} - {step.deed.agent})
+    return not any(
+        step.move for step in found if not {*step.deed.seen_by} - {step.deed.agent}
+    )
 
 
 def entries_count_once(found):
-    counted = [(step.deed.agent, step.deed.entry, step.move > 0) for step in found if step.move]
+    counted = [
+        (step.deed.agent, step.deed.entry, step.move > 0) for step in found if step.move
+    ]
     return len(counted) == len(set(counted))
 
 
-RULES = (gains_are_bounded, own_acts_count_nothing, unseen_entries_count_nothing, entries_count_once)
+RULES = (
+    gains_are_bounded,
+    own_acts_count_nothing,
+    unseen_entries_count_nothing,
+    entries_count_once,
+)
 
 
 @given(many)
@@ -67,7 +98,10 @@ def test_no_deeds_break_a_rule(found):
 
 
 def test_the_rules_catch_a_sum_that_forgets_them():
-    found = [lived(n) for n in range(40)] + [Deed(ACTED, "a", "syn-x", 1, "a"), Deed(LIVED, "a", "syn-a-0-1", 2)]
+    found = [lived(n) for n in range(40)] + [
+        Deed(ACTED, "a", "syn-x", 1, "a"),
+        Deed(LIVED, "a", "syn-a-0-1", 2),
+    ]
     naive = [Step(deed, WORTH[deed.kind], "counted") for deed in found]
     assert [rule.__name__ for rule in RULES if rule(naive)] == []
 
@@ -93,10 +127,18 @@ def test_a_standing_stays_within_its_bounds(found, standing):
 @given(many, many)
 def test_what_counted_once_never_counts_again(first, second):
     before = steps(first, 0, PERIOD)
-    counted = {(step.deed.entry, "gain" if step.move > 0 else "loss") for step in before if step.move}
+    counted = {
+        (step.deed.entry, "gain" if step.move > 0 else "loss")
+        for step in before
+        if step.move
+    }
     after = steps([*first, *second], 0, PERIOD, counted)
-    assert not [step for step in after if step.move > 0 and (step.deed.entry, "gain") in counted]
-    assert not [step for step in after if step.move < 0 and (step.deed.entry, "loss") in counted]
+    assert not [
+        step for step in after if step.move > 0 and (step.deed.entry, "gain") in counted
+    ]
+    assert not [
+        step for step in after if step.move < 0 and (step.deed.entry, "loss") in counted
+    ]
 
 
 @pytest.mark.parametrize(
@@ -107,7 +149,10 @@ def test_what_counted_once_never_counts_again(first, second):
         ([lived(1, by="b", kind=SUPERSEDED)], -2),
         ([lived(1, by="b", kind=ACTED)], 5),
         ([lived(1, by="b", kind=ACTED), lived(1)], 5),  # the same entry: it counts once
-        ([lived(1, 29, by="b", kind=ACTED)], 5),  # whatever day it was, the period has others
+        (
+            [lived(1, 29, by="b", kind=ACTED)],
+            5,
+        ),  # whatever day it was, the period has others
         ([lived(1, by="b", kind=ACTED), lived(1, by="b", kind=SUPERSEDED)], 3),
         ([lived(n, day) for day in range(30) for n in range(9)], 30),
         ([lived(1, day) for day in range(28)] + [lived(2, 5, by="b", kind=ACTED)], 30),
@@ -118,7 +163,7 @@ def test_what_deeds_are_worth(found, sum):
     assert moves(steps(found, 0, PERIOD)) == sum
 
 
-# -- games -----------------------------------------------------------------------------------------------
+# -- games -----------------------------------------------------------------------------
 
 
 def test_who_supersedes_or_confirms_itself_moves_nothing():
@@ -144,7 +189,12 @@ def test_two_puppets_gain_no_more_than_one_that_is_honest():
             found.append(lived(n, n % 30, one, kind=ACTED, by=other, seen_by=(other,)))
             found.append(lived(1_000 + n, n % 30, one, seen_by=(other,)))
     honest = steps([lived(1, day) for day in range(30)], 0, PERIOD)
-    assert moves(steps(found, 0, PERIOD)) == moves(steps(found, 0, PERIOD), "puppet") == moves(honest) == 30
+    assert (
+        moves(steps(found, 0, PERIOD))
+        == moves(steps(found, 0, PERIOD), "puppet")
+        == moves(honest)
+        == 30
+    )
 
 
 def test_an_adversary_costs_one_loss_a_day():

@@ -1,13 +1,15 @@
-"""What is proposed waits: nothing changes until somebody above the sources approves, and that can be taken back."""
+"""What is proposed waits: nothing changes until somebody above the sources approves, and that can
+be taken back.
+"""
 
 import pytest
 
 from synapse.consolidate import night, undo
 from synapse.consolidate.proposal import Proposal, judge
 from synapse.consolidate.staging import stage, waiting, withdraw
-from synapse.entry import SECOND
 from synapse.errors import Conflict, Forbidden, NotFound, QueueFull
-from synapse.workspace import CONSOLIDATOR, Agent
+from synapse.model.agents import CONSOLIDATOR, Agent
+from synapse.model.entry import SECOND
 
 NIGHT = "2026-02-03T09:00:00"
 TEXT = "The build takes 5 min. It runs on web-1."
@@ -21,7 +23,9 @@ def proposed(mem, *, to="all", author="a", ttls=("2d", "9d")):
         for who, text, ttl in zip((author, "b"), texts, ttls, strict=True)
     ]
     verdict = judge(
-        Proposal("merge", tuple(e.id for e in sources), TEXT), {e.id: e for e in sources}, mem.store.clock()
+        Proposal("merge", tuple(e.id for e in sources), TEXT),
+        {e.id: e for e in sources},
+        mem.store.clock(),
     )
     assert verdict.made, verdict.reason
     return sources, verdict
@@ -33,7 +37,9 @@ def live(mem):
 
 
 def filed(mem):
-    return {entry.id for entry in mem.as_agent("operator").read(limit=None, archived=True)}
+    return {
+        entry.id for entry in mem.as_agent("operator").read(limit=None, archived=True)
+    }
 
 
 def test_approved_it_takes_the_place_of_its_sources(world):
@@ -47,8 +53,17 @@ def test_approved_it_takes_the_place_of_its_sources(world):
     before = mem.digest()
     made = mem.as_agent("lead").approve(staged.id)
     assert (live(mem), filed(mem), waiting(mem.store)) == ({made.id}, ids, frozenset())
-    assert (made.body, made.author, made.derived_from) == (TEXT, CONSOLIDATOR, tuple(e.id for e in sources))
-    assert (made.trust, made.authority, made.priority, made.scope) == ("local", 60, "info", "public")
+    assert (made.body, made.author, made.derived_from) == (
+        TEXT,
+        CONSOLIDATOR,
+        tuple(e.id for e in sources),
+    )
+    assert (made.trust, made.authority, made.priority, made.scope) == (
+        "local",
+        60,
+        "info",
+        "public",
+    )
     assert 0 <= made.expires - sources[1].expires < SECOND
     done = undo(mem, "last")
     assert (live(mem), filed(mem)) == (ids, {made.id})
@@ -70,7 +85,11 @@ def test_rejected_it_leaves_everything_and_does_not_come_again(world):
     sources, verdict = proposed(mem)
     staged = stage(mem, verdict, NIGHT)
     mem.as_agent("cto").reject(staged.id, "no")
-    assert (live(mem), filed(mem), waiting(mem.store)) == ({e.id for e in sources}, set(), frozenset())
+    assert (live(mem), filed(mem), waiting(mem.store)) == (
+        {e.id for e in sources},
+        set(),
+        frozenset(),
+    )
     assert stage(mem, verdict, NIGHT) is None
     with pytest.raises(Conflict, match="a rejected entry stays rejected"):
         undo(mem, "last")
@@ -100,7 +119,9 @@ def test_sources_that_changed_are_not_brought_back_by_an_approval(world, how):
     staged = stage(mem, verdict, NIGHT)
     b = mem.as_agent("b")
     change = {
-        "superseded": lambda: b.append("The build takes 7 min.", "api/x", supersedes=sources[1].id),
+        "superseded": lambda: b.append(
+            "The build takes 7 min.", "api/x", supersedes=sources[1].id
+        ),
         "resolved": lambda: b.resolve(sources[1].id),
         "archived": lambda: b.archive(sources[1].id),
         "expired": lambda: clock.advance("3d"),
@@ -141,7 +162,11 @@ def test_a_full_queue_takes_no_proposal(world):
 def test_a_rejected_proposal_is_not_staged(world):
     mem, clock = world
     sources, _ = proposed(mem)
-    wrong = judge(Proposal("merge", tuple(e.id for e in sources), "All is well."), {e.id: e for e in sources}, clock())
+    wrong = judge(
+        Proposal("merge", tuple(e.id for e in sources), "All is well."),
+        {e.id: e for e in sources},
+        clock(),
+    )
     with pytest.raises(Conflict, match="rejected"):
         stage(mem, wrong, NIGHT)
     assert live(mem) == {e.id for e in sources}

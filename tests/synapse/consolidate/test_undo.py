@@ -1,15 +1,17 @@
-"""Undo takes back every ruling that `audit` lists, or says why it cannot; and every undo can be undone."""
+"""Undo takes back every ruling that `audit` lists, or says why it cannot; and every undo can be
+undone.
+"""
 
 import random
 
 import pytest
 
 import synapse
-from synapse import knowledge
 from synapse.consolidate import night, undo
 from synapse.errors import Conflict, Forbidden, NotFound
-from synapse.telling import Act, sentence
-from synapse.workspace import Agent
+from synapse.history.sentences import Act, sentence
+from synapse.knowledge import memory
+from synapse.model.agents import Agent
 
 TODAY = "2026-02-03"
 
@@ -19,10 +21,16 @@ def standing(mem):
     mem.store.fresh()
     now, index = mem.store.clock(), mem.store.index
     entries = index.query.all(index.horizon, now)
-    seen = {entry.id: entry.disputed for entry in mem.as_agent("operator").read(limit=None).entries}
+    seen = {
+        entry.id: entry.disputed
+        for entry in mem.as_agent("operator").read(limit=None).entries
+    }
     fates = {entry.id: index.query.fate(entry, now) for entry in entries}
     reasons = {id: fate and fate.reason for id, fate in fates.items()}
-    return {entry.id: (entry.archived, seen.get(entry.id), reasons[entry.id]) for entry in entries}
+    return {
+        entry.id: (entry.archived, seen.get(entry.id), reasons[entry.id])
+        for entry in entries
+    }
 
 
 def found(mem):
@@ -53,7 +61,9 @@ def supersede(mem, one, two):
 
 
 def settle(mem, one, two):
-    mem.as_agent("cto").append("so be it", "api", topic="port", supersedes=(one.id, two.id))
+    mem.as_agent("cto").append(
+        "so be it", "api", topic="port", supersedes=(one.id, two.id)
+    )
 
 
 def approve(mem, one, two):
@@ -105,15 +115,17 @@ def test_last_is_the_act_that_was_done_last_not_the_last_night(disputed):
     mem.as_agent("b").archive(two.id, "by mistake")
     plan = undo(mem, "last", plan=True)
     assert (plan.seq, plan.back, plan.away) == (None, (two.id,), ())
-    assert [sentence(Act(act)) for act in plan.acts] == [f"b archived {two.id}: by mistake"]
+    assert [sentence(Act(act)) for act in plan.acts] == [
+        f"b archived {two.id}: by mistake"
+    ]
     assert undo(mem, "last").back == (two.id,)
     assert standing(mem) == before
 
 
 def test_a_forgotten_fact_comes_back(disputed):
     mem, *_ = disputed
-    fact = knowledge.remember(mem.as_agent("a"), "resets at noon")
-    knowledge.forget(mem.as_agent("a"), fact.id, "moved")
+    fact = memory.remember(mem.as_agent("a"), "resets at noon")
+    memory.forget(mem.as_agent("a"), fact.id, "moved")
     assert sentence(Act(mem.audit()[0])) == f"a forgot {fact.id}: moved"
     assert fact.id not in found(mem)
     with pytest.raises(Conflict, match="synapse audit --entry"):
@@ -158,16 +170,32 @@ def test_every_act_in_the_audit_is_taken_back_or_says_why_not(disputed):
     mem.as_agent("a").append("waiting", "api")
     mem.as_agent("a").read(mark=True)
     answers = {(record.kind, answer(mem, str(record.seq))) for record in mem.audit()}
-    assert {kind for kind, said in answers if said == "no way"} >= {"agent", "reject", "shown", "night"}
-    assert {kind for kind, said in answers if said == "undone"} >= {"approve", "archive", "resolve", "entry"}
+    assert {kind for kind, said in answers if said == "no way"} >= {
+        "agent",
+        "reject",
+        "shown",
+        "night",
+    }
+    assert {kind for kind, said in answers if said == "undone"} >= {
+        "approve",
+        "archive",
+        "resolve",
+        "entry",
+    }
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_acts_undone_one_by_one_lead_back_through_every_state(disputed, seed):
-    """Whatever was ruled in whatever order: undoing the acts from the newest on passes every former state."""
+    """Whatever was ruled in whatever order: undoing the acts from the newest on passes every former
+    state.
+    """
     mem, one, two = disputed
     draw, states, numbers = random.Random(seed), [], []
-    ids = [one.id, two.id, *(mem.as_agent("a").append(f"note {place}", "api").id for place in range(4))]
+    ids = [
+        one.id,
+        two.id,
+        *(mem.as_agent("a").append(f"note {place}", "api").id for place in range(4)),
+    ]
     for _ in range(25):
         before, id, me = standing(mem), draw.choice(ids), mem.as_agent("cto")
         archived, _, fate = before[id]
@@ -179,7 +207,9 @@ def test_acts_undone_one_by_one_lead_back_through_every_state(disputed, seed):
             me.append("newer", "api", supersedes=id)
         else:
             act(id)
-        states.append({key: state for key, state in before.items() if state[1] is not None})
+        states.append(
+            {key: state for key, state in before.items() if state[1] is not None}
+        )
         numbers.append(newest(mem))
     for number, state in zip(reversed(numbers), reversed(states), strict=True):
         undo(mem, number)

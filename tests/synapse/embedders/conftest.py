@@ -5,7 +5,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-WORDS = "[PAD] [UNK] [CLS] [SEP] a b c d e f g h deploy release freeze happy person dog sunny day ##s ##ed".split()
+WORDS = (
+    "[PAD] [UNK] [CLS] [SEP] a b c d e f g h deploy release freeze happy person dog sunny"
+    " day ##s ##ed"
+).split()
 SIZE, WIDE, HEADS, LAYERS, PLACES = 12, 20, 3, 2, 24
 
 
@@ -29,12 +32,23 @@ def weights_of(seed=7):
             ("intermediate.dense", WIDE, SIZE),
             ("output.dense", SIZE, WIDE),
         ):
-            shapes[f"{layer}.{name}.weight"], shapes[f"{layer}.{name}.bias"] = (rows, columns), (rows,)
+            shapes[f"{layer}.{name}.weight"], shapes[f"{layer}.{name}.bias"] = (
+                (rows, columns),
+                (rows,),
+            )
         for name in ("attention.output.LayerNorm", "output.LayerNorm"):
-            shapes[f"{layer}.{name}.weight"], shapes[f"{layer}.{name}.bias"] = (SIZE,), (SIZE,)
+            shapes[f"{layer}.{name}.weight"], shapes[f"{layer}.{name}.bias"] = (
+                (SIZE,),
+                (SIZE,),
+            )
     count = {name: int(np.prod(shape)) for name, shape in shapes.items()}
-    drawn = {name: [draw.uniform(-0.9, 0.9) for _ in range(n)] for name, n in count.items()}
-    return {name: np.array(found, np.float32).reshape(shapes[name]) for name, found in drawn.items()}
+    drawn = {
+        name: [draw.uniform(-0.9, 0.9) for _ in range(n)] for name, n in count.items()
+    }
+    return {
+        name: np.array(found, np.float32).reshape(shapes[name])
+        for name, found in drawn.items()
+    }
 
 
 def write_model(folder, weights, **config):
@@ -52,7 +66,10 @@ def write_model(folder, weights, **config):
     files = {
         "config.json": asked | config,
         "sentence_bert_config.json": {"max_seq_length": 16, "do_lower_case": False},
-        "1_Pooling/config.json": {"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True},
+        "1_Pooling/config.json": {
+            "pooling_mode_cls_token": False,
+            "pooling_mode_mean_tokens": True,
+        },
         "tokenizer.json": _tokenizer(),
     }
     for name, found in files.items():
@@ -63,12 +80,23 @@ def write_model(folder, weights, **config):
 
 def _tokenizer():
     """Cut to length and padded as files in the wild are, which must not matter."""
-    specials = {name: {"id": name, "ids": [place], "tokens": [name]} for place, name in ((2, "[CLS]"), (3, "[SEP]"))}
-    single = [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}]
+    specials = {
+        name: {"id": name, "ids": [place], "tokens": [name]}
+        for place, name in ((2, "[CLS]"), (3, "[SEP]"))
+    }
+    single = [
+        {"SpecialToken": {"id": "[CLS]", "type_id": 0}},
+        {"Sequence": {"id": "A", "type_id": 0}},
+    ]
     single += [{"SpecialToken": {"id": "[SEP]", "type_id": 0}}]
     return {
         "version": "1.0",
-        "truncation": {"max_length": 8, "strategy": "LongestFirst", "stride": 0, "direction": "Right"},
+        "truncation": {
+            "max_length": 8,
+            "strategy": "LongestFirst",
+            "stride": 0,
+            "direction": "Right",
+        },
         "padding": {
             "strategy": {"Fixed": 8},
             "direction": "Right",
@@ -78,7 +106,11 @@ def _tokenizer():
             "pad_token": "[PAD]",
         },
         "added_tokens": [],
-        "normalizer": {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True}
+        "normalizer": {
+            "type": "BertNormalizer",
+            "clean_text": True,
+            "handle_chinese_chars": True,
+        }
         | {"strip_accents": None, "lowercase": True},
         "pre_tokenizer": {"type": "BertPreTokenizer"},
         "post_processor": {
@@ -106,4 +138,6 @@ def weights():
 @pytest.fixture
 def model(tmp_path):
     """Writes a small model into a folder of this name; what else is given changes its config."""
-    return lambda name="tiny", seed=7, **config: write_model(tmp_path / name, weights_of(seed), **config)
+    return lambda name="tiny", seed=7, **config: write_model(
+        tmp_path / name, weights_of(seed), **config
+    )

@@ -11,7 +11,7 @@ from synapse.embedders.calls import Caller
 from synapse.embedders.ollama import Ollama
 from synapse.embedders.openai import OpenAI
 from synapse.errors import EmbedderError, InvalidEntry, Refused
-from synapse.workspace import Semantic
+from synapse.model.agents import Semantic
 
 TEXTS = ["use /v2/users", "deploys are frozen", "Ünïcödé 🎉"]
 
@@ -38,7 +38,10 @@ def test_vectors_come_in_the_order_of_the_texts(embedder, embeddings):
     assert [len(vector) for vector in found] == [512] * 3
     assert found[1] == embedder.embed(TEXTS[1:2])[0]
     assert len({tuple(vector) for vector in found}) == 3
-    assert all(text.endswith(given) for text, given in zip(embeddings.heard, TEXTS, strict=False))
+    assert all(
+        text.endswith(given)
+        for text, given in zip(embeddings.heard, TEXTS, strict=False)
+    )
 
 
 def test_ollama_is_asked_as_it_documents(embeddings, opened):
@@ -46,7 +49,10 @@ def test_ollama_is_asked_as_it_documents(embeddings, opened):
     embedder.embed(["kept"])
     embedder.embed(["asked"], query=True)
     (path, headers, asked), (_, _, query) = embeddings.calls
-    assert (path, asked) == ("/api/embed", {"model": "nomic-embed-text", "input": ["search_document: kept"]})
+    assert (path, asked) == (
+        "/api/embed",
+        {"model": "nomic-embed-text", "input": ["search_document: kept"]},
+    )
     assert query["input"] == ["search_query: asked"]
     assert "authorization" not in headers
     opened(Ollama(embeddings.url, "all-minilm")).embed(["plain"])
@@ -59,7 +65,9 @@ def test_ollama_is_asked_as_it_documents(embeddings, opened):
 
 def test_openai_is_asked_as_it_documents(embeddings, opened, monkeypatch):
     monkeypatch.setenv("TEST_KEY", "s3cret")
-    chosen = Semantic("openai", url=f"{embeddings.url}/v1/", model="bge-m3", key="TEST_KEY")
+    chosen = Semantic(
+        "openai", url=f"{embeddings.url}/v1/", model="bge-m3", key="TEST_KEY"
+    )
     embedder = opened(embedder_of(chosen))
     embedder.embed(["text"])
     ((path, headers, asked),) = embeddings.calls
@@ -79,23 +87,37 @@ def answering(status, text):
 @pytest.mark.parametrize(
     ("answer", "kind", "said"),
     [
-        (answering(400, {"error": "input is too long"}), Refused, "answered 400: .*too long"),
+        (
+            answering(400, {"error": "input is too long"}),
+            Refused,
+            "answered 400: .*too long",
+        ),
         (answering(422, b"no"), Refused, "answered 422"),
-        (answering(404, {"error": "model not found, try pulling it"}), EmbedderError, "404: .*try pulling it"),
+        (
+            answering(404, {"error": "model not found, try pulling it"}),
+            EmbedderError,
+            "404: .*try pulling it",
+        ),
         (answering(401, b""), EmbedderError, "answered 401: nothing"),
         (answering(500, b"\xff\xfe oops"), EmbedderError, "answered 500"),
         (answering(200, b"<html>"), EmbedderError, "did not answer in JSON: <html>"),
         (answering(200, b"[]"), EmbedderError, "not answer with an object"),
         (answering(200, b"{}"), EmbedderError, "vector"),
         (
-            answering(200, {"embeddings": [[1, 2]], "data": [{"index": 0, "embedding": [1, 2]}]}),
+            answering(
+                200,
+                {"embeddings": [[1, 2]], "data": [{"index": 0, "embedding": [1, 2]}]},
+            ),
             EmbedderError,
             "vector",
         ),
         (
             answering(
                 200,
-                {"embeddings": [[1], [2, 3]], "data": [{"index": n, "embedding": [0] * (n + 1)} for n in (0, 1)]},
+                {
+                    "embeddings": [[1], [2, 3]],
+                    "data": [{"index": n, "embedding": [0] * (n + 1)} for n in (0, 1)],
+                },
             ),
             EmbedderError,
             "of one dimension",
@@ -103,7 +125,10 @@ def answering(status, text):
         (
             answering(
                 200,
-                {"embeddings": [["a"], [None]], "data": [{"index": n, "embedding": [True]} for n in (0, 1)]},
+                {
+                    "embeddings": [["a"], [None]],
+                    "data": [{"index": n, "embedding": [True]} for n in (0, 1)],
+                },
             ),
             EmbedderError,
             "of one dimension",
@@ -171,7 +196,15 @@ def test_a_server_that_hangs_is_given_up(embeddings):
 
 @pytest.mark.parametrize(
     "url",
-    ["localhost:11434", "ftp://a", "http://", "http://a:b", "http://u:p@host", "https://host/?q=1", "http://[::1"],
+    [
+        "localhost:11434",
+        "ftp://a",
+        "http://",
+        "http://a:b",
+        "http://u:p@host",
+        "https://host/?q=1",
+        "http://[::1",
+    ],
 )
 def test_an_address_that_cannot_be_called_is_refused(url):
     with pytest.raises(InvalidEntry, match="is not valid: write http"):

@@ -20,7 +20,9 @@ def test_a_score_is_a_share_of_the_best():
 def test_the_measures_do_not_matter_only_the_shares():
     words, meaning = [(1, 3.0), (2, 2.0), (3, 1.0)], {3: 0.9, 2: 0.3}
     scaled = [(seq, score * 1e-6) for seq, score in words]
-    assert seqs(words, meaning, [3, 2]) == seqs(scaled, {seq: c / 3 for seq, c in meaning.items()}, [3, 2])
+    assert seqs(words, meaning, [3, 2]) == seqs(
+        scaled, {seq: c / 3 for seq, c in meaning.items()}, [3, 2]
+    )
 
 
 def test_one_ranking_alone_is_itself():

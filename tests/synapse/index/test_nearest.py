@@ -11,14 +11,20 @@ from synapse.index.nearest import Rows
 def many():
     """Numbers that halves of floats hold exactly."""
     draw = random.Random(3)
-    return [(n, 1 + n // 2, [draw.randrange(-64, 65) / 64 for _ in range(8)]) for n in range(1, 400)]
+    return [
+        (n, 1 + n // 2, [draw.randrange(-64, 65) / 64 for _ in range(8)])
+        for n in range(1, 400)
+    ]
 
 
 def cursor(rows):
     """The rows as SQLite gives them."""
     db = sqlite3.connect(":memory:")
     db.execute("create table rows(num, seq, vector)")
-    db.executemany("insert into rows values(?, ?, ?)", [(n, seq, pack("<8e", *vector)) for n, seq, vector in rows])
+    db.executemany(
+        "insert into rows values(?, ?, ?)",
+        [(n, seq, pack("<8e", *vector)) for n, seq, vector in rows],
+    )
     return db.execute("select * from rows order by num")
 
 

@@ -48,7 +48,12 @@ def test_a_long_text_says_any_word_more_cheaply():
 
 def test_the_author_counts_beside_the_text():
     scores = Scores((1.0,), {1: 1})
-    assert 0 < scores.of(2, NOBODY, 1, 10) < scores.of(1, NOBODY, 0, 10) < scores.of(1, NOBODY, 1, 10)
+    assert (
+        0
+        < scores.of(2, NOBODY, 1, 10)
+        < scores.of(1, NOBODY, 0, 10)
+        < scores.of(1, NOBODY, 1, 10)
+    )
 
 
 def test_stretches_of_a_thread_make_one_row():
@@ -58,7 +63,9 @@ def test_stretches_of_a_thread_make_one_row():
     assert found.near(99) == NOBODY
 
 
-@pytest.mark.parametrize(("limit", "expected"), [(1, [4]), (2, [4, 2]), (3, [4, 2, 3]), (9, [4, 1, 2, 3, 5])])
+@pytest.mark.parametrize(
+    ("limit", "expected"), [(1, [4]), (2, [4, 2]), (3, [4, 2, 3]), (9, [4, 1, 2, 3, 5])]
+)
 def test_seeds_are_the_rarest_then_the_weightiest_then_the_newest(limit, expected):
     masks, prios = {1: 1, 2: 1, 3: 1, 4: 2, 5: 0}, {2: 0, 1: 2, 3: 2, 4: 2, 5: 0}
     found = seeds(masks, prios, (1.0, 5.0), limit)

@@ -51,12 +51,20 @@ def test_ascii_is_left_to_the_tokenizer():
 
 def test_forms_are_found_where_they_stand():
     text = "The Endpoint moved; endpoints moving. Решения приняты"
-    found = [text[start:end] for start, end in places(text, frozenset(sought("endpoint move решение")))]
+    found = [
+        text[start:end]
+        for start, end in places(text, frozenset(sought("endpoint move решение")))
+    ]
     assert found == ["Endpoint", "moved", "endpoints", "moving", "Решения"]
 
 
 def test_roots_do_not_swallow_short_words():
-    assert [root(word) for word in ("bed", "ring", "use", "was")] == ["bed", "ring", "use", "was"]
+    assert [root(word) for word in ("bed", "ring", "use", "was")] == [
+        "bed",
+        "ring",
+        "use",
+        "was",
+    ]
     assert root("stopped") == root("stopping") == root("stop")
     assert root("policies") == root("policy")
     assert root("gateways") == root("gateway")
@@ -70,5 +78,8 @@ def test_stop_words_hold_no_name_of_a_month():
 def test_any_text_has_words(text):
     assert len(sought(text)) <= MAX_WORDS
     assert all(word.isalnum() for word in sought(text))
-    assert all(0 <= start < end <= len(text) for start, end in places(text, frozenset(sought(text)) | {"a"}))
+    assert all(
+        0 <= start < end <= len(text)
+        for start, end in places(text, frozenset(sought(text)) | {"a"})
+    )
     folded(text)

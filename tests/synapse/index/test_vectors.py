@@ -56,7 +56,9 @@ def test_what_is_missing_is_told_and_what_is_not_wanted_leaves(vectors):
     vectors.put(OTHER, [row(1, 1, 0), row(2, 1, 0)], 9)
     assert near(vectors, 1, 0) == [2, 1, 9]
     wanted = {1: b"text", 3: b"text", 4: b"text"}
-    assert vectors.missing(ONE, 0, 8, wanted) == [4], "refused is not missing, and 9 is beyond the stretch"
+    assert vectors.missing(ONE, 0, 8, wanted) == [4], (
+        "refused is not missing, and 9 is beyond the stretch"
+    )
     assert near(vectors, 1, 0) == [1, 9], "2 is not wanted any more"
     assert near(vectors, 1, 0, name=OTHER) == [1], "by any model"
     assert vectors.missing(ONE, 0, 8, wanted | {1: b"new text"}) == [1, 4]
@@ -112,7 +114,9 @@ def test_two_that_embed_take_turns(tmp_path):
     assert most == [1] * 60
 
 
-@pytest.mark.parametrize("vector", [(0.0, 0.0), (float("nan"), 1.0), (float("inf"), 1.0)])
+@pytest.mark.parametrize(
+    "vector", [(0.0, 0.0), (float("nan"), 1.0), (float("inf"), 1.0)]
+)
 def test_a_vector_without_a_direction_is_refused(vector):
     with pytest.raises(EmbedderError, match="without a direction"):
         unit(vector)

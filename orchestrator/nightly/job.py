@@ -1,0 +1,230 @@
+"""The nightly job of a workspace: its night, what an engine proposes if one is asked, then a
+snapshot of what that left, once for each local date.
+
+It runs in a process of its own, so that the daemon goes on answering, and so that what it needs
+goes with it. That process ends with the one that began it: a pipe between them closes however that
+dies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+from collections.abc import Mapping
+from datetime import date, timedelta
+from functools import partial
+from typing import NamedTuple
+
+from orchestrator.costs import misread
+from orchestrator.nightly.schedule import Job, Plan, due, instant, zone_of
+from synapse import core
+from synapse.backup import take
+from synapse.consolidate import Claim, claim, finish, lapsed, night
+from synapse.core import Memory
+from synapse.errors import InvalidEntry, StoreError, SynapseError
+from synapse.model.agents import Settings
+from synapse.model.clock import now
+from synapse.store import Store
+
+NIGHT, SEMANTIC, BACKUP = "night", "semantic", "backup"
+CONSOLIDATION = "consolidation"
+DONE, HELD, FAILED = 0, 75, 6
+
+
+class Snapshots(NamedTuple):
+    """Where snapshots go after a night, and how many stay: `backup: {dir: ~/snapshots, keep: 14}`;
+    None: all.
+    """
+
+    directory: str
+    keep: int | None = None
+
+
+class Past(NamedTuple):
+    """What became of a job on a date: `done`, `running`, `lapsed` where whoever was at it is gone,
+    `left` where it was run by hand alone, or `missed`. The holders are those who were at it, in
+    their order; `told` is what came of it.
+    """
+
+    job: str
+    date: str
+    state: str
+    holders: tuple[str, ...] = ()
+    began: int | None = None
+    ended: int | None = None
+    phase: str | None = None
+    told: Mapping[str, object] = {}
+
+
+def snapshots_of(settings: Settings) -> Snapshots | None:
+    declared = dict(settings.other).get("backup")
+    if declared is None:
+        return None
+    wrong = InvalidEntry(
+        "backup: write a block such as {dir: /srv/snapshots, keep: 14}; dir is a whole path"
+    )
+    if not isinstance(declared, Mapping) or set(declared) - {"dir", "keep"}:
+        raise wrong
+    directory, keep = (
+        os.path.expanduser(str(declared.get("dir") or "")),
+        declared.get("keep"),
+    )
+    if not os.path.isabs(directory) or not (
+        keep is None or (type(keep) is int and keep > 0)
+    ):
+        raise wrong
+    return Snapshots(directory, keep)
+
+
+def nightly(root: str, plan: Plan) -> list[Job]:
+    """The job as a daemon has it; none where the workspace wants no nights."""
+    return (
+        []
+        if plan.defrag is None
+        else [Job(NIGHT, plan.defrag, partial(_in_a_process, root))]
+    )
+
+
+def spend(mem: Memory, on: date) -> bool:
+    """Do what is not done yet of a date, and say whether all of it is now."""
+    store, day = mem.store, on.isoformat()
+    night(mem, day, store.clock())
+    if _state(store, NIGHT, day) != "done":
+        return False
+    if CONSOLIDATION in dict(store.settings.other):
+        consolidated(mem, day)
+    if problems := misread(store, ("backup",)):  # a misspelt `backup` is none
+        raise InvalidEntry(
+            f"no snapshot is taken by these settings: synapse.yaml: {'; '.join(problems)}"
+        )
+    semantic = _state(store, SEMANTIC, day) != "running"
+    wanted = snapshots_of(store.settings)
+    if wanted is None:
+        return semantic
+    right = claim(mem, BACKUP, day, store.clock())
+    if right is not None:
+        finish(mem, right, path=take(mem, wanted.directory, wanted.keep).path)
+    return semantic and _state(store, BACKUP, day) == "done"
+
+
+def consolidated(mem: Memory, day: str) -> None:
+    """Have an engine propose, where the workspace wants that. What goes wrong is told in the record
+    of it.
+    """
+    from orchestrator.nightly.semantic import consolidate, is_off
+
+    if not is_off(mem.store.settings):
+        consolidate(mem, day)
+
+
+def past(
+    store: Store,
+    plan: Plan,
+    days: int,
+    jobs: tuple[str, ...] = (NIGHT, SEMANTIC, BACKUP),
+) -> list[Past]:
+    """What became of the jobs on the newest dates that were due, newest first."""
+    if plan.defrag is None:
+        return []
+    store.index.catch_up()
+    newest = due(plan.defrag, zone_of(plan.zone), store.clock())
+    dates = [(newest - timedelta(back)).isoformat() for back in range(days)]
+    first = next((record.at for record in store.log.since(0)), store.clock())
+    found = [_past(store, job, day) for day in dates for job in jobs]
+    return [
+        each
+        for each in found
+        if each.state != "missed"
+        or (each.job == NIGHT and _was_there(plan, each, first))
+    ]
+
+
+def _was_there(plan: Plan, each: Past, first: int) -> bool:
+    """Whether the workspace had begun when the date was due."""
+    assert plan.defrag is not None
+    return (
+        instant(plan.defrag, date.fromisoformat(each.date), zone_of(plan.zone)) >= first
+    )
+
+
+def _past(store: Store, job: str, day: str) -> Past:
+    records = [
+        store.log.at(each.seq) for each in store.index.keyed(Claim(job, day, 0, 0).key)
+    ]
+    if not records:
+        return Past(job, day, "missed")
+    last = records[-1].fields
+    running = last["state"] == "running"
+    state = (
+        "lapsed"
+        if running and lapsed(store, records[-1].key or "", last, store.clock())
+        else str(last["state"])
+    )
+    holders = dict.fromkeys(
+        str(record.fields["holder"]) for record in records if "holder" in record.fields
+    )
+    told = {
+        name: last[name]
+        for name in last
+        if name not in Claim._fields and name not in ("state", "holder")
+    }
+    ended = None if running else records[-1].at
+    return Past(
+        job, day, state, tuple(holders), records[0].at, ended, last.get("phase"), told
+    )
+
+
+def _state(store: Store, job: str, day: str) -> str:
+    store.index.catch_up()
+    return _past(store, job, day).state
+
+
+# -- a process of its own --------------------------------------------------------------
+
+
+async def _in_a_process(root: str, on: date) -> bool:
+    words = [sys.executable, "-m", "orchestrator.nightly.job", root, on.isoformat()]
+    process = await asyncio.create_subprocess_exec(
+        *words, stdin=asyncio.subprocess.PIPE, stdout=sys.stderr
+    )
+    try:
+        code = await process.wait()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if code not in (DONE, HELD):
+        raise StoreError(f"its process ended with {code}")
+    return code == DONE
+
+
+def main(root: str, day: str) -> int:
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    begun = now()
+    try:
+        with core.open(root) as mem:
+            if not spend(mem, date.fromisoformat(day)):
+                return HELD
+    except SynapseError as error:
+        sys.stderr.write(f"night of {day}: {error}\n")
+        return FAILED
+    sys.stderr.write(
+        f"night of {day}: done after {(now() - begun) / 1_000_000:.1f} s\n"
+    )
+    return DONE
+
+
+def _end_with_parent() -> None:
+    while os.read(
+        0, 4096
+    ):  # not by `sys.stdin`, whose lock a thread must not hold as the interpreter ends
+        pass
+    os._exit(
+        FAILED
+    )  # its claim lapses, and whoever takes it over goes on from the phase that was reached
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

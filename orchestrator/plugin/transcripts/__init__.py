@@ -1,0 +1,1 @@
+"""What clients' own transcripts say about the tokens used."""

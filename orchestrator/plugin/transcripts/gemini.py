@@ -1,0 +1,76 @@
+"""What a chat of Gemini CLI used: `~/.gemini/tmp/PROJECT/chats/*.jsonl`, and a folder for its
+sub-agents.
+
+A reply stands in the file again when its calls are done: the last of an id counts.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from orchestrator.engines.protocol import Usage
+from orchestrator.plugin.transcripts.transcript import Spent, objects
+
+
+def usage(path: str) -> Spent | None:
+    """Return what a chat used; None where no reply is in it. `input` includes what the cache
+    held.
+    """
+    replies = {
+        line["id"]: line
+        for line in objects(path)
+        if line.get("type") == "gemini" and line.get("id")
+    }
+    known = [
+        reply for reply in replies.values() if isinstance(reply.get("tokens"), dict)
+    ]
+    if not known:
+        return None
+    total = Usage()
+    for reply in known:
+        tokens = reply["tokens"]
+        output = _number(tokens, "output") + _number(tokens, "thoughts")
+        sent = _number(tokens, "input") + _number(tokens, "tool")
+        total += Usage(sent, output, _number(tokens, "cached"))
+    return Spent(total, len(known), known[-1].get("model"))
+
+
+def child(parent: str, prompt: str) -> str | None:
+    """Return the chat of a sub-agent that was asked this, of the session that the parent's chat is
+    of.
+    """
+    session = next((line.get("sessionId") for line in objects(parent)), None)
+    folder = os.path.join(os.path.dirname(parent), str(session))
+    if not session or not os.path.isdir(folder):
+        return None
+    paths = [
+        os.path.join(folder, name)
+        for name in os.listdir(folder)
+        if name.endswith(".jsonl")
+    ]
+    for path in sorted(paths, key=os.path.getmtime, reverse=True):
+        if any(prompt and prompt in text for text in _asked(path)):
+            return path
+    return None
+
+
+def _asked(path: str) -> list[str]:
+    """Return the texts that a chat begins with."""
+    texts: list[str] = []
+    for line in objects(path):
+        if line.get("type") == "gemini":
+            break
+        content = line.get("content")
+        texts += (
+            [str(part.get("text")) for part in content if isinstance(part, dict)]
+            if content
+            else []
+        )
+    return texts
+
+
+def _number(tokens: Mapping[str, Any], name: str) -> int:
+    value = tokens.get(name)
+    return value if isinstance(value, int) else 0

@@ -1,0 +1,1 @@
+"""Waking idle sessions of clients."""

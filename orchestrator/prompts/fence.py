@@ -1,0 +1,105 @@
+"""The fence around what others wrote: tags that nobody who writes an entry can know. No templates
+here.
+
+The fence of an agent is the same in every prompt, so that caches keep what stands before and behind
+it. It comes from a secret of the workspace and the agent's name, never from the text.
+"""
+
+from __future__ import annotations
+
+import os
+
+from synapse.errors import StoreError
+from synapse.view.block import escaped
+
+BYTES = 12  # 96 bits: nobody guesses that
+SECRET_BYTES = 32
+
+
+def fence(secret: bytes, agent: str, text: str) -> str:
+    """The fence of this agent, in hexadecimal. Only where the text to be fenced contains it, as one
+    does that quotes an earlier prompt, another is drawn, always the same for the same text.
+    """
+    from hashlib import blake2b
+
+    folded, drawn = text.lower(), 0
+    while True:
+        found = blake2b(
+            f"{drawn} {agent}".encode(), key=secret, digest_size=BYTES, person=b"fence"
+        ).hexdigest()
+        if found not in folded:
+            return found
+        drawn += 1
+
+
+def opening(fence: str) -> str:
+    return f"<memory-{fence}>\n"
+
+
+def closing(fence: str) -> str:
+    return f"</memory-{fence}>\n"
+
+
+def quoted(text: str) -> str:
+    """The text behind `>`, line by line, with what would not be seen spelled out. Ends in a
+    newline.
+    """
+    return "".join(
+        f"> {escaped(line)}\n" if line else ">\n"
+        for line in text.strip("\n").split("\n")
+    )
+
+
+def inline(text: str, most: int = 80) -> str:
+    """The beginning of a text on one line, with what would not be seen spelled out."""
+    start = " ".join(text[: most * 4].split())
+    return escaped(start[:most]) + "…" * (len(start) > most)
+
+
+def secret(root: str) -> bytes:
+    """The secret of a workspace, made at the first use; only its owner may read it."""
+    path = os.path.join(root, "runs", ".secret")
+    try:
+        return _read(path) or _make(path)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read or made: {error}") from error
+
+
+def _read(path: str) -> bytes | None:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    with open(descriptor, "rb") as file:
+        found = file.read()
+    if len(found) != SECRET_BYTES:
+        raise StoreError(
+            f"{path} is damaged: {len(found)} bytes, not {SECRET_BYTES}; delete it,"
+            f" and a new one is made"
+        )
+    return found
+
+
+def _make(path: str) -> bytes:
+    """Written aside and linked, so that it is whole or not there, and the first of several makers
+    wins.
+    """
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    aside = f"{path}.{os.getpid()}.{os.urandom(4).hex()}"
+    descriptor = os.open(
+        aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600
+    )
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(os.urandom(SECRET_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(aside, path)
+        except FileExistsError:
+            pass
+    finally:
+        os.unlink(aside)
+    found = _read(path)
+    assert found is not None  # it was linked, by us or by another
+    return found

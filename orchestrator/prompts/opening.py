@@ -1,0 +1,230 @@
+"""How a run begins: what of the memory goes into its prompt, the prompt, and the receipt that says
+so.
+
+On the memory's thread. What is decided here is recorded before any engine sees it, and never
+decided again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from orchestrator.engines.protocol import Tool as Told
+from orchestrator.prompts import roster, selection
+from orchestrator.prompts.receipt import Order, Receipt, draft, fit
+from orchestrator.prompts.render import Assignment, Prompt, Reach, frame
+from orchestrator.prompts.selection import Past, Plan
+from orchestrator.prompts.templates import Templates
+from orchestrator.runs.records import Run, Runs
+from orchestrator.runs.task import Task
+from orchestrator.spend.counting import Counter
+from orchestrator.spend.segments import COORDINATORS
+from orchestrator.tools.functions import SPAWN, WAIT, schema_tokens
+from synapse import tools as memory_tools
+from synapse.agent_memory import AgentMemory
+from synapse.errors import OverBudget
+from synapse.model.agents import Agent
+from synapse.store import Store
+from synapse.tools import Tool
+from synapse.view.view import View
+
+RECALL = "memory_search"
+HISTORY = 200  # ended runs that are looked at for what a role takes
+
+
+class Context(NamedTuple):
+    """What an agent is given of the memory: tools to reach it, and a view for its prompt; None for
+    the one that the plan allows. `news`: it is told, turn by turn, what concerns it and came since;
+    `acts`: the supervisor looks before a shared tool's call whether the work is done or under way.
+    """
+
+    tools: Sequence[Tool] = ()
+    view: View | None = None
+    news: bool = True
+    acts: bool = True
+
+
+class Opening(NamedTuple):
+    """The beginning of a run: its prompt, the receipt, and what the policy lets reach it later."""
+
+    prompt: Prompt
+    receipt: Receipt
+    news: bool = True
+    acts: bool = True
+
+
+# By role and engine: a script that was tried out says nothing of a model, nor a model of a client.
+Histories = dict[tuple[str, str], list[Past]]
+
+
+# From the agent, its task, the memory as the agent has it, and what the supervisor's plan allows.
+Policy = Callable[[Agent, Task, AgentMemory, Plan], Context]
+
+
+# From the agent, its task and the plan: when an agent may recall. What, is for its tools to find.
+ShouldRecall = Callable[[Agent, Task, Plan], bool]
+
+
+def as_planned(agent: Agent, task: Task, plan: Plan) -> bool:
+    """Return whether the plan has tools: for who coordinates, and where more concerns the task than
+    fits.
+    """
+    return plan.tools
+
+
+def view_capsule(should_recall: ShouldRecall = as_planned) -> Policy:
+    """Return the policy of a view that pays, and of the role's tools, by which the agent recalls
+    the rest as capsules, where it should.
+    """
+
+    def policy(agent: Agent, task: Task, seat: AgentMemory, plan: Plan) -> Context:
+        return Context(
+            memory_tools.offered(task.role or agent.role)
+            if should_recall(agent, task, plan)
+            else ()
+        )
+
+    return policy
+
+
+by_default = view_capsule()
+
+
+class Means(NamedTuple):
+    """By what prompts are made in a workspace, and what runs of the role took before."""
+
+    policy: Policy
+    memory_tools: str
+    secret: bytes
+    templates: Templates
+    counter: Counter
+    past: Sequence[Past]
+
+
+def opened(
+    run: Run,
+    agent: Agent,
+    given_by: str | None,
+    seat: AgentMemory,
+    means: Means,
+    shell: bool,
+) -> Opening:
+    """Return the beginning of a run, as of now. An agent with a shell has no tools."""
+    task, role, count = run.task, run.fields["role"], means.counter.count
+    spawns = role in COORDINATORS and not shell
+    fixed = schema_tokens((SPAWN, WAIT), count) if spawns else 0
+    mode = "never" if shell else task.memory_tools or means.memory_tools
+    names = tuple(tool.name for tool in memory_tools.offered(role))
+    size = selection.number(task.view_budget)
+    of = selection.expected(role, means.past)
+    worth = selection.worth(of, 1 / means.counter.ratio)
+    most = selection.CRITICALS + selection.MOST if size is None else size
+    workers = (
+        roster.lines(roster.workers(seat.store.agents().values(), agent))
+        if spawns
+        else ()
+    )
+    reach = Reach(names if selection.offers(mode, spawns, 0) else (), shell, workers)
+    order = Order(
+        run.id,
+        run.epoch,
+        agent,
+        assignment(task, given_by),
+        most,
+        reach,
+        about=True,
+        worth=worth if size is None else None,
+    )
+    view, error = _drafted(seat, order, means)
+    tokens = _cost(view, order, means)
+    why = (
+        f"no view: {error}"
+        if error
+        else selection.reason(view, tokens, size, of, worth)
+    )
+    planned = Plan(tokens, selection.offers(mode, spawns, view.unfit), why)
+    context = means.policy(agent, task, seat, planned)
+    tools = () if shell else taught(context.tools, means.templates)
+    schema = fixed + schema_tokens(map(_told, tools), count)
+    reach = reach._replace(tools=tuple(tool.name for tool in tools))
+    if (
+        context.view is None
+        and reach.follows_commands != order.reach.follows_commands
+        and not error
+    ):
+        view, error = _drafted(
+            seat, order._replace(reach=reach), means
+        )  # it names commands, or no more
+    order = order._replace(
+        budget=0 if error else most, reach=reach, schema=schema, why=why
+    )
+    made = fit(
+        seat, order, means.secret, means.templates, means.counter, context.view or view
+    )
+    return Opening(*made, context.news, context.acts)
+
+
+def _drafted(
+    seat: AgentMemory, order: Order, means: Means
+) -> tuple[View, OverBudget | None]:
+    """Return the view that the order allows; an empty one, and why, where not even one line
+    fits.
+    """
+    try:
+        return draft(seat, order, means.secret, means.templates, means.counter), None
+    except OverBudget as error:
+        without = order._replace(budget=0)
+        return draft(seat, without, means.secret, means.templates, means.counter), error
+
+
+def _cost(view: View, order: Order, means: Means) -> int:
+    """Return the tokens of a view with its frame."""
+    framed = sum(
+        means.counter.measure(frame(order.agent, means.secret, means.templates))[0]
+    )
+    return view.tokens + framed if view.text else 0
+
+
+def taught(tools: Iterable[Tool], templates: Templates) -> list[Tool]:
+    """The tools, with the one that searches teaching when to ask. It stands in what is told of the
+    tool, so that it costs nothing where the tool is not offered, and is billed with it.
+    """
+    found = list(tools)
+    values = {"tools": tuple(tool.name for tool in found)}
+    return [
+        tool._replace(
+            description=f"{tool.description}. {templates.render('_recall', values).strip()}"
+        )
+        if tool.name == RECALL
+        else tool
+        for tool in found
+    ]
+
+
+def registered(store: Store, id: str) -> Agent:
+    """The agent of a task."""
+    found = store.agents().get(id)
+    if found is None:
+        raise store.unregistered(id)
+    return found
+
+
+def histories(runs: Runs) -> Histories:
+    """What the newest runs that have ended took, by role and engine, the oldest first."""
+    found: Histories = {}
+    for run in reversed(runs.all(state="ended", limit=HISTORY)):
+        if run.fields.get("past"):
+            kind = (run.fields["role"], run.fields["engine"])
+            uses = run.fields.get("uses") or {}
+            past = Past(*run.fields["past"][:4])._replace(uses=uses)
+            found.setdefault(kind, []).append(past)
+    return found
+
+
+def assignment(task: Task, given_by: str | None) -> Assignment:
+    return Assignment(task.text, task.project, given_by, task.role)
+
+
+def _told(tool: Tool) -> Told:
+    return Told(tool.name, tool.description, tool.schema)

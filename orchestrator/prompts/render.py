@@ -1,0 +1,287 @@
+"""What a run begins with, and what is said to it later: texts from templates, with what others
+wrote fenced in.
+
+Pure but for the templates' files. Nothing here reads the memory, counts tokens or knows a run's
+folder. Every text that an agent wrote is a value, never a template; it stands quoted, line by line,
+between tags that it cannot close.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from orchestrator.prompts.fence import closing, fence, inline, opening, quoted
+from orchestrator.prompts.templates import BrokenTemplate, Templates
+from synapse.model.agents import Agent
+from synapse.model.namespace import is_component
+from synapse.system.digest import sha256
+from synapse.view.block import Block
+
+OTHERWISE = "engineer"  # the template of a role that has none of its own
+# The parts of system texts that speak of the memory and of the team. Their tokens are coordination.
+GUIDES = ("_memory", "_done", "_given", "_rules", "_tools", "_finish", "_roster")
+
+
+class Assignment(NamedTuple):
+    """What is to be done. `kind` names a template other than that of the agent's role: `qa`,
+    say.
+    """
+
+    text: str
+    project: str | None = None
+    given_by: str | None = None
+    kind: str | None = None
+
+
+class Reach(NamedTuple):
+    """By what an agent reaches the memory: the names of its tools, or the shell. `roster` are lines
+    about whom it may give work to, where it can."""
+
+    tools: tuple[str, ...] = ()
+    shell: bool = False
+    roster: tuple[str, ...] = ()
+
+    @property
+    def follows_commands(self) -> bool:
+        """Return whether it can do what `synapse read ID` says: in its shell, or with its own
+        tool."""
+        return self.shell or "read" in self.tools
+
+
+NOTHING = Reach()
+
+
+class Prompt(NamedTuple):
+    """The parts of a spawn prompt, the stable first. `memory` is empty where nothing is shown."""
+
+    system: str
+    memory: str
+    task: str
+
+    @property
+    def text(self) -> str:
+        """The whole, as `replay` prints it."""
+        return "\n".join(part for part in self if part)
+
+    @property
+    def sha256(self) -> str:
+        return sha256(self.text.encode("utf-8", "surrogatepass"))
+
+
+class Report(NamedTuple):
+    """What became of work that was given to another: its run, and its summary in its own words.
+    `entry` is the one that says what blocks it, where it is blocked."""
+
+    run: str
+    agent: str
+    status: str
+    summary: str
+    entry: str | None = None
+
+
+def render(
+    agent: Agent,
+    task: Assignment,
+    view: str,
+    secret: bytes,
+    templates: Templates,
+    reach: Reach = NOTHING,
+) -> tuple[Prompt, str]:
+    """The prompt of a spawn, and its fence. `view` is the text of the agent's view; nothing is
+    shown where it is empty.
+
+    The task stands last and as it was given: it can close nothing that stands before it, and the
+    fence is drawn so that the task does not contain it either; so no text of it passes for memory.
+    """
+    drawn = fence(secret, agent.id, f"{view}\n{task.text}")
+    system = templates.render(
+        template_of(agent, task, templates), _values(agent, reach)
+    )
+    memory = fenced("memory", drawn, view, templates, "view") if view else ""
+    return Prompt(system, memory, assigned(task, templates)), drawn
+
+
+def bare(
+    agent: Agent, task: Assignment, templates: Templates, reach: Reach = NOTHING
+) -> str:
+    """Return the system text of a spawn without what it says of the memory and of the team."""
+    return templates.render(
+        template_of(agent, task, templates), _values(agent, reach), without=GUIDES
+    )
+
+
+def _values(agent: Agent, reach: Reach) -> dict[str, object]:
+    return {
+        "agent": agent,
+        "tools": reach.tools,
+        "shell": reach.shell,
+        "roster": reach.roster,
+    }
+
+
+def template_of(agent: Agent, task: Assignment, templates: Templates) -> str:
+    """The name of the template: of the task's kind, else the agent's role, else an engineer's."""
+    names = (name for name in (task.kind, agent.role) if name and is_component(name))
+    return next((name for name in names if templates.has(name)), OTHERWISE)
+
+
+def assigned(task: Assignment, templates: Templates) -> str:
+    """The last part of a prompt. The text of the task is in it as it is."""
+    made = templates.render("task", {"task": task})
+    if task.text not in made:
+        path = templates.path("task")
+        raise BrokenTemplate(
+            f"{path} does not show {{{{ task.text }}}} as it is", file=path, line=1
+        )
+    return made
+
+
+def frame(agent: Agent, secret: bytes, templates: Templates) -> tuple[str, str]:
+    """What stands before and behind a view. It ends and begins a line there, so that counts add
+    up.
+    """
+    drawn = fence(secret, agent.id, "")
+    before, _, behind = fenced("memory", drawn, "-\n", templates, "view").partition(
+        f"{opening(drawn)}-\n"
+    )
+    return before + opening(drawn), behind
+
+
+def wake(
+    blocks: Iterable[Block], agent: Agent, secret: bytes, templates: Templates
+) -> str:
+    """Return what is said to a running session when something arrives that concerns it."""
+    news = "".join(block.text for block in blocks)
+    return fenced("wake", fence(secret, agent.id, news), news, templates, "news")
+
+
+def held(
+    blocks: Iterable[Block], agent: Agent, secret: bytes, templates: Templates
+) -> str:
+    """Return what is said to an agent before a call that entries are for."""
+    entries = "".join(block.text for block in blocks)
+    return fenced(
+        "held", fence(secret, agent.id, entries), entries, templates, "entries"
+    )
+
+
+def unread(
+    reports: Sequence[Report], agent: Agent, secret: bytes, templates: Templates
+) -> str:
+    """What is said to an agent that would end without having read what others did for it."""
+    return _results("unread", reports, agent, secret, templates)
+
+
+def results(
+    reports: Sequence[Report], agent: Agent, secret: bytes, templates: Templates
+) -> str:
+    """What an agent is given that waited for others."""
+    return _results("results", reports, agent, secret, templates)
+
+
+def blocked(
+    reports: Sequence[Report], agent: Agent, secret: bytes, templates: Templates
+) -> str:
+    """Return what an agent at work is told when work that it gave out is blocked."""
+    return _results("blocked", reports, agent, secret, templates)
+
+
+def _results(
+    name: str,
+    reports: Sequence[Report],
+    agent: Agent,
+    secret: bytes,
+    templates: Templates,
+) -> str:
+    told = "".join(_told(report) for report in reports)
+    return fenced(name, fence(secret, agent.id, told), told, templates, "told")
+
+
+def resumed(
+    agent: Agent,
+    secret: bytes,
+    templates: Templates,
+    *,
+    in_flight: Sequence[str] = (),
+    earlier: str = "",
+) -> str:
+    """What is said to a session that goes on after its process died. `in_flight`: the names of
+    calls whose outcome nobody knows; `earlier`: what a client had said that keeps no conversation.
+    """
+    body = quoted(earlier) if earlier else ""
+    names = [inline(name) for name in in_flight]
+    if body:
+        return fenced(
+            "resumed",
+            fence(secret, agent.id, body),
+            body,
+            templates,
+            "earlier",
+            in_flight=names,
+        )
+    return templates.render(
+        "resumed", {"earlier": "", "in_flight": names, "opening": "", "closing": ""}
+    )
+
+
+def fenced(
+    name: str, fence: str, body: str, templates: Templates, value: str, **more: object
+) -> str:
+    """A template with the body between its tags. A template that a workspace has spoiled is an
+    error: what others wrote is never shown without its fence.
+    """
+    values = {value: body, "opening": opening(fence), "closing": closing(fence), **more}
+    made = templates.render(name, values)
+    block = f"{opening(fence)}{body}{closing(fence)}"
+    at = made.find(block)
+    if made.count(fence) != 2 or at < 0 or made[:at][-1:] not in ("", "\n"):
+        what, path = (
+            "{{ opening }}{{ "
+            + value
+            + " }}{{ closing -}} in lines of their own, once",
+            templates.path(name),
+        )
+        raise BrokenTemplate(f"{path} has to have {what}", file=path, line=1)
+    return made
+
+
+def _told(report: Report) -> str:
+    entry = f", {report.entry}" if report.entry else ""
+    head = f"- run {report.run} ({inline(report.agent)}): {report.status}{entry}"
+    return f"{head}\n" + "".join(
+        f"  {line}\n" for line in quoted(report.summary).splitlines()
+    )
+
+
+# -- What a provider's cache can keep --------------------------------------------------
+
+
+class Prefix(NamedTuple):
+    """How much of a prompt stands at the beginning of the next one, in bytes and as a share of
+    it.
+    """
+
+    bytes: int
+    of: int
+
+    @property
+    def share(self) -> float:
+        return self.bytes / self.of if self.of else 1.0
+
+
+def prefix(before: Prompt, after: Prompt) -> Prefix:
+    """What the next prompt of an agent has in common with the one before, up to the task: what a
+    cache can keep.
+    """
+    old, new = (
+        f"{prompt.system}\n{prompt.memory}".encode("utf-8", "surrogatepass")
+        for prompt in (before, after)
+    )
+    low, high = 0, min(len(old), len(new))
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (
+            (middle, high) if old[:middle] == new[:middle] else (low, middle - 1)
+        )
+    return Prefix(low, len(old))

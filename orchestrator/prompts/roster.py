@@ -1,0 +1,83 @@
+"""Whom an agent that hands out work may give it to: a line for each, in its prompt, and in what it
+is told when it names somebody who is not there. Pure.
+
+The lines that a prompt showed stand in its receipt, so that the prompt can be made again after
+others were registered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from orchestrator.prompts.fence import inline
+from synapse.model.agents import RESERVED, Agent
+from synapse.system.spelling import closest
+
+MOST = 30  # agents that are named; the others are counted
+_ROLES = ("project-lead", "engineer", "specialist")
+
+
+def workers(agents: Iterable[Agent], giver: Agent) -> list[Agent]:
+    """Return the agents that this one may sensibly give work to: not itself, the operator or a CTO.
+    Those of its own department come first, leads before engineers, and then the ids decide: an
+    order that lasts."""
+    others = [
+        a for a in agents if a.id not in (giver.id, *RESERVED) and a.role != "cto"
+    ]
+    return sorted(
+        others, key=lambda a: (not _near(a, giver), _rank(a.role), a.role, a.id)
+    )
+
+
+def lines(agents: Sequence[Agent]) -> tuple[str, ...]:
+    """Return a line for each of these agents: its id, its role and department, and what it is
+    registered for. Those beyond the first MOST are counted."""
+    rows, more = [_line(agent) for agent in agents[:MOST]], len(agents) - MOST
+    if more > 0:
+        rows.append(
+            f"- {more} more: call spawn_agent with a part of a name, a role or a department"
+        )
+    return tuple(rows)
+
+
+def unknown(name: str, agents: Sequence[Agent]) -> str:
+    """Return what a model is told that gave work to somebody who is not there: whom it may name
+    instead, those that sound like it first."""
+    quoted = inline(name, 40)
+    if not agents:
+        return f"there is no agent {quoted}, and nobody else to give work to: do it yourself"
+    ids = [agent.id for agent in agents]
+    close = closest(name, ids)
+    matching = [agent.id for agent in agents if name and _fits(name.lower(), agent)]
+    shown = list(dict.fromkeys([*([close] if close else []), *matching, *ids]))
+    more = f" and {len(shown) - MOST} more" if len(shown) > MOST else ""
+    meant = f"; did you mean {close}?" if close else ""
+    return (
+        f"there is no agent {quoted}; you may give work to:"
+        f" {', '.join(shown[:MOST])}{more}{meant}"
+    )
+
+
+def _line(agent: Agent) -> str:
+    what = ", ".join(
+        dict.fromkeys([*(skill.domain for skill in agent.skills), *agent.projects])
+    )
+    about = f"{agent.role}, {agent.department}" if agent.department else agent.role
+    return f"- {agent.id} ({inline(about)}){f': {inline(what)}' if what else ''}"
+
+
+def _near(agent: Agent, giver: Agent) -> bool:
+    return giver.department is not None and agent.department == giver.department
+
+
+def _rank(role: str) -> int:
+    return _ROLES.index(role) if role in _ROLES else len(_ROLES)
+
+
+def _fits(name: str, agent: Agent) -> bool:
+    return name in agent.id or name in (
+        agent.role,
+        agent.department,
+        *agent.teams,
+        *agent.projects,
+    )

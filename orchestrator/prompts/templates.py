@@ -1,0 +1,229 @@
+"""The templates of the prompts: found, checked, compiled once, rendered. The only place that knows
+Jinja.
+
+Those that come with the package stand in `prompts/`; a workspace overrides any of them, and adds
+some for roles of its own, with files of the same name in its `prompts/`. A template is the
+operator's; what others wrote comes in as a value and is never rendered as one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from orchestrator.prompts.fence import inline, quoted
+from synapse.errors import USAGE, SynapseError
+from synapse.system.digest import sha256
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+SUFFIX = ".md.j2"
+MAX_BYTES = 1 << 16
+_NAME = re.compile(r"[a-z0-9_][a-z0-9_-]{0,62}\.md\.j2")
+
+Sources = dict[str, tuple[str, str]]  # name: path and text
+Signature = tuple[tuple[str, int, int, int], ...]
+
+
+class BrokenTemplate(SynapseError):
+    """A template cannot be read or rendered. .file and .line say where."""
+
+    exit_code = USAGE
+
+
+class Templates:
+    """The templates as a workspace has them; without one, as they come with the package."""
+
+    def __init__(self, root: str | None = None) -> None:
+        self.folder = os.path.join(root, "prompts") if root else None
+        self._shipped: Sources = dict(_sources(_package()))
+        self._seen: Signature | None = None
+        self._environment: Environment | None = None
+        self._sources: Sources = {}
+        self._version = ""
+
+    @property
+    def version(self) -> str:
+        """The sha256 of all templates, ours and the workspace's: prompts of one version are made
+        alike.
+        """
+        self._look()
+        return self._version
+
+    def has(self, name: str) -> bool:
+        self._look()
+        return name + SUFFIX in self._sources
+
+    def path(self, name: str) -> str:
+        """Where the template of this name lies."""
+        return self._sources[name + SUFFIX][0]
+
+    def render(
+        self, name: str, values: Mapping[str, object], without: Collection[str] = ()
+    ) -> str:
+        """Return the text of the template of this name; the templates of `without` count as empty
+        where it includes them. What it asks for and is not given is an error."""
+        self._look()
+        assert self._environment is not None
+        used = self._emptied(without) if without else self._environment
+        try:
+            return used.get_template(name + SUFFIX).render(values)
+        except (
+            Exception
+        ) as error:  # whatever a template does wrong, its author wants to know where
+            raise self._broken(name + SUFFIX, error) from error
+
+    def _emptied(self, names: Collection[str]) -> Environment:
+        sources = self._sources | {
+            name + SUFFIX: (self._sources[name + SUFFIX][0], "")
+            for name in names
+            if name + SUFFIX in self._sources
+        }
+        return _environment(tuple(sources.items()))
+
+    def _look(self) -> None:
+        """Read the workspace's templates again where one has changed."""
+        seen = _signature(self.folder) if self.folder else ()
+        if seen == self._seen and self._environment is not None:
+            return
+        sources = self._shipped | (
+            dict(_sources(self.folder)) if self.folder and seen else {}
+        )
+        self._version = _digest(sources)
+        self._sources = sources
+        self._environment = _environment(tuple(sources.items()))
+        self._seen = seen
+
+    def _broken(self, name: str, error: Exception) -> BrokenTemplate:
+        """The error with the file and the line at which it came about."""
+        path, line = _place(error) or (self._sources.get(name, (name, ""))[0], 1)
+        what = getattr(error, "message", None) or str(error) or type(error).__name__
+        return BrokenTemplate(f"{path}, line {line}: {what}", file=path, line=line)
+
+
+def version_at(root: str | None) -> str:
+    """Return the version of the templates that a workspace has, without what renders them."""
+    folder = os.path.join(root, "prompts") if root else None
+    own = dict(_sources(folder)) if folder and _signature(folder) else {}
+    return _digest(dict(_sources(_package())) | own)
+
+
+def _digest(sources: Sources) -> str:
+    parts = (
+        f"{name} {len(text)}\n{text}" for name, (_, text) in sorted(sources.items())
+    )
+    return sha256(*(part.encode() for part in parts))
+
+
+@lru_cache(8)
+def _environment(known: tuple[tuple[str, tuple[str, str]], ...]) -> Environment:
+    """What renders these templates. Workspaces that have the same share it: compiling takes longer
+    than rendering.
+    """
+    from jinja2 import FunctionLoader, StrictUndefined
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    sources = dict(known)
+
+    def load(name: str) -> tuple[str, str, None] | None:
+        if name not in sources:
+            return None
+        path, text = sources[name]
+        return text, path, None
+
+    made = ImmutableSandboxedEnvironment(
+        loader=FunctionLoader(load),
+        undefined=StrictUndefined,
+        autoescape=False,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.globals.clear()
+    made.filters |= {"quoted": quoted, "inline": inline}
+    return made
+
+
+def _package() -> str:
+    import prompts
+
+    assert prompts.__file__ is not None
+    return os.path.dirname(prompts.__file__)
+
+
+def _signature(folder: str) -> Signature:
+    """What changes when a template does; empty where there are none."""
+    try:
+        with os.scandir(folder) as found:
+            told = [
+                (each.name, each.stat(follow_symlinks=False))
+                for each in found
+                if _NAME.fullmatch(each.name)
+            ]
+    except (FileNotFoundError, NotADirectoryError):
+        return ()
+    return tuple(
+        sorted(
+            (name, about.st_mtime_ns, about.st_size, about.st_ino)
+            for name, about in told
+        )
+    )
+
+
+def _sources(folder: str) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Name, path and text of every template of a folder."""
+    for name in sorted(os.listdir(folder)):
+        if _NAME.fullmatch(name):
+            path = os.path.join(folder, name)
+            yield name, (path, _text(path))
+
+
+def _text(path: str) -> str:
+    """A template is a regular file that only people whom the workspace trusts may have written."""
+    try:
+        descriptor = os.open(
+            path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        )
+        with open(descriptor, "rb") as file:
+            about = os.fstat(descriptor)
+            if problem := _unfit(about, os.stat(os.path.dirname(path)).st_uid):
+                raise BrokenTemplate(f"{path}: {problem}", file=path, line=0)
+            return file.read().decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BrokenTemplate(
+            f"{path} cannot be read: {error}", file=path, line=0
+        ) from error
+
+
+def _unfit(about: os.stat_result, owner: int) -> str | None:
+    if not stat.S_ISREG(about.st_mode):
+        return "a template has to be a regular file"
+    if about.st_uid not in (owner, os.geteuid(), 0):
+        return "it belongs to neither the owner of its folder nor you; use chown, or delete it"
+    if about.st_mode & stat.S_IWOTH:
+        return "everybody may write it; use chmod o-w"
+    return (
+        f"a template has at most {MAX_BYTES} bytes"
+        if about.st_size > MAX_BYTES
+        else None
+    )
+
+
+def _place(error: Exception) -> tuple[str, int] | None:
+    """The template and line that an error came from: what it says itself, else the innermost
+    template's frame.
+    """
+    if (line := getattr(error, "lineno", None)) is not None:
+        return str(getattr(error, "filename", None)), int(line)
+    found, trace = None, error.__traceback__
+    while trace is not None:
+        path = trace.tb_frame.f_code.co_filename
+        found = (path, trace.tb_lineno) if path.endswith(SUFFIX) else found
+        trace = trace.tb_next
+    return found

@@ -1,0 +1,1 @@
+"""Runs: their records, folders, steps, leases, and what is asked and left. Calls no model."""

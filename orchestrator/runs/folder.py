@@ -1,0 +1,158 @@
+"""The folder of a run: its steps, its ledger, its receipts and its output, as files that anyone can
+read.
+
+Lines are whole or not there. What is synced is on the disk when `record` or `write` returns.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from synapse.errors import NotFound, StoreError
+
+STEPS, LEDGER, OUTPUT, RECEIPT = (
+    "steps.jsonl",
+    "ledger.jsonl",
+    "output.md",
+    "receipt.json",
+)
+TRANSCRIPT, ERROR = "transcript.log", "error.txt"
+ELSEWHERE = (
+    "the workspace that it began in"  # what a run waits for that is another one's
+)
+
+
+def is_elsewhere(root: str, run: str, fields: Mapping[str, Any]) -> bool:
+    """Return whether a run came with the history of another workspace, where it may be alive: its
+    steps are there.
+    """
+    return "origin" in fields and not os.path.isdir(os.path.join(root, "runs", run))
+
+
+class Folder:
+    """`runs/{run}/` of a workspace. One that does not outlive its process is not `lasting`, and
+    nothing is synced.
+    """
+
+    def __init__(self, root: str, run: str, *, lasting: bool = True) -> None:
+        self.path = os.path.join(root, "runs", run)
+        self._lasting = lasting
+
+    def make(self) -> Folder:
+        try:
+            os.makedirs(self.path, mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"{self.path} cannot be made: {error}") from error
+        return self
+
+    def record(self, name: str, line: str, *, sync: bool = True) -> None:
+        """Add a line to a file of lines. A torn end, left by a dead writer, is closed first."""
+        try:
+            descriptor = os.open(
+                self._at(name),
+                os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC,
+                0o600,
+            )
+            try:
+                size = os.fstat(descriptor).st_size
+                if size and os.pread(descriptor, 1, size - 1) != b"\n":
+                    os.ftruncate(descriptor, _whole(descriptor, size))
+                data = line.encode("utf-8", "surrogatepass")
+                while data:
+                    data = data[os.write(descriptor, data) :]
+                if sync and self._lasting:
+                    os.fdatasync(descriptor)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise StoreError(f"{self._at(name)} cannot be written: {error}") from error
+
+    def write(self, name: str, text: str, *, sync: bool = True) -> str:
+        """A file whole, or not at all, whoever dies; where it is synced, also if the machine does.
+        Its path.
+        """
+        path = self._at(name)
+        aside = f"{path}.{os.getpid()}.new"
+        try:
+            descriptor = os.open(
+                aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600
+            )
+            with open(
+                descriptor, "w", encoding="utf-8", errors="surrogatepass", newline=""
+            ) as file:
+                file.write(text)
+                file.flush()
+                if sync and self._lasting:
+                    os.fdatasync(file.fileno())
+            os.rename(aside, path)
+        except OSError as error:
+            raise StoreError(f"{path} cannot be written: {error}") from error
+        return path
+
+    def read(self, name: str) -> str:
+        try:
+            with open(
+                self._at(name), encoding="utf-8", errors="surrogatepass", newline=""
+            ) as file:
+                return file.read()
+        except FileNotFoundError as error:
+            raise NotFound(f"{self._at(name)} is not there", id=name) from error
+        except OSError as error:
+            raise StoreError(f"{self._at(name)} cannot be read: {error}") from error
+
+    def lines(self, name: str) -> Iterator[str]:
+        """The lines so far, with their newlines; none where there is no file."""
+        try:
+            yield from _split(self.read(name))
+        except NotFound:
+            return
+
+    def has(self, name: str) -> bool:
+        return os.path.exists(self._at(name))
+
+    def _at(self, name: str) -> str:
+        return os.path.join(self.path, name)
+
+
+class Tail:
+    """A file of lines that grows: each time, the whole lines that are new."""
+
+    def __init__(self, root: str, run: str, name: str) -> None:
+        self.path = os.path.join(root, "runs", run, name)
+        self.offset = 0
+
+    def lines(self) -> list[str]:
+        try:
+            with open(self.path, "rb") as file:
+                file.seek(self.offset)
+                data = file.read()
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise StoreError(f"{self.path} cannot be read: {error}") from error
+        whole = data[: data.rfind(b"\n") + 1]
+        self.offset += len(whole)
+        return list(_split(whole.decode("utf-8", "surrogatepass")))
+
+
+def _split(text: str) -> Iterator[str]:
+    """At line feeds alone: a line of JSON may hold other separators."""
+    start = 0
+    while (end := text.find("\n", start)) >= 0:
+        yield text[start : end + 1]
+        start = end + 1
+    if start < len(text):
+        yield text[start:]
+
+
+def _whole(descriptor: int, size: int) -> int:
+    """How long the file is without its torn last line."""
+    while size:
+        start = max(size - 65_536, 0)
+        found = os.pread(descriptor, size - start, start).rfind(b"\n")
+        if found >= 0:
+            return start + found + 1
+        size = start
+    return 0

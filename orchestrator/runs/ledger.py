@@ -1,0 +1,197 @@
+"""The token ledger: one line of JSON per call of a model, and what follows from the lines. Pure but
+for the file.
+
+A line holds no wall time, process, path or random id, so that the same work gives the same bytes.
+Every figure about a run is a function of its lines; anyone can compute it again.
+
+{"run", "step", "agent", "model", "encoding", "counting", "in": [[label, tokens, first], ...],
+ "out": [[label, tokens], ...], "usage": {...} | null, "cost": dollars | null, "stop"}
+
+`first` is 1 where these tokens are sent for the first time in the run. The label `guide` is what
+the system text says of the memory and of the team; `system` is the rest of it. `counting` says how
+the tokens were counted: `exact` in the encoding, `bound` or `estimate`. `usage` is the provider's
+own report.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from orchestrator.engines.protocol import LABELS, Usage
+
+# What memory and coordination put into a run, and what is left without them.
+COORDINATION = (
+    "guide",
+    "view",
+    "tool_schema",
+    "capsule",
+    "wake",
+    "writeback",
+    "consolidation",
+)
+PLANNING = ("plan",)
+WORK = tuple(label for label in LABELS if label not in (*COORDINATION, *PLANNING))
+
+COUNTING = ("exact", "bound", "estimate")  # how tokens are counted, the best first
+
+
+class Segment(NamedTuple):
+    """A stretch of a prompt, or of a reply, and what it is for."""
+
+    label: str
+    tokens: int
+    first: bool = True
+
+
+class Line(NamedTuple):
+    """One call of a model."""
+
+    run: str
+    step: int
+    agent: str
+    model: str
+    encoding: str
+    counting: str
+    sent: tuple[Segment, ...]
+    got: tuple[Segment, ...]
+    usage: Usage | None = None
+    cost: float | None = None
+    stop: str = "done"
+
+    @property
+    def counted(self) -> int:
+        return sum(segment.tokens for segment in self.sent)
+
+
+class Overhead(NamedTuple):
+    """What coordination took, beside the work. Billed: each time it was sent; unique: once.
+    `counting` is the least exact that its lines were counted with.
+    """
+
+    coordination: int
+    planning: int
+    work: int
+    coordination_unique: int
+    planning_unique: int
+    work_unique: int
+    counting: str = "exact"
+
+    @property
+    def billed(self) -> float:
+        """Coordination ÷ work, as billed: the project's headline figure."""
+        return self.coordination / self.work if self.work else 0.0
+
+    @property
+    def unique(self) -> float:
+        return self.coordination_unique / self.work_unique if self.work_unique else 0.0
+
+    @property
+    def with_planning(self) -> float:
+        return (self.coordination + self.planning) / self.work if self.work else 0.0
+
+
+_encode = json.JSONEncoder(
+    ensure_ascii=False, separators=(",", ":")
+).encode  # made once
+
+
+def dump(line: Line) -> str:
+    """The line as text, with its newline."""
+    fields = {
+        "run": line.run,
+        "step": line.step,
+        "agent": line.agent,
+        "model": line.model,
+        "encoding": line.encoding,
+        "counting": line.counting,
+        "in": [
+            [segment.label, segment.tokens, int(segment.first)] for segment in line.sent
+        ],
+        "out": [[segment.label, segment.tokens] for segment in line.got],
+        "usage": None if line.usage is None else line.usage._asdict(),
+        "cost": line.cost,
+        "stop": line.stop,
+    }
+    return _encode(fields) + "\n"
+
+
+def load(text: str) -> Line:
+    fields = json.loads(text)
+    return Line(
+        run=fields["run"],
+        step=fields["step"],
+        agent=fields["agent"],
+        model=fields["model"],
+        encoding=fields["encoding"],
+        counting=fields["counting"],
+        sent=tuple(
+            Segment(label, tokens, bool(first)) for label, tokens, first in fields["in"]
+        ),
+        got=tuple(Segment(label, tokens) for label, tokens in fields["out"]),
+        usage=None if fields["usage"] is None else Usage(**fields["usage"]),
+        cost=fields["cost"],
+        stop=fields["stop"],
+    )
+
+
+def read(lines: Iterable[str]) -> list[Line]:
+    """Every whole line, once; the last one may still be being written. A line names its step, so
+    the same one again is the same call: who hung between a reply and its booking comes back, and
+    books what whoever took over had mended.
+    """
+    return [load(text) for text in dict.fromkeys(lines) if text.endswith("\n")]
+
+
+def by_label(lines: Iterable[Line], *, unique: bool = False) -> dict[str, int]:
+    """Tokens per label, replies included; each sending counted, or each token once."""
+    totals: Counter[str] = Counter()
+    for line in lines:
+        for segment in line.sent:
+            if segment.first or not unique:
+                totals[segment.label] += segment.tokens
+        for segment in line.got:
+            totals[segment.label] += segment.tokens
+    return {label: totals[label] for label in LABELS if label in totals}
+
+
+def overhead(lines: Iterable[Line]) -> Overhead:
+    lines = list(lines)
+    billed, unique = by_label(lines), by_label(lines, unique=True)
+
+    def total(labels: Sequence[str], of: dict[str, int]) -> int:
+        return sum(of.get(label, 0) for label in labels)
+
+    return Overhead(
+        total(COORDINATION, billed),
+        total(PLANNING, billed),
+        total(WORK, billed),
+        total(COORDINATION, unique),
+        total(PLANNING, unique),
+        total(WORK, unique),
+        max((line.counting for line in lines), key=COUNTING.index, default="exact"),
+    )
+
+
+def spent(lines: Iterable[Line]) -> tuple[Usage, float | None]:
+    """What the provider reported in all, or we counted where it reported nothing (an estimate); and
+    what it cost, None where no line has a price.
+    """
+    usage, costs = Usage(), []
+    for line in lines:
+        usage += used(line)
+        if line.cost is not None:
+            costs.append(line.cost)
+    return usage, sum(costs) if costs else None
+
+
+def used(line: Line) -> Usage:
+    """What one call took, by its provider's word, else by ours."""
+    counted = line.counted, sum(segment.tokens for segment in line.got)
+    return (
+        line.usage
+        if line.usage is not None
+        else Usage(*counted, estimated=any(counted))
+    )

@@ -1,0 +1,218 @@
+"""Runs as records of the log: begun, taken over, ended. Every change names its incarnation, and a
+stale one is refused under the log's lock and recorded as refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from orchestrator.runs.task import Task
+from synapse.model.agents import Agent
+from synapse.model.records import Guard, Pending, fence
+from synapse.store import Store
+from synapse.writer import Writer
+
+ATTEMPTS = 3  # a run that died so often without moving is a dead letter
+
+
+class Run(NamedTuple):
+    """One run, as its records say. `fields` has all of them."""
+
+    id: str
+    agent: str
+    project: str
+    parent: str | None
+    root: str
+    depth: int
+    epoch: int
+    state: str
+    status: str | None
+    holder: str | None
+    attempts: int
+    at: int
+    seq: int
+    fields: Mapping[str, Any]
+
+    @property
+    def running(self) -> bool:
+        return self.state == "running"
+
+    @property
+    def needs(self) -> Mapping[str, Any] | None:
+        """What a process has to have to go on with it; None where that was not recorded."""
+        found: Mapping[str, Any] | None = self.fields.get("needs")
+        return found
+
+    @property
+    def task(self) -> Task:
+        """What it was asked."""
+        return Task(self.fields["task"], **self.fields["asked"])
+
+
+def run_of(fields: Mapping[str, Any]) -> Run:
+    return Run(
+        id=fields["run"],
+        agent=fields["agent"],
+        project=fields["project"],
+        parent=fields.get("parent"),
+        root=fields["root"],
+        depth=fields["depth"],
+        epoch=fields["epoch"],
+        state=fields["state"],
+        status=fields.get("status"),
+        holder=fields.get("holder"),
+        attempts=fields.get("attempts", 1),
+        at=fields["at"],
+        seq=fields["seq"],
+        fields=fields,
+    )
+
+
+def name(agent: str, *origin: object) -> str:
+    """The id of a run: its agent, and what makes it this one. Equal origins give equal names."""
+    digest = sha256(repr(origin).encode()).hexdigest()[:10]
+    return f"{agent[:50]}-{digest}"
+
+
+class Runs:
+    """The runs of one workspace."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def begin(
+        self,
+        id: str,
+        task: Task,
+        agent: Agent,
+        holder: str,
+        parent: Run | None,
+        unless: Guard | None,
+        **more: Any,
+    ) -> Run:
+        """Start a run. Asked again under the same id, the run that was started then. Where its
+        parent's incarnation is stale it is refused, on record.
+        """
+        fields = {
+            "run": id,
+            "epoch": 1,
+            "state": "running",
+            "agent": agent.id,
+            "role": task.role or agent.role,
+            "department": agent.department,
+            "project": task.project,
+            "task": task.text,
+            "asked": {
+                key: value for key, value in task._asdict().items() if key != "text"
+            },
+            "parent": parent.id if parent else None,
+            "root": parent.root if parent else id,
+            "depth": parent.depth + 1 if parent else 0,
+            "holder": holder,
+            "attempts": 1,
+            **more,
+        }
+        pen = Writer(self.store, agent.id)
+        if parent is not None:
+            pen = Writer(
+                self.store, agent.id, parent.id, parent.epoch, ended=True
+            )  # a team goes on below its first run
+        record = pen.write(
+            Pending("run", agent.id, fields, key=_key(id)),
+            once=f"run:{id}",
+            unless=unless,
+        )
+        return run_of({**record.fields, "at": record.at, "seq": record.seq})
+
+    def take(self, run: Run, holder: str, progress: int) -> Run:
+        """Go on with a run whose holder is gone: the next incarnation. Conflict where somebody else
+        was faster. `progress` is how far it and all below it had come; attempts are counted from
+        where it last moved.
+        """
+        moved = progress > run.fields.get("progress", 0)
+        fields = {
+            "run": run.id,
+            "epoch": run.epoch + 1,
+            "state": "running",
+            "holder": holder,
+            "progress": progress,
+        }
+        fields["attempts"] = 2 if moved else run.attempts + 1
+        self.store.log.append(
+            Pending("run", run.agent, fields, key=_key(run.id)),
+            unless=fence(run.id, run.epoch),
+        )
+        return run_of({**run.fields, **fields})
+
+    def name(self, run: Run, task: str) -> None:
+        """Say what a run is at, of one that began before anybody knew."""
+        fields = {"run": run.id, "epoch": run.epoch, "state": "running", "task": task}
+        Writer(self.store, run.agent, run.id, run.epoch).write(
+            Pending("run", run.agent, fields, key=_key(run.id))
+        )
+
+    def end(self, run: Run, status: str, **more: Any) -> Run:
+        """Settle it. A stale incarnation's word is refused, and recorded."""
+        fields = {
+            "run": run.id,
+            "epoch": run.epoch,
+            "state": "ended",
+            "status": status,
+            **more,
+        }
+        pen = Writer(self.store, run.agent, run.id, run.epoch)
+        record = pen.write(Pending("run", run.agent, fields, key=_key(run.id)))
+        return run_of({**run.fields, **fields, "ended_at": record.at})
+
+    def stop(self, id: str, by: str, reason: str) -> None:
+        """Ask for its end, whoever holds it."""
+        self.store.log.append(
+            Pending("stop", by, {"run": id, "reason": reason}, key=f"stop:{id}")
+        )
+
+    def over(self, run: Run, *, known: bool = False) -> str | None:
+        """Why this incarnation is to end: another goes on with it, or somebody stopped it or one
+        above it. `known`: the index knows of it already, if it is.
+        """
+        if not known:
+            self.store.index.catch_up()
+        found = self.store.index.query.run(run.id)
+        if found is not None and found["epoch"] != run.epoch:
+            return (
+                f"it was taken over: another supervisor goes on with it, as epoch"
+                f" {found['epoch']}"
+            )
+        while found is not None:
+            if asked := self.store.index.keyed(f"stop:{found['run']}"):
+                return str(asked[-1].fields["reason"])
+            found = (
+                self.store.index.query.run(found["parent"])
+                if found.get("parent")
+                else None
+            )
+        return None
+
+    def get(self, id: str) -> Run | None:
+        self.store.index.catch_up()
+        found = self.store.index.query.run(id)
+        return None if found is None else run_of(found)
+
+    def all(self, **wanted: Any) -> list[Run]:
+        """The newest first; `state`, `root`, `agent`, `project`, `limit`."""
+        self.store.index.catch_up()
+        return [run_of(found) for found in self.store.index.query.runs(**wanted)]
+
+    def children(self, id: str) -> list[Run]:
+        self.store.index.catch_up()
+        return [run_of(found) for found in self.store.index.query.children(id)]
+
+
+def _key(run: str) -> str:
+    return f"run:{run}"
+
+
+def still(key: str, seen: int) -> Guard:
+    """Nobody has added a record of this key since these were seen."""
+    return Guard(key, f"still({seen})", lambda records: len(list(records)) == seen)

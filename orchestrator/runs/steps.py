@@ -1,0 +1,262 @@
+"""The conversation of a run, as it is recorded: the lines of `runs/{run}/steps.jsonl`, and what
+they add up to.
+
+A line is written before anybody acts on it. Whoever takes a run over reads the lines and goes on
+from the last. Values and pure functions; the file is the folder's business.
+
+prompt   what the run began with: system, memory, task; the ledger's labels for each turn     a
+model's reply, paid for; with its line for the ledger call     a tool call is about to be carried
+out (a call without its result was in flight) result   what the call gave message  something else
+was said to the model: a wake, results that it had not read, what it has to go on with attempt
+another process took the run over
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from orchestrator.engines.protocol import Call, Message, Turn, Usage
+from synapse.errors import StoreCorrupt
+
+KINDS = ("prompt", "turn", "call", "result", "message", "attempt")
+
+
+class Step(NamedTuple):
+    """One line. `n` grows by one; `epoch` is the incarnation that wrote it."""
+
+    n: int
+    epoch: int
+    kind: str
+    fields: Mapping[str, Any]
+
+
+class Conversation(NamedTuple):
+    """What the lines add up to: how to go on."""
+
+    system: str = ""
+    messages: tuple[Message, ...] = ()
+    turns: tuple[Turn, ...] = ()
+    pending: tuple[Call, ...] = ()  # calls of the last turn that have no result yet
+    begun: frozenset[str] = frozenset()  # those of them that were in flight
+    session: str | None = None
+    sent: int = 0  # messages that the last prompt had
+    next: int = 0
+    last: str = ""  # the kind of the last line: what is due follows from it
+    said: Mapping[str, int] = {}  # how often something was said to the model, by reason
+    heard: frozenset[str] = (
+        frozenset()
+    )  # entries that were rendered for it after its prompt
+    pointed: frozenset[str] = (
+        frozenset()
+    )  # entries of which it was told no more than a line
+    reported: tuple[
+        str, ...
+    ] = ()  # entries in which the supervisor said what blocked it, and it went on
+    read: frozenset[str] = frozenset()  # child runs whose results it was given
+    blockers: tuple[str, ...] = ()  # entries in which it said what keeps it
+    acts: Mapping[
+        str, str
+    ] = {}  # what it was last told of each act: an entry, or that others are at it
+    held: frozenset[str] = (
+        frozenset()
+    )  # entries for a moment that it was given at a call
+    shares: Mapping[
+        str, int
+    ] = {}  # how often a shared tool's result was given, waited for, stale, got
+
+
+_encode = json.JSONEncoder(
+    ensure_ascii=False, separators=(",", ":")
+).encode  # made once
+
+
+def dump(step: Step) -> str:
+    fields = {"n": step.n, "epoch": step.epoch, "kind": step.kind, **step.fields}
+    return _encode(fields) + "\n"
+
+
+def read(lines: Iterable[str]) -> list[Step]:
+    """Every whole line that counts. A torn last one was never acted on. What an incarnation wrote
+    that had been taken over without knowing it counts nothing: the next one goes on from where it
+    says, by its first line's `n`.
+    """
+    steps: list[Step] = []
+    epoch = 0
+    for text in lines:
+        if not text.endswith("\n"):
+            break
+        step = _step(text)
+        if step.epoch > epoch:
+            epoch = step.epoch
+            while steps and steps[-1].n >= step.n:
+                steps.pop()
+        if step.epoch == epoch:
+            steps.append(step)
+    return steps
+
+
+def _step(text: str) -> Step:
+    try:
+        fields = json.loads(text)
+        return Step(fields.pop("n"), fields.pop("epoch"), fields.pop("kind"), fields)
+    except (ValueError, KeyError, AttributeError) as error:
+        raise StoreCorrupt(
+            f"a line of steps.jsonl is damaged: {text[:60].strip()!r}"
+        ) from error
+
+
+def prompt(system: str, memory: str, task: str) -> dict[str, Any]:
+    return {"system": system, "memory": memory, "task": task}
+
+
+def turn(reply: Turn, label: str, ledger: str) -> dict[str, Any]:
+    fields = reply._asdict() | {
+        "calls": [call._asdict() for call in reply.calls],
+        "usage": reply.usage._asdict(),
+    }
+    return {"turn": fields, "label": label, "ledger": ledger}
+
+
+def result(
+    call: Call, text: str, label: str, failed: bool = False, **about: Any
+) -> dict[str, Any]:
+    """`about`: `read` names the child runs whose results these are, `blocker` the entry that was
+    written, `ids` the entries whose text this is, `held` those of them that were for this moment,
+    `act` what it was of a shared tool (`key`, `told`, `counts`)."""
+    return {"call": call.id, "text": text, "label": label, "failed": failed, **about}
+
+
+def message(text: str, label: str, why: str, **about: Any) -> dict[str, Any]:
+    """`about`: `ids` names the entries that are told of, `pointed` those that have no more than a
+    line, `reported` what blocked the run before, `read` the child runs."""
+    return {"text": text, "label": label, "why": why, **about}
+
+
+def conversation(steps: Iterable[Step]) -> Conversation:
+    """The conversation that these steps are."""
+    adding = Adding()
+    for step in steps:
+        adding.take(step)
+    return adding.sum()
+
+
+class Adding:
+    """Steps on their way to a conversation."""
+
+    def __init__(self) -> None:
+        self.now = Conversation()
+        self.messages: list[Message] = []
+        self.turns: list[Turn] = []
+        self.pending: dict[str, Call] = {}
+        self.begun: set[str] = set()
+        self.said: Counter[str] = Counter()
+        self.heard: set[str] = set()
+        self.pointed: set[str] = set()
+        self.reported: list[str] = []
+        self.read: set[str] = set()
+        self.blockers: list[str] = []
+        self.acts: dict[str, str] = {}
+        self.held: set[str] = set()
+        self.shares: Counter[str] = Counter()
+
+    def take(self, step: Step) -> None:
+        fields = step.fields
+        self.now = self.now._replace(next=step.n + 1)
+        if step.kind == "attempt":
+            return
+        self.now = self.now._replace(last=step.kind)
+        self.read.update(fields.get("read", ()))
+        if step.kind == "prompt":
+            self._prompt(fields)
+        elif step.kind == "turn":
+            self._turn(fields)
+        elif step.kind == "call":
+            self.begun.add(fields["call"])
+        elif step.kind == "result":
+            self._result(fields)
+        elif step.kind == "message":
+            self.said[fields["why"]] += 1
+            self.heard.update(fields.get("ids", ()))
+            self.pointed.update(fields.get("pointed", ()))
+            self.reported += fields.get("reported", ())
+            self.messages.append(Message("user", fields["text"], fields["label"]))
+
+    def sum(self) -> Conversation:
+        return self.now._replace(
+            messages=tuple(self.messages),
+            turns=tuple(self.turns),
+            pending=tuple(self.pending.values()),
+            begun=frozenset(id for id in self.pending if id in self.begun),
+            said=dict(self.said),
+            heard=frozenset(self.heard),
+            pointed=frozenset(self.pointed),
+            reported=tuple(self.reported),
+            read=frozenset(self.read),
+            blockers=tuple(self.blockers),
+            acts=dict(self.acts),
+            held=frozenset(self.held),
+            shares=dict(self.shares),
+        )
+
+    def _prompt(self, fields: Mapping[str, Any]) -> None:
+        self.now = self.now._replace(system=fields["system"])
+        beginning = (
+            Message("user", fields["memory"], "view"),
+            Message("user", fields["task"], "task"),
+        )
+        self.messages = [message for message in beginning if message.text]
+
+    def _turn(self, fields: Mapping[str, Any]) -> None:
+        reply = turn_of(fields["turn"])
+        self.turns.append(reply)
+        self.now = self.now._replace(
+            session=reply.session or self.now.session, sent=len(self.messages)
+        )
+        self.pending, self.begun = {call.id: call for call in reply.calls}, set()
+        if reply.text or reply.calls:  # providers refuse a message of nothing
+            said = Message(
+                "assistant",
+                reply.text,
+                fields["label"],
+                reply.calls,
+                native=reply.native,
+            )
+            self.messages.append(said)
+
+    def _result(self, fields: Mapping[str, Any]) -> None:
+        self.pending.pop(fields["call"], None)
+        if fields.get("blocker"):
+            self.blockers.append(fields["blocker"])
+        self.heard.update(fields.get("ids", ()))
+        self.held.update(fields.get("held", ()))
+        if act := fields.get("act"):
+            self.acts[act["key"]] = act["told"]
+            self.shares.update(act["counts"])
+        said = Message(
+            "tool",
+            fields["text"],
+            fields["label"],
+            answers=fields["call"],
+            failed=fields["failed"],
+        )
+        self.messages.append(said)
+
+
+def turn_of(fields: Mapping[str, Any]) -> Turn:
+    calls = tuple(Call(**call) for call in fields["calls"])
+    return Turn(**(dict(fields) | {"calls": calls, "usage": Usage(**fields["usage"])}))
+
+
+def capsules(conversation: Conversation, tools: Sequence[str]) -> int | None:
+    """How often a memory tool gave something back; None where there was none to ask."""
+    return (
+        sum(
+            each.label == "capsule" and each.role == "tool"
+            for each in conversation.messages
+        )
+        if tools
+        else None
+    )

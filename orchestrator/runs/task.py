@@ -1,0 +1,160 @@
+"""What is asked of an agent, and what came of it. Values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf
+from typing import Any, NamedTuple
+
+from orchestrator.engines.protocol import Usage
+from orchestrator.runs.ledger import Overhead
+from synapse.errors import InvalidEntry, InvalidQuery
+from synapse.model.namespace import is_namespace
+from synapse.system.checks import fields_fit
+
+MODES = ("auto", "always", "never")  # when the memory's tools are offered
+STATUSES = ("done", "blocked", "failed", "timeout", "stopped", "refused")
+
+
+class Task(NamedTuple):
+    """One piece of work for one agent. What is left at None comes from the agent's file, then from
+    the supervisor.
+
+    `view_budget` is the tokens that memory may take in the prompt, or auto. That, `max_tokens`,
+    `max_usd`, `memory_tools` and `tools` bind all that it spawns, too. `tools` says by name what
+    tools share, as synapse.yaml does. `role` stands in for the agent's own, in the prompt and in
+    what it is offered. `timeout` is in seconds. `folder` is where a client's process works; else
+    where this one does. `intent` names the work: a second task of the same intent is the same work,
+    whatever its text says; without one, the project, the agent and the text decide. `force` spawns
+    it all the same.
+    """
+
+    text: str
+    agent: str
+    project: str = "general"
+    view_budget: int | str = "auto"
+    max_tokens: int | None = None
+    max_usd: float | None = None
+    max_turns: int | None = None
+    timeout: float | None = None
+    engine: str | None = None
+    model: str | None = None
+    role: str | None = None
+    memory_tools: str | None = None
+    intent: str | None = None
+    folder: str | None = None
+    force: bool = False
+    tools: Mapping[str, Any] = {}
+
+
+def check(task: Task) -> Task:
+    """The task itself, or InvalidEntry where no run can be begun with it: what comes of one is
+    written in `status/PROJECT`, and a limit is a number that is not negative.
+    """
+    fields_fit(task, "task")
+    if not is_namespace(f"status/{task.project}"):
+        raise InvalidEntry(
+            f"project {task.project!r} is not valid: a-z, 0-9, '_' and '-', such as"
+            f" brain-suite, and '/' between its parts",
+            project=task.project,
+        )
+    for name in ("max_tokens", "max_usd", "max_turns", "timeout"):
+        bound = getattr(task, name)
+        if bound is not None and not (
+            isinstance(bound, int | float) and 0 <= bound < inf
+        ):
+            raise InvalidEntry(
+                f"{name} is {bound!r}; it is a number that is not negative, or none",
+                limit=name,
+            )
+    check_mode(task.memory_tools)
+    if task.view_budget != "auto" and not str(task.view_budget).isdecimal():
+        raise InvalidEntry(
+            f"view_budget {task.view_budget!r} is neither auto nor a number of tokens",
+            view_budget=task.view_budget,
+        )
+    return task
+
+
+def check_mode(tools: str | None) -> None:
+    """Refuse what says nothing of when the memory's tools are offered."""
+    if tools not in (None, *MODES):
+        raise InvalidQuery(
+            f"memory_tools {tools!r} is not one of {', '.join(MODES)}", tools=tools
+        )
+
+
+class Outcome(NamedTuple):
+    """How a run ended, before anybody is told. `blocker` is the entry that says so, where there is
+    one already: the agent's own, or that of a run below it; `below` names such runs. `operational`:
+    the operator alone can do something about it (a key, a limit, an option, a provider), so the
+    run's record says so and no entry does."""
+
+    status: str
+    text: str
+    why: str = ""
+    blocker: str | None = None
+    debt: tuple[str, ...] = ()
+    below: tuple[str, ...] = ()
+    operational: bool = False
+
+
+class Result(NamedTuple):
+    """What came of a task. `repeated`: this work had been done, or is being done, by that run
+    already. `run` is empty where a limit did not let it begin.
+    """
+
+    status: str
+    text: str
+    run: str
+    usage: Usage = Usage()
+    cost: float | None = None
+    overhead: Overhead = Overhead(0, 0, 0, 0, 0, 0)
+    summary: str = ""
+    why: str = ""
+    entry: str | None = None
+    debt: tuple[str, ...] = ()
+    repeated: bool = False
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def done(self) -> bool:
+        return self.status == "done"
+
+    def fields(self) -> dict[str, object]:
+        """As JSON has it."""
+        return self._asdict() | {
+            "usage": self.usage._asdict(),
+            "overhead": {
+                **self.overhead._asdict(),
+                "billed": self.overhead.billed,
+                "unique": self.overhead.unique,
+            },
+        }
+
+
+def result_of(run: str, fields: Mapping[str, object], text: str) -> Result:
+    """The result of a run that has ended, from its record."""
+    usage, overhead = fields.get("usage"), fields.get("overhead")
+    debt, cost, warnings = (
+        fields.get("debt"),
+        fields.get("cost"),
+        fields.get("warnings"),
+    )
+    return Result(
+        status=str(fields.get("status", "failed")),
+        text=text,
+        run=run,
+        usage=Usage(**usage) if isinstance(usage, dict) else Usage(),
+        cost=float(cost) if isinstance(cost, int | float) else None,
+        overhead=Overhead(*overhead)
+        if isinstance(overhead, list | tuple)
+        else Overhead(0, 0, 0, 0, 0, 0),
+        summary=str(fields.get("summary", "")),
+        why=str(fields.get("why", "")),
+        entry=str(fields["entry"]) if fields.get("entry") else None,
+        debt=tuple(str(id) for id in debt) if isinstance(debt, list | tuple) else (),
+        warnings=tuple(str(each) for each in warnings)
+        if isinstance(warnings, list | tuple)
+        else (),
+    )

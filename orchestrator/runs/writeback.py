@@ -1,0 +1,116 @@
+"""What a run that has ended leaves in the memory: entries, from its outcome. Pure.
+
+The entry carries a summary; the whole text lies in the run's folder, which its evidence names. A
+run that failed or ran out of time says so, with what is known. What is the operator's business
+alone (a key, a limit, a stop) stands on the run's own record, and is no entry.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from orchestrator.runs.task import Outcome, Result
+
+LONGEST = 600  # characters of an entry
+FIRST_WORDS = {
+    "done": "Done",
+    "blocked": "Blocked",
+    "failed": "Failed",
+    "timeout": "Out of time",
+    "stopped": "Stopped",
+    "refused": "Refused",
+}
+
+
+class Note(NamedTuple):
+    """An entry to be written for the run's agent; `key` makes it once, `evidence` is where all of
+    it lies, for who can open files.
+    """
+
+    body: str
+    namespace: str
+    priority: str
+    key: str
+    evidence: str | None = None
+    tags: tuple[str, ...] = ("run",)
+
+
+def settle(run: str, project: str, outcome: Outcome) -> list[Note]:
+    """Return the entries of an outcome. A blocker that stands in an entry already is not written
+    again; of an end that is the operator's business, none is."""
+    if outcome.operational or (outcome.blocker and not outcome.below):
+        return []
+    said, output = (
+        summary(outcome.text),
+        f"runs/{run}/output.md" if outcome.text else None,
+    )
+    if outcome.status == "blocked" and not outcome.below:
+        body = _body("Blocked", outcome.why or said)
+        return [Note(body, f"blockers/{project}", "critical", "blocked", output)]
+    if outcome.status != "done":
+        said = "; so far: ".join(part for part in (outcome.why, said) if part)
+    priority = "info" if outcome.status in ("done", "blocked") else "important"
+    body = _body(FIRST_WORDS[outcome.status], said)
+    return [Note(body, f"status/{project}", priority, "ended", output)]
+
+
+def dead_letter(run: str, project: str, attempts: int) -> Note:
+    """A run that ended none of its attempts: somebody has to look."""
+    said = f"the run died {attempts} times without moving, and is not tried again"
+    return Note(
+        _body("Blocked", said),
+        f"blockers/{project}",
+        "critical",
+        "dead",
+        f"runs/{run}/",
+    )
+
+
+def question(body: str) -> str:
+    """Return what a blocker's entry asks, without its first word."""
+    return body.removeprefix("Blocked: ")
+
+
+def summary(text: str) -> str:
+    """The first paragraph that says something."""
+    for paragraph in text.replace("\r\n", "\n").split("\n\n"):
+        said = " ".join(
+            line.strip() for line in paragraph.splitlines() if not _decoration(line)
+        )
+        if said:
+            return said
+    return ""
+
+
+def flattened(text: str) -> str:
+    """Return a text as one paragraph: all that it says, without headings, rules and fences, nor the
+    word that an entry of it begins with anyway.
+    """
+    lines = (line.strip() for line in text.replace("\r\n", "\n").split("\n"))
+    said = " ".join(line for line in lines if not _decoration(line))
+    return said.removeprefix(f"{FIRST_WORDS['done']}:").strip()
+
+
+def _decoration(line: str) -> bool:
+    """A heading, a rule or a fence is no summary."""
+    stripped = line.strip()
+    return (
+        not stripped
+        or stripped.startswith(("#", "```", "~~~"))
+        or set(stripped) <= set("-=*_ ")
+    )
+
+
+def _body(first: str, said: str) -> str:
+    room = LONGEST - len(first) - 2
+    cut = said if len(said) <= room else f"{said[: room - 1].rstrip()}…"
+    return f"{first}: {cut or 'nothing was said'}"
+
+
+def told(result: Result) -> str:
+    """Return as much of a result as a parent is given; the rest lies in the run's folder."""
+    known = result.done or result.why in " ".join(result.text.split())
+    text = result.text if known else f"{result.why}\n\n{result.text}".strip()
+    if len(text) <= 4_000:
+        return text
+    return f"{text[:4_000]}\n… (all of it: runs/{result.run}/output.md)"

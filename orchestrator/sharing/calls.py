@@ -1,0 +1,262 @@
+"""The calls of shared tools, on the event loop: given what another agent got, waited for, or made.
+
+Takes no turn of the agent's. What there is, and who is at it, `findings` knows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Protocol
+from weakref import WeakValueDictionary
+
+from orchestrator.engines.protocol import Call
+from orchestrator.memory_thread import MemoryThread
+from orchestrator.prompts import render
+from orchestrator.prompts.templates import Templates
+from orchestrator.session import Session
+from orchestrator.session_config import ToolResult
+from orchestrator.sharing.findings import BUSY, Findings, Look
+from orchestrator.tools import schema
+from orchestrator.tools.calls import Act, act_of, closes_circle
+from orchestrator.tools.functions import Partial, ToolFailed, UserTool, carry_out
+from orchestrator.wake import AT_ONCE, LONG, LOOK_EVERY
+from synapse.agent_memory import AgentMemory
+from synapse.errors import SynapseError
+from synapse.model.agents import Agent
+from synapse.model.entry import Entry
+from synapse.view.block import POINTER, pointer, whole
+
+WAIT = 120.0  # seconds that a call waits for who is at the same work
+LABEL = "capsule"  # what a given result is for, in the ledger
+
+
+class RunStore(Protocol):
+    """What it asks of the supervisor's books."""
+
+    findings: Findings
+    secret: bytes
+    templates: Templates
+
+    def agent(self, id: str) -> Agent: ...
+
+    def delivered(
+        self, session: Session, ids: list[str], state: str, offered: Mapping[str, int]
+    ) -> None: ...
+
+
+class Sharing:
+    """What one supervisor's sessions do for each other. `sessions` are those that live here."""
+
+    def __init__(
+        self, desk: MemoryThread, run_store: RunStore, sessions: Mapping[str, Session]
+    ) -> None:
+        self.desk, self.run_store, self.findings, self.sessions = (
+            desk,
+            run_store,
+            run_store.findings,
+            sessions,
+        )
+        self._waits: dict[str, str] = {}  # which run waits for which
+        self._at: dict[str, set[str]] = defaultdict(set)  # the acts that a run is at
+        self._failed: dict[
+            str, int
+        ] = {}  # how often the call of an act came to nothing
+        self._given: dict[
+            str, tuple[int, set[str]]
+        ] = {}  # what a run was given since its last turn
+        self._bells: WeakValueDictionary[str, asyncio.Event] = WeakValueDictionary()
+
+    async def call(
+        self, session: Session, seat: AgentMemory, tool: UserTool, call: Call, once: str
+    ) -> ToolResult:
+        """Return what a shared tool's call gives: another agent's result, or its own."""
+        if problems := schema.problems(tool.tool.schema, call.arguments):
+            raise ToolFailed("; ".join(problems))
+        assert tool.shares is not None
+        act = act_of(tool.tool.name, call.arguments, tool.shares, tool.tool.schema)
+        look, waited = await self._looked(session, seat, act, once, tool.seconds)
+        if look.text is None:
+            return await self._made(session, seat, tool, call, once, act, look, waited)
+        assert look.entry is not None
+        if act.key in self._at[session.run.id]:  # somebody else was faster
+            await self.desk(self.findings.release, seat, act)
+            self._over(session.run.id, act.key)
+        how = "made" if look.own else "given"
+        self._since(session).add(act.key)
+        about = _about(act, look.entry.id, how, waited) | {"ids": [look.entry.id]}
+        return ToolResult(look.text, about, label=None if look.own else LABEL)
+
+    async def _made(
+        self,
+        session: Session,
+        seat: AgentMemory,
+        tool: UserTool,
+        call: Call,
+        once: str,
+        act: Act,
+        look: Look,
+        waited: bool,
+    ) -> ToolResult:
+        """Make the call, and share what came of it; or say who is at it."""
+        if look.holder is not None:
+            text = self.findings.busy(look.holder, WAIT)
+            return ToolResult(text, _about(act, BUSY, "busy", waited), label=LABEL)
+        run = session.run.id
+        if look.claimed:
+            self._at[run].add(act.key)
+            session.at[act.key] = act.words
+        try:
+            text = await carry_out(tool, call.arguments, key=once)
+        except ToolFailed:
+            if look.claimed:
+                await self.desk(self.findings.release, seat, act)
+                self._failed[act.key] = self._failed.get(act.key, 0) + 1
+            self._over(run, act.key)
+            raise
+        stale = ("stale",) if look.stale else ()
+        if isinstance(text, Partial):
+            return ToolResult(text)
+        entry = await self.desk(self.findings.keep, seat, act, once, text, look)
+        self._over(run, act.key)
+        return ToolResult(
+            text, _about(act, entry.id if entry else "", "made", waited, *stale)
+        )
+
+    async def _looked(
+        self, session: Session, seat: AgentMemory, act: Act, once: str, longest: float
+    ) -> tuple[Look, bool]:
+        """Return what there is of an act once nobody else is at it, or the time is up; and whether
+        it was waited for."""
+        loop, run, waited = asyncio.get_running_loop(), session.run.id, False
+        end = loop.time() + WAIT
+        told = (
+            None
+            if act.key in self._since(session)
+            else session.conversation.acts.get(act.key)
+        )
+        failed = self._failed.get(act.key, 0)
+        while True:
+            bell = self._bells.setdefault(act.key, asyncio.Event())
+            if self._failed.get(act.key, 0) > failed:
+                return (
+                    Look(files=None if act.paths else {}),
+                    waited,
+                )  # it failed for who was at it: nobody waits for the next to fail
+            try:
+                look: Look = await self.desk(
+                    self.findings.begin, seat, act, once, told, longest
+                )
+            except SynapseError:
+                return Look(), waited  # the memory is not to be had: the tool is
+            if look.holder is None or look.holder.run is None:
+                return look._replace(holder=None), waited
+            holder, parents = look.holder.run, self._parents(look)
+            if closes_circle(run, holder, self._waits, parents):
+                return look._replace(holder=None), waited
+            left = end - loop.time()
+            if left <= 0:
+                return look, waited
+            waited, self._waits[run] = True, holder
+            try:
+                with suppress(TimeoutError):
+                    here = holder in self.sessions
+                    await asyncio.wait_for(
+                        bell.wait(), left if here else min(left, LOOK_EVERY)
+                    )
+            finally:
+                del self._waits[run]
+
+    async def held(
+        self, session: Session, seat: AgentMemory, call: Call
+    ) -> tuple[str, list[str]]:
+        """Return what an agent is told before a call that entries are for, and their ids; nothing
+        where there are none that it was not given."""
+        if not looks(session):
+            return "", []
+        since = self._since(session)
+        given = (
+            session.conversation.held - since
+        )  # in the same turn it has not been read yet
+        try:
+            entries = await self.desk(
+                self.findings.moments, seat, call.name, call.arguments, given
+            )
+            entries = entries[:AT_ONCE]  # the others at the next call
+            if not entries:
+                return "", []
+            ids = [entry.id for entry in entries]
+            text, shown = await self.desk(self._held_text, session, entries)
+            await self.desk(self.run_store.delivered, session, shown, "rendered", {})
+            since.update(ids)
+        except SynapseError:
+            return "", []  # the memory is not to be had
+        return text, ids
+
+    def _since(self, session: Session) -> set[str]:
+        """Return the acts and entries that a run was given since its last turn: it has not read
+        them.
+        """
+        turn, known = len(session.conversation.turns), self._given.get(session.run.id)
+        if known is None or known[0] != turn:
+            known = self._given[session.run.id] = turn, set()
+        return known[1]
+
+    def _held_text(
+        self, session: Session, entries: list[Entry]
+    ) -> tuple[str, list[str]]:
+        """Return what is told before a call, and the entries that stand in it whole: what is short,
+        and what is critical, which is told nowhere else.
+        """
+        run_store, run = self.run_store, session.run
+        reader = run_store.agent(run.agent).joined(run.project)
+        forms = [
+            whole if e.priority == "critical" or len(e.body) <= LONG else pointer
+            for e in entries
+        ]
+        blocks = [
+            form(entry, commands=False)
+            for form, entry in zip(forms, entries, strict=True)
+        ]
+        shown = [
+            entry.id
+            for entry, block in zip(entries, blocks, strict=True)
+            if block.form != POINTER
+        ]
+        return render.held(blocks, reader, run_store.secret, run_store.templates), shown
+
+    def _parents(self, look: Look) -> dict[str, str | None]:
+        return {
+            **look.parents,
+            **{id: each.run.parent for id, each in self.sessions.items()},
+        }
+
+    def ended(self, run: str) -> None:
+        """Have those look again who wait for what a run was at: it has ended here."""
+        self._given.pop(run, None)
+        for key in self._at.pop(run, ()):
+            self._ring(key)
+
+    def _over(self, run: str, key: str) -> None:
+        self._at[run].discard(key)
+        if run in self.sessions:
+            self.sessions[run].at.pop(key, None)
+        self._ring(key)
+
+    def _ring(self, key: str) -> None:
+        bell = self._bells.pop(key, None)
+        if bell is not None:
+            bell.set()
+
+
+def looks(session: Session) -> bool:
+    """Return whether the memory is looked into before a run's calls, as its policy said."""
+    return bool(session.first.get("acts", True))
+
+
+def _about(act: Act, told: str, *counts: str | bool) -> dict[str, object]:
+    """Return what a run remembers of an act: what it was told of it, and how it came to that."""
+    names = [name if isinstance(name, str) else "waited" for name in counts if name]
+    return {"act": {"key": act.key, "told": told, "counts": names}}

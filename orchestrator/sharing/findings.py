@@ -1,0 +1,424 @@
+"""What shared tools gave: looked up before a call, claimed while somebody is at it, written after.
+
+On the memory's thread. Nothing here calls a tool or waits; `sharing` does. A result is an entry in
+`status/PROJECT` whose record has the act's key, which no agent can write.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import file_digest, sha256
+from math import ceil
+from typing import Any, NamedTuple
+
+from orchestrator.runs.folder import Folder
+from orchestrator.tools.calls import LONG, Act, condensed
+from synapse import claims
+from synapse.agent_memory import AgentMemory
+from synapse.authority import admit, may_replace, visible
+from synapse.claims import Claim
+from synapse.errors import Conflict, SynapseError
+from synapse.model import namespace as ns
+from synapse.model.agents import OPERATOR, Agent
+from synapse.model.conditions import is_due
+from synapse.model.entry import RANK, SECOND, Draft, Entry, parse_ttl
+from synapse.model.records import Pending
+from synapse.store import Store
+from synapse.view import block, clauses
+from synapse.view.relevance import forms, is_specific
+
+BUSY = "busy"  # instead of an entry's id: it was told that somebody is at it
+MINUTES = 10  # of a lease; every call of a tool that takes several renews it
+NOTE = "taken by a supervisor for a shared tool"
+AGAIN = "Call this once more to do it yourself"
+LEAST = 2  # words of a call, that an entry has to have to be given instead
+LARGEST = 1 << 26  # bytes of a file that is read to see whether it has changed
+STALE = "its result was stale, and the call was made again"
+
+_STATEMENT = re.compile(r"\n+|(?<=[.!?])\s+")
+
+Files = Mapping[str, str]  # the digest of each file, by its path
+
+
+class Look(NamedTuple):
+    """What there is of an act. A `text` to give instead of the call, and its `entry`; or who holds
+    the work, with the `parents` of all that run; or neither: the call is to be made. `own`: this
+    very call gave it, before a crash. `files` are as of now, None where one is missing."""
+
+    text: str | None = None
+    entry: Entry | None = None
+    own: bool = False
+    holder: Claim | None = None
+    parents: Mapping[str, str | None] = {}
+    stale: bool = False
+    claimed: bool = False
+    files: Files | None = None
+
+
+class _Result(NamedTuple):
+    """A result in the memory: its entry, whether that is live, and what is recorded of the call."""
+
+    entry: Entry
+    live: bool
+    about: Mapping[str, Any]
+
+
+class Findings:
+    """The results of one workspace, as one supervisor uses them. `lives` tells of another one."""
+
+    def __init__(
+        self,
+        store: Store,
+        root: str,
+        lives: Callable[[str], bool],
+        lasting: bool = True,
+    ) -> None:
+        self.store, self.root, self.lives, self.lasting = store, root, lives, lasting
+        self._places: list[int] = []  # of the entries that are for a moment
+        self._floor, self._query = 0, store.index.query
+
+    # -- before a call -----------------------------------------------------------------------------
+
+    def begin(
+        self, seat: AgentMemory, act: Act, once: str, told: str | None, longest: float
+    ) -> Look:
+        """Return what there is of an act. Where nothing is, and nobody is at it, the work is this
+        run's from now on. `told` is what it was last told of the act: that is not told again."""
+        self.store.index.catch_up()
+        agent, now = self._agent(seat), self.store.clock()
+        results = [
+            each for each in self._results(act, agent) if visible(each.entry, agent)
+        ]
+        own = next((each for each in results if each.about["call"] == once), None)
+        if own is not None:
+            return Look(self._whole(own), own.entry, own=True)
+        fresh = next((each for each in results if self._is_fresh(each)), None)
+        newest = fresh or next(
+            iter(results), None
+        )  # what was said of a stale one is stale too
+        known = self._known(agent, act, newest.entry if newest else None, now)
+        if known is not None and told != known.id:
+            return Look(_given(known), known)
+        if known is None and fresh is not None and told != fresh.entry.id:
+            return Look(self._told(fresh, act), fresh.entry)
+        look = Look(stale=bool(results) and fresh is None, files=digests(act.paths))
+        if fresh is not None or agent.review_required or look.files is None:
+            return look
+        return self._claimed(seat, act, now, look, told, longest)
+
+    def _claimed(
+        self,
+        seat: AgentMemory,
+        act: Act,
+        now: int,
+        look: Look,
+        told: str | None,
+        longest: float,
+    ) -> Look:
+        """Return the look with the claim that was taken, or with who else holds the work."""
+        pen, minutes = seat.pen, min(max(MINUTES, ceil(longest / 30)), claims.LONGEST)
+        holder, over = (
+            claims.holder(self.store, claims.named(act.work), now),
+            set[str | None](),
+        )
+        if holder is not None and (holder.agent, holder.run) == (pen.id, pen.run):
+            if holder.until - now > minutes * 30 * SECOND:
+                return look._replace(claimed=True)
+        elif holder is not None:
+            if not self.is_gone(holder):
+                return self._held(seat, holder, look, told)
+            over.add(holder.run)
+        try:
+            claims.take(pen, act.work, minutes, NOTE, None, now, over)
+        except Conflict as error:
+            if "work" not in error.details:
+                return look  # this incarnation is stale: its session hears of that
+            fields: dict[str, Any] = error.details
+            return self._held(
+                seat, Claim(*(fields[name] for name in Claim._fields)), look, told
+            )
+        return look._replace(claimed=True)
+
+    def _held(
+        self, seat: AgentMemory, holder: Claim, look: Look, told: str | None
+    ) -> Look:
+        """Return the look with the holder, where its result would be for this agent to read."""
+        run = self.store.index.query.run(holder.run) if holder.run else None
+        if told == BUSY or holder.note != NOTE or run is None:
+            return look
+        if not ns.matches_any(self._agent(seat).reads, f"status/{run['project']}"):
+            return look
+        running = self.store.index.query.runs(state="running")
+        parents = {str(each["run"]): each.get("parent") for each in running}
+        return look._replace(holder=holder, parents=parents)
+
+    def is_gone(self, holder: Claim) -> bool:
+        """Return whether nobody is at it any more: the run has ended, or its process has."""
+        run = self.store.index.query.run(holder.run) if holder.run else None
+        if run is None:
+            return False
+        return run["state"] == "ended" or not self.lives(str(run.get("holder")))
+
+    def _results(self, act: Act, agent: Agent) -> list[_Result]:
+        """Return the results of an act that are believed, newest first, whatever became of them."""
+        rows = self.store.index.query.keyed(act.key, self.store.clock(), agent)
+        return [
+            _Result(entry, live, fields["act"])
+            for entry, live, fields in rows
+            if "act" in fields and entry.trust != "unverified"
+        ]
+
+    def _is_fresh(self, result: _Result) -> bool:
+        files = result.about["files"]
+        return result.live and not result.entry.disputed and files == digests(files)
+
+    def _known(
+        self, agent: Agent, act: Act, result: Entry | None, now: int
+    ) -> Entry | None:
+        """Return the weightiest entry with a sentence that has all words of a call's arguments and
+        a name or figure besides, weighs as much as the agent's own word, and is newer than a result
+        of the call; None where there is none. A status lasts as long as a result does.
+        """
+        asked = forms(act.words)
+        if act.paths or len(asked) < LEAST:
+            # what it asks for is in files, and changes with them; or its words say too little
+            return None
+        lasts, horizon = parse_ttl(act.shares.lifetime), self.store.index.horizon
+        found = clauses.matches(self.store.index, agent, act.words, now, horizon)
+        entries = [
+            entry
+            for entry in (match.entry for match in found)
+            if any(
+                _states(said, asked)
+                for said in map(forms, _STATEMENT.split(entry.body))
+            )
+            and len(entry.body) <= LONG
+            and entry.topic != act.work
+            and entry.when is None
+            and not entry.namespace.startswith("blockers/")
+            and entry.trust != "unverified"
+            and not entry.disputed
+            and entry.authority >= agent.rank
+            and (
+                lasts is None
+                or now - entry.at < lasts
+                or not entry.namespace.startswith("status/")
+            )
+            and (
+                result is None or (entry.seq > result.seq and entry.priority != "info")
+            )
+        ]
+        return max(
+            entries,
+            key=lambda entry: (-RANK[entry.priority], entry.authority, entry.seq),
+            default=None,
+        )
+
+    # -- what is told ------------------------------------------------------------------------------
+
+    def _told(self, result: _Result, act: Act) -> str:
+        """Return a result as it is given to another agent than the one who got it."""
+        entry, more = result.entry, ""
+        if result.about["whole"] and act.shares.whole:
+            entry = entry._replace(
+                body=entry.body[: result.about["head"]] + self._whole(result)
+            )
+        elif result.about["whole"]:
+            more = " and get all of it"
+        return _given(entry, more)
+
+    def _whole(self, result: _Result) -> str:
+        name = result.about["whole"]
+        if name is None:
+            return _short(result)
+        try:
+            return Folder(self.root, str(result.entry.run)).read(name)
+        except SynapseError:
+            return _short(result)  # it is not here: another machine's, or swept away
+
+    def busy(self, holder: Claim, waited: float) -> str:
+        """Return what is told of work that somebody else does not come to an end with."""
+        who = f"{holder.agent} (run {holder.run})"
+        return (
+            f"Not called: {who} is at this and has no result after {waited:g} s. "
+            "Call this once more to do it yourself, or go on with something else."
+        )
+
+    # -- after a call ------------------------------------------------------------------------------
+
+    def keep(
+        self, seat: AgentMemory, act: Act, once: str, text: str, look: Look
+    ) -> Entry | None:
+        """Write a result, and give the work back. None where nothing is shared: the files changed
+        meanwhile, or the memory does not take it, which is no reason to lose the result."""
+        try:
+            return self._kept(seat, act, once, text, look)
+        except SynapseError:
+            return None
+        finally:
+            if look.claimed:
+                self.release(seat, act)
+
+    def release(self, seat: AgentMemory, act: Act) -> None:
+        """Give the work back; a lease that cannot be ended ends with the run."""
+        try:
+            claims.release(seat.pen, act.work, None, self.store.clock())
+        except SynapseError:
+            pass
+
+    def _kept(
+        self, seat: AgentMemory, act: Act, once: str, text: str, look: Look
+    ) -> Entry | None:
+        agent, files = self._agent(seat), look.files
+        if agent.review_required or files is None or files != digests(act.paths):
+            return None
+        namespace = f"status/{seat.pen.project()}"
+        self.store.index.catch_up()
+        here = [
+            each
+            for each in self._results(act, agent)
+            if each.entry.namespace == namespace
+        ]
+        live, sha = [each for each in here if each.live], _sha(text)
+        same = next(
+            (
+                each
+                for each in live
+                if each.about["sha"] == sha and self._is_fresh(each)
+            ),
+            None,
+        )
+        if same is not None:
+            return same.entry
+        body, head, whole = self._body(seat, act, once, text)
+        where = f"runs/{seat.pen.run}/{whole}" if whole else None
+        draft = Draft(
+            body,
+            namespace,
+            agent.id,
+            ttl=act.shares.lifetime,
+            topic=act.work,
+            evidence=where,
+        )
+        entry = self._admitted(draft, agent, [each.entry for each in live])
+        about = {
+            "call": once,
+            "head": head,
+            "sha": sha,
+            "files": dict(files),
+            "whole": whole,
+        }
+        pending = Pending("entry", agent.id, {"act": about}, entry, key=act.key)
+        record = seat.pen.write(pending, once=f"{once}/shared")
+        return self.store.current(str(record.id))
+
+    def _admitted(self, draft: Draft, agent: Agent, olds: Sequence[Entry]) -> Entry:
+        """Return the entry that takes the place of older results. One of a higher authority would
+        stand above it: the supervisor, which wrote that too, files it away."""
+        entry = admit(draft, agent, self.store.settings)
+        above = [old.id for old in olds if old.authority > entry.authority]
+        below = tuple(old.id for old in olds if old.authority <= entry.authority)
+        if above:
+            self.store.log.archive(above, OPERATOR, STALE)
+        for old in olds:
+            may_replace(agent, old, entry)
+        return entry._replace(replaces=below)
+
+    def _body(
+        self, seat: AgentMemory, act: Act, once: str, text: str
+    ) -> tuple[str, int, str | None]:
+        """Return the text of a result's entry, where in it the result begins, and the file of the
+        run that has the whole of a long one, which the entry names as its evidence.
+        """
+        head, short = f"{act.label}: ", condensed(text, act.words)
+        if short is None:
+            return head + text, len(head), None
+        run, name = str(seat.pen.run), f"shared-{_sha(once)[:8]}.txt"
+        Folder(self.root, run, lasting=self.lasting).make().write(name, text)
+        return f"{head}{short}", len(head), name
+
+    # -- moments -----------------------------------------------------------------------------------
+
+    def moments(
+        self,
+        seat: AgentMemory,
+        call: str,
+        arguments: Mapping[str, Any],
+        held: frozenset[str],
+    ) -> list[Entry]:
+        """Return the entries that are for the moment of this call and were not given to the run."""
+        self.store.index.catch_up()
+        index = self.store.index
+        if index.query is not self._query:
+            self._places, self._floor, self._query = [], 0, index.query
+        if index.horizon > self._floor:
+            self._places += index.query.conditional(self._floor)
+            self._floor = max(index.horizon, *self._places[-1:], 0)
+        if not self._places:
+            return []
+        agent = self._agent(seat)
+        found = index.query.standing(self._places, self.store.clock(), agent)
+        return [
+            entry
+            for entry in found
+            if entry.id not in held
+            and entry.run != seat.pen.run
+            and entry.trust != "unverified"
+            and visible(entry, agent)
+            and is_due(entry, call, arguments)
+        ]
+
+    def _agent(self, seat: AgentMemory) -> Agent:
+        agent = seat.agent
+        assert agent is not None  # a run is an agent's
+        return agent
+
+
+def digests(paths: Sequence[str] | Files) -> dict[str, str] | None:
+    """Return the digest of each of these files; None where one cannot be read, is no plain file or
+    is larger than what is worth reading for it.
+    """
+    found: dict[str, str] = {}
+    for path in paths:
+        whole = os.path.abspath(os.path.expanduser(path))
+        try:
+            digest = _digest(os.open(whole, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+        except (OSError, ValueError):
+            return None
+        if digest is None:
+            return None
+        found[whole] = digest
+    return found
+
+
+def _digest(descriptor: int) -> str | None:
+    with open(descriptor, "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:
+            return None
+        return file_digest(file, "sha256").hexdigest()
+
+
+def _states(said: frozenset[str], asked: frozenset[str]) -> bool:
+    """Return whether a sentence says something of what is asked for."""
+    return asked <= said and any(map(is_specific, said - asked))
+
+
+def _given(entry: Entry, more: str = "") -> str:
+    """Return an entry as it is given instead of a call that asks for what it says: quoted, with who
+    says so, as everywhere."""
+    return (
+        f"Not called: the memory has"
+        f" it.\n{block.whole(entry, commands=False).text}{AGAIN}{more}."
+    )
+
+
+def _short(result: _Result) -> str:
+    return result.entry.body[result.about["head"] :]
+
+
+def _sha(text: str) -> str:
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

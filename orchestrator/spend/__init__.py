@@ -1,0 +1,1 @@
+"""What runs take: tokens counted, priced, limited and reserved. Calls no model."""

@@ -1,0 +1,415 @@
+"""What all runs of a workspace have taken and are about to take: asked before each call and each
+spawn.
+
+One SQLite file, `runs/spend.db`, for all supervisors; or memory. It is derived: the ledgers say
+what was spent, and where the file is missing it is made again from them. So nothing here waits for
+the disk, and a crash of the machine costs time, never truth. Every question is decided under one
+lock, in all scopes or in none.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from _thread import allocate_lock
+from collections.abc import Callable, Iterable, Iterator
+from math import ceil
+from typing import NamedTuple, TypeVar
+
+from orchestrator.runs.folder import Folder
+from orchestrator.runs.ledger import Line, read, used
+from orchestrator.spend.limits import (
+    DEFAULTS,
+    Amount,
+    Limits,
+    Policy,
+    Scope,
+    reached,
+    scopes,
+)
+from synapse.errors import StoreError
+from synapse.system.lock import Lock
+
+T = TypeVar("T")
+_BILLION, _MILLION = 1_000_000_000, 1_000_000
+_TABLES = """
+create table spent (scope text primary key, turns int, tokens int, nanos int, micros int, runs int) without rowid;
+create table call (
+    id integer primary key autoincrement, run text, holder text, turns int, tokens int, nanos int, micros int
+);
+create table held (scope text, call int, primary key (scope, call)) without rowid;
+create table live (scope text, run text, holder text, primary key (scope, run)) without rowid;
+create index call_run on call (run);
+create index held_call on held (call);
+create index live_run on live (run);
+"""
+_SPENT = "select turns, tokens, nanos, micros, runs from spent where scope = ?"
+_RESERVED = """select coalesce(sum(turns), 0), coalesce(sum(tokens), 0), coalesce(sum(nanos), 0),
+    coalesce(sum(micros), 0) from held join call on call.id = held.call where held.scope = ?"""
+_LIVE = "select count(*) from live where scope = ? and run <> ?"
+_ADD = """insert into spent values (?, ?, ?, ?, ?, ?) on conflict (scope) do update set
+    turns = turns + excluded.turns, tokens = tokens + excluded.tokens, nanos = nanos + excluded.nanos,
+    micros = micros + excluded.micros, runs = runs + excluded.runs"""
+_MEASURES = ("turns", "tokens", "usd", "seconds")
+_Whole = tuple[
+    int, int, int, int
+]  # turns, tokens, billionths of a dollar, millionths of a second
+
+
+class Reservation(NamedTuple):
+    """What a call may take, set aside in its scopes until it is settled or released."""
+
+    id: int
+    run: str
+    asked: Amount
+
+
+class Standing(NamedTuple):
+    """How a scope stands."""
+
+    spent: Amount
+    reserved: Amount
+    runs: int
+    live: int
+
+
+class Past(NamedTuple):
+    """A run as its record tells it: what a missing file is made again from. `holder` while it is
+    running; what was not `spawned` is no run, and counts by its calls alone.
+    """
+
+    run: str
+    parent: str | None
+    root: str
+    department: str | None
+    at: int
+    holder: str | None = None
+    spawned: bool = True
+
+
+class Budget:
+    """The budget of a workspace, for any number of threads and processes.
+
+    `refill` gives, where the file is missing, the runs of the workspace with their ledgers' lines.
+    """
+
+    def __init__(
+        self,
+        path: str = ":memory:",
+        *,
+        policy: Policy = DEFAULTS,
+        refill: Callable[[], Iterable[tuple[Past, Iterable[Line]]]] = tuple,
+    ) -> None:
+        self.path, self.policy, self.refill = path, policy, refill
+        self._lock = None if path == ":memory:" else _lock(path)
+        self._mutex = allocate_lock()
+        self._opened: tuple[int, int] | None = None
+        self._connection: sqlite3.Connection | None = None
+        self._decide(lambda run: None)
+
+    def reserve(
+        self, run: str, holder: str, where: Iterable[Scope], asked: Amount
+    ) -> Reservation:
+        """Set aside what a call may take, in every scope, or LimitReached: then nothing is."""
+        where, wanted = tuple(where), _whole(asked)
+
+        def decide(db: sqlite3.Connection) -> Reservation:
+            for scope in where:
+                _check_amount(db, scope, wanted)
+            row = (run, holder, *wanted)
+            call = db.execute(
+                (
+                    "insert into call (run, holder, turns, tokens, nanos, micros) values"
+                    " (?, ?, ?, ?, ?, ?)"
+                ),
+                row,
+            ).lastrowid
+            db.executemany(
+                "insert into held values (?, ?)",
+                [(scope.name, call) for scope in where],
+            )
+            return Reservation(call or 0, run, asked)
+
+        return self._decide(decide)
+
+    def settle(self, reservation: Reservation, used: Amount) -> bool:
+        """Count what the call took. False where a takeover has already counted it at what was
+        reserved.
+        """
+        return self._decide(lambda db: _settle(db, reservation.id, _whole(used)))
+
+    def release(self, reservation: Reservation) -> bool:
+        """The call was never made."""
+        return self._decide(lambda db: _settle(db, reservation.id, None))
+
+    def admit(self, run: str, holder: str, where: Iterable[Scope]) -> None:
+        """Count a spawn and the run as alive, in every scope, or LimitReached. It stays counted,
+        unless withdrawn.
+        """
+        where = tuple(where)
+
+        def decide(db: sqlite3.Connection) -> None:
+            for scope in where:
+                _check_spawn(db, scope, run)
+            db.executemany(_ADD, [(scope.name, 0, 0, 0, 0, 1) for scope in where])
+            _enter(db, run, holder, where)
+
+        self._decide(decide)
+
+    def withdraw(self, run: str, where: Iterable[Scope]) -> None:
+        """What was admitted did not begin after all: it counts nowhere."""
+        where = tuple(where)
+
+        def decide(db: sqlite3.Connection) -> None:
+            db.execute("delete from live where run = ?", (run,))
+            db.executemany(_ADD, [(scope.name, 0, 0, 0, 0, -1) for scope in where])
+
+        self._decide(decide)
+
+    def recover(self, run: str, holder: str, where: Iterable[Scope]) -> None:
+        """Another process goes on with a run: what was in flight counts as reserved, the run as its
+        own.
+
+        No limit is asked: the run had been admitted.
+        """
+        where = tuple(where)
+
+        def decide(db: sqlite3.Connection) -> None:
+            _settle_all(db, "run", run)
+            db.execute("delete from live where run = ?", (run,))
+            _enter(db, run, holder, where)
+
+        self._decide(decide)
+
+    def leave(self, run: str) -> None:
+        """The run has ended. What it still had in flight counts as reserved."""
+
+        def decide(db: sqlite3.Connection) -> None:
+            _settle_all(db, "run", run)
+            db.execute("delete from live where run = ?", (run,))
+
+        self._decide(decide)
+
+    def release_holder(self, holder: str) -> None:
+        """A supervisor is gone: its runs are alive no more, its calls in flight count as
+        reserved.
+        """
+
+        def decide(db: sqlite3.Connection) -> None:
+            _settle_all(db, "holder", holder)
+            db.execute("delete from live where holder = ?", (holder,))
+
+        self._decide(decide)
+
+    def standing(self, scope: str) -> Standing:
+        def decide(db: sqlite3.Connection) -> Standing:
+            *spent, runs = _spent(db, scope)
+            live = db.execute(_LIVE, (scope, "")).fetchone()[0]
+            return Standing(_amount(spent), _amount(_reserved(db, scope)), runs, live)
+
+        return self._decide(decide)
+
+    def holders(self) -> set[str]:
+        """Every supervisor that something is counted for."""
+        names = "select holder from live union select holder from call"
+        return self._decide(lambda db: {name for (name,) in db.execute(names)})
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = self._opened = None
+        if self._lock is not None:
+            self._lock.close()
+
+    def _decide(self, decide: Callable[[sqlite3.Connection], T]) -> T:
+        """One transaction, alone among all threads and processes."""
+
+        def section() -> T:
+            try:
+                db = self._current()
+                db.execute("begin immediate")
+                try:
+                    found = decide(db)
+                except BaseException:
+                    db.execute("rollback")
+                    raise
+                db.execute("commit")
+                return found
+            except sqlite3.Error as error:
+                raise StoreError(
+                    f"{self.path} cannot be used: {error}; delete it, it is derived"
+                ) from error
+
+        if self._lock is not None:
+            return self._lock.run(section)
+        with self._mutex:
+            return section()
+
+    def _current(self) -> sqlite3.Connection:
+        """The connection; anew after a fork, and where the file was deleted or made again by
+        another process.
+        """
+        found = (os.getpid(), self._inode()) if self._lock else (0, 0)
+        if self._connection is None or found != self._opened:
+            self._connection = sqlite3.connect(
+                self.path, isolation_level=None, check_same_thread=False
+            )
+            self._connection.execute("pragma synchronous = off")
+            self._connection.execute("pragma journal_mode = truncate")
+            self._fill(self._connection)
+            self._opened = (os.getpid(), self._inode()) if self._lock else found
+        return self._connection
+
+    def _fill(self, db: sqlite3.Connection) -> None:
+        if db.execute("select 1 from sqlite_master where name = 'live_run'").fetchone():
+            return
+        db.execute("begin immediate")
+        for statement in _TABLES.split(";"):
+            db.execute(statement)
+        for past, lines in self.refill():
+            _remember(db, self.policy, past, lines)
+        db.execute("commit")
+
+    def _inode(self) -> int:
+        try:
+            return os.stat(self.path).st_ino
+        except OSError:
+            return 0
+
+
+def of_line(line: Line, seconds: float = 0.0) -> Amount:
+    """What a call took, as its ledger line has it: the provider's count, or ours where it gave
+    none.
+    """
+    usage = used(line)
+    return Amount(
+        1, usage.input_tokens + usage.output_tokens, line.cost or 0.0, seconds
+    )
+
+
+def ledgers(root: str, runs: Iterable[Past]) -> Iterator[tuple[Past, list[Line]]]:
+    """Each run with its ledger's lines: what a missing budget is filled from."""
+    for past in runs:
+        yield past, read(Folder(root, past.run).lines("ledger.jsonl"))
+
+
+def _lock(path: str) -> Lock:
+    try:
+        os.makedirs(os.path.dirname(path) or ".", mode=0o700, exist_ok=True)
+        return Lock(f"{path}.lock")
+    except OSError as error:
+        raise StoreError(f"{path} cannot be used: {error}") from error
+
+
+def _check_amount(db: sqlite3.Connection, scope: Scope, wanted: _Whole) -> None:
+    bounds = _bounds(scope.limits)
+    if all(bound is None for bound in bounds):
+        return
+    spent, reserved = _spent(db, scope.name), _reserved(db, scope.name)
+    for place, bound in enumerate(bounds):
+        if bound is not None and spent[place] + reserved[place] + wanted[place] > bound:
+            name = _MEASURES[place]
+            told = [_amount(amounts)[place] for amounts in (spent, reserved, wanted)]
+            raise reached(
+                scope.name,
+                name,
+                getattr(scope.limits, name),
+                spent=told[0],
+                reserved=told[1],
+                asked=told[2],
+            )
+
+
+def _check_spawn(db: sqlite3.Connection, scope: Scope, run: str) -> None:
+    children, live = scope.limits.children, scope.limits.live
+    if children is not None and (begun := _spent(db, scope.name)[4]) >= children:
+        raise reached(scope.name, "children", children, spent=begun, asked=1)
+    if (
+        live is not None
+        and (alive := db.execute(_LIVE, (scope.name, run)).fetchone()[0]) >= live
+    ):
+        raise reached(scope.name, "live", live, spent=alive, asked=1)
+
+
+def _enter(
+    db: sqlite3.Connection, run: str, holder: str, where: Iterable[Scope]
+) -> None:
+    db.executemany(
+        "insert or replace into live values (?, ?, ?)",
+        [(scope.name, run, holder) for scope in where],
+    )
+
+
+def _settle(db: sqlite3.Connection, call: int, used: _Whole | None) -> bool:
+    """Count what a call took, or nothing, in the place of its reservation."""
+    names = [
+        name for (name,) in db.execute("select scope from held where call = ?", (call,))
+    ]
+    if used is not None:
+        db.executemany(_ADD, [(name, *used, 0) for name in names])
+    db.execute("delete from held where call = ?", (call,))
+    db.execute("delete from call where id = ?", (call,))
+    return bool(names)
+
+
+def _settle_all(db: sqlite3.Connection, column: str, value: str) -> None:
+    """Calls whose end nobody will tell count at what was reserved for them: they may have been
+    made.
+    """
+    calls = db.execute(
+        f"select id, turns, tokens, nanos, micros from call where {column} = ?",
+        (value,),
+    ).fetchall()
+    for call, *amounts in calls:
+        _settle(db, call, (amounts[0], amounts[1], amounts[2], amounts[3]))
+
+
+def _remember(
+    db: sqlite3.Connection, policy: Policy, past: Past, lines: Iterable[Line]
+) -> None:
+    """What a run's ledger says, counted where the run was; all of it on the day when the run
+    began.
+    """
+    where = scopes(
+        policy, run=past.run, root=past.root, department=past.department, at=past.at
+    )
+    begun = scopes(
+        policy, run=past.parent, root=past.root, department=past.department, at=past.at
+    )
+    for line in lines:
+        db.executemany(
+            _ADD, [(scope.name, *_whole(of_line(line)), 0) for scope in where]
+        )
+    if past.spawned:
+        db.executemany(_ADD, [(scope.name, 0, 0, 0, 0, 1) for scope in begun])
+    if past.holder is not None:
+        _enter(db, past.run, past.holder, begun)
+
+
+def _spent(db: sqlite3.Connection, scope: str) -> tuple[int, int, int, int, int]:
+    found: tuple[int, int, int, int, int] | None = db.execute(
+        _SPENT, (scope,)
+    ).fetchone()
+    return found or (0, 0, 0, 0, 0)
+
+
+def _reserved(db: sqlite3.Connection, scope: str) -> _Whole:
+    found: _Whole = db.execute(_RESERVED, (scope,)).fetchone()
+    return found
+
+
+def _whole(amount: Amount) -> _Whole:
+    """In whole units, which add up exactly; a fraction counts as one more."""
+    nanos = ceil(round(amount.usd * _BILLION, 3))
+    return amount.turns, amount.tokens, nanos, ceil(round(amount.seconds * _MILLION, 3))
+
+
+def _amount(whole: Iterable[int]) -> Amount:
+    turns, tokens, nanos, micros = tuple(whole)[:4]
+    return Amount(turns, tokens, nanos / _BILLION, micros / _MILLION)
+
+
+def _bounds(limits: Limits) -> tuple[int | None, ...]:
+    usd = None if limits.usd is None else round(limits.usd * _BILLION)
+    seconds = None if limits.seconds is None else round(limits.seconds * _MILLION)
+    return limits.turns, limits.tokens, usd, seconds

@@ -1,0 +1,188 @@
+"""What one call of a model is billed as: which of its tokens are for what. Pure, but for the
+counting.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from operator import is_
+from typing import NamedTuple
+
+from orchestrator.engines.protocol import Call, Message, Request, Tool, Turn
+from orchestrator.runs.ledger import Segment
+from orchestrator.spend.counting import schema_text
+
+Count = Callable[[str], int]
+
+# What a call of these tools is for; the user's own tools are work.
+TOOL_LABELS = {
+    "read": "capsule",
+    "memory_search": "capsule",
+    "claim": "capsule",
+    "append": "writeback",
+    "memory_remember": "writeback",
+    "memory_forget": "writeback",
+    "report_blocker": "writeback",
+    "ack": "wake",
+    "spawn_agent": "plan",
+    "wait": "plan",
+}
+COORDINATORS = ("cto", "project-lead")  # what these say is planning
+
+
+def said_label(role: str) -> str:
+    """What the words of an agent of this role are for."""
+    return "plan" if role in COORDINATORS else "work_out"
+
+
+def tool_label(name: str) -> str:
+    """What the result of a tool is for."""
+    return TOOL_LABELS.get(name, "work_obs")
+
+
+class Piece(NamedTuple):
+    """A text of a call, what it is for, and whether it can be new in a prompt: what the model said
+    was counted as new when it was said."""
+
+    label: str
+    text: str
+    first: bool = True
+
+
+class Sheet:
+    """What each prompt of a conversation is billed as. Messages only come to it, and each is
+    counted once.
+    """
+
+    def __init__(self, count: Count, guide: int = 0) -> None:
+        """`guide`: how many tokens of the system text speak of the memory and of the team."""
+        self._count, self._guide = count, guide
+        self._tools: tuple[tuple[Tool, ...], list[Segment]] = ((), [])
+        self._messages: list[Message] = []
+        self._segments: list[list[Segment]] = []  # of each message, as new
+        self._again: tuple[int, list[Segment]] = (
+            0,
+            [],
+        )  # of so many first messages, sent once more
+
+    def sent(self, request: Request, known: int) -> tuple[Segment, ...]:
+        """The segments of a prompt; the first `known` messages, and with them the system text and
+        the tools, were sent before. Without any known, everything is new.
+        """
+        self._take_in(request.messages)
+        known = min(max(known, 0), len(request.messages))
+        system = self._count(request.system)
+        guide = min(self._guide, system)
+        head = [
+            Segment("system", system - guide),
+            Segment("guide", guide),
+            *self._schemas(request.tools),
+        ]
+        new = chain.from_iterable(self._segments[known:])
+        if not known:
+            return tuple(_merged([*head, *new]))
+        return tuple(_merged([*map(_later, head), *self._sent_again(known), *new]))
+
+    def _take_in(self, messages: Sequence[Message]) -> None:
+        """Count what came; where it is another conversation from some place on, from there."""
+        same = len(self._messages)
+        if len(messages) < same or not all(map(is_, self._messages, messages)):
+            pairs = enumerate(zip(self._messages, messages, strict=False))
+            same = next(
+                (place for place, (old, new) in pairs if old is not new), len(messages)
+            )
+            self._again = 0, []
+        self._messages[same:] = messages[same:]
+        self._segments[same:] = [
+            _merged(map(self._segment, pieces(message))) for message in messages[same:]
+        ]
+
+    def _sent_again(self, known: int) -> list[Segment]:
+        counted, segments = self._again if self._again[0] <= known else (0, [])
+        more = map(_later, chain.from_iterable(self._segments[counted:known]))
+        self._again = known, _merged([*segments, *more])
+        return self._again[1]
+
+    def _schemas(self, tools: tuple[Tool, ...]) -> list[Segment]:
+        if self._tools[0] != tools:
+            self._tools = tools, _merged(map(self._segment, schemas(tools)))
+        return self._tools[1]
+
+    def _segment(self, piece: Piece) -> Segment:
+        return Segment(piece.label, self._count(piece.text), piece.first)
+
+
+def sent(request: Request, known: int, count: Count) -> tuple[Segment, ...]:
+    """The segments of one prompt alone."""
+    return Sheet(count).sent(request, known)
+
+
+def begun_again(segments: Iterable[Segment]) -> tuple[Segment, ...]:
+    """The same, for a client that keeps no conversation: what it had been told already is told it
+    again.
+    """
+    return tuple(
+        _merged(
+            each if each.first else each._replace(label="retry") for each in segments
+        )
+    )
+
+
+def got(turn: Turn, label: str, count: Count) -> tuple[Segment, ...]:
+    """The segments of a reply."""
+    return tuple(
+        _merged(Segment(piece.label, count(piece.text)) for piece in said(turn, label))
+    )
+
+
+def schemas(tools: Iterable[Tool]) -> Iterator[Piece]:
+    """Return what a prompt says of its tools. The memory's are coordination, the user's own part of
+    the task."""
+    for tool in tools:
+        yield Piece(
+            "tool_schema" if tool.name in TOOL_LABELS else "task", schema_text(tool)
+        )
+
+
+def pieces(message: Message) -> Iterator[Piece]:
+    """Return the texts of a message of a prompt. An earlier reply is history, but for what
+    planned.
+    """
+    if message.role != "assistant":
+        yield Piece(message.label, message.text)
+        return
+    yield Piece(
+        message.label if message.label == "plan" else "history", message.text, False
+    )
+    for call in message.calls:
+        yield Piece(TOOL_LABELS.get(call.name, "history"), _call_text(call), False)
+
+
+def said(turn: Turn, label: str) -> Iterator[Piece]:
+    """Return the texts of a reply."""
+    yield Piece(label, turn.text)
+    for call in turn.calls:
+        yield Piece(TOOL_LABELS.get(call.name, "work_out"), _call_text(call))
+
+
+def _later(segment: Segment) -> Segment:
+    return segment._replace(first=False)
+
+
+def _call_text(call: Call) -> str:
+    return f"{call.name} {json.dumps(dict(call.arguments), ensure_ascii=False)}"
+
+
+def _merged(segments: Iterable[Segment]) -> list[Segment]:
+    """One segment for each label and newness, in the order in which they came up."""
+    sums: dict[tuple[str, bool], int] = {}
+    for segment in segments:
+        key = (segment.label, segment.first)
+        sums[key] = sums.get(key, 0) + segment.tokens
+    return [
+        Segment(label, tokens, first)
+        for (label, first), tokens in sums.items()
+        if tokens
+    ]

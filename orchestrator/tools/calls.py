@@ -1,0 +1,315 @@
+"""The intent of a call: which calls ask for the same thing, and when the result of one still holds.
+
+Pure. `Shares` is what a user declares of a tool, on it or in synapse.yaml; `act_of` names a call
+for the whole team; `condensed` is what of a long result is worth passing on.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Collection, Iterator, Mapping
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from synapse.errors import InvalidEntry
+from synapse.index import terms
+from synapse.model.condense import Said, Shape, condense
+from synapse.model.entry import parse_ttl
+
+LIFETIME = "1h"  # how long a result holds where nobody says
+LONG = 1_200  # characters, about 300 tokens: a longer result is passed on condensed
+SHORT = 400  # characters of one that was condensed, about 100 tokens
+NAME = 180  # characters of the name of an act; a longer one ends in its fingerprint
+_ENDS = " .,;:!?…"
+_PLAIN = re.compile(r"[^\W\d_][\w ./:@#-]*")
+_NO_TEXTS = ("true", "false", "null")
+_EXAMPLE = "such as {shares: true, lifetime: 1h, files: [path]}"
+
+
+class Shares(NamedTuple):
+    """What a user says of a tool whose result holds for everybody: for how long, which arguments
+    name the files that it reads, and whether long results are passed on whole."""
+
+    lifetime: str = LIFETIME
+    files: tuple[str, ...] = ()
+    whole: bool = False
+
+
+class Act(NamedTuple):
+    """A call as the team knows it. `key` is the same for all calls that ask for the same thing;
+    `work` is its name for people, in claims and as a topic; `words` are those of its arguments;
+    `paths` are the files that it reads."""
+
+    key: str
+    work: str
+    label: str
+    words: str
+    paths: tuple[str, ...]
+    shares: Shares
+
+
+def shares_of(value: bool | str | Shares) -> Shares | None:
+    """Return what `shares=` says: None for nothing shared. InvalidEntry where it cannot be
+    meant.
+    """
+    if value is False or value is None:
+        return None
+    if value is True:
+        return Shares()
+    if value == "whole":
+        return Shares(whole=True)
+    if not isinstance(value, Shares):
+        raise InvalidEntry(
+            f"shares is {value!r:.40}: write True, 'whole' or Shares(lifetime='1h')"
+        )
+    _check_lifetime(value.lifetime)
+    files = (value.files,) if isinstance(value.files, str) else tuple(value.files)
+    return value._replace(files=files)
+
+
+def _check_lifetime(lifetime: object) -> None:
+    """Refuse what is no time to live, or one of nothing."""
+    wrong = f"lifetime is {lifetime!r:.40}: write one such as 30m"
+    if not isinstance(lifetime, str):
+        raise InvalidEntry(wrong)
+    try:
+        span = parse_ttl(lifetime)
+    except InvalidEntry:
+        raise InvalidEntry(wrong) from None
+    if span == 0:
+        raise InvalidEntry(
+            f"lifetime {lifetime!r} is over at once: write one such as 30m or 7d"
+        )
+
+
+def declared(settings: Mapping[str, Any]) -> dict[str, Shares | None]:
+    """Return what `tools:` in synapse.yaml says of each tool; InvalidEntry says what to write."""
+    tools = settings.get("tools") or {}
+    if not isinstance(tools, Mapping):
+        raise InvalidEntry(f"tools is not valid: write a line for each, {_EXAMPLE}")
+    return {str(name): _declared(str(name), fields) for name, fields in tools.items()}
+
+
+def _declared(name: str, fields: object) -> Shares | None:
+    if not isinstance(fields, Mapping):
+        raise InvalidEntry(f"tools: {name} is not valid: write fields, {_EXAMPLE}")
+    shares = str(fields.get("shares", "true")).strip().lower()
+    if shares not in ("true", "false", "whole"):
+        raise InvalidEntry(
+            f"tools: {name}: shares is {shares!r:.40}: write true, false or whole"
+        )
+    files = fields.get("files") or ()
+    files = (files,) if isinstance(files, str) else tuple(files)
+    if not all(isinstance(file, str) for file in files):
+        raise InvalidEntry(
+            f"tools: {name}: files is not valid: write names of arguments, {_EXAMPLE}"
+        )
+    try:
+        found = shares_of(
+            Shares(str(fields.get("lifetime", LIFETIME)), files, shares == "whole")
+        )
+    except InvalidEntry as error:
+        raise InvalidEntry(f"tools: {name}: {error}") from None
+    return None if shares == "false" else found
+
+
+def shared(
+    settings: Mapping[str, Any],
+    of_task: Mapping[str, Any],
+    takes: Mapping[str, Collection[str]],
+) -> dict[str, Shares | None]:
+    """Return what a task says of what tools share, and synapse.yaml of the others. InvalidEntry
+    where `files` names what is no argument of its tool; `takes` has the arguments of the tools that
+    are here.
+    """
+    shares = declared(settings) | declared({"tools": of_task})
+    for name, each in shares.items():
+        if problem := misnamed(each, takes.get(name)):
+            raise InvalidEntry(f"tools: {name}: {problem}")
+    return shares
+
+
+def misnamed(shares: Shares | None, takes: Collection[str] | None) -> str | None:
+    """Return what is wrong with the names of `files`; None where nothing is, or nobody knows."""
+    if shares is None or takes is None:
+        return None
+    unknown = [file for file in shares.files if file not in takes]
+    return (
+        f"files names {', '.join(unknown)}; it takes {', '.join(takes) or 'nothing'}"
+        if unknown
+        else None
+    )
+
+
+# -- which call it is ------------------------------------------------------------------------------
+
+
+def act_of(
+    name: str,
+    arguments: Mapping[str, Any],
+    shares: Shares,
+    schema: Mapping[str, Any] | None = None,
+) -> Act:
+    """Return the act that a call is. An argument that is left out counts as its default."""
+    given = {**_defaults(schema or {}), **arguments}
+    folded = {
+        key: _folded(value, key in shares.files) for key, value in sorted(given.items())
+    }
+    text = json.dumps(
+        [name, folded], ensure_ascii=False, sort_keys=True, separators=(",", ":")
+    )
+    digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+    listed = ", ".join(f"{key}={_worded(value)}" for key, value in folded.items())
+    work = f"{name}: {listed}" if listed else name
+    if len(work) > NAME:
+        work = f"{work[:NAME].rstrip()}… #{digest[:8]}"
+    shown = ", ".join(f"{key}={_line(value)}" for key, value in arguments.items())
+    paths = tuple(path for key in shares.files for path in _texts(arguments.get(key)))
+    words = " ".join(word for value in arguments.values() for word in _scalars(value))
+    return Act(f"act:{digest}", work, f"{name}({_cut(shown)})", words, paths, shares)
+
+
+def _defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
+    properties = schema.get("properties", {})
+    return {
+        key: about["default"]
+        for key, about in properties.items()
+        if isinstance(about, Mapping) and "default" in about
+    }
+
+
+def _folded(value: Any, exact: bool = False) -> Any:
+    """Return a value without what makes no difference: the case of plain words, spaces and marks at
+    the end of a line. A path stays as it is, and so does a text of several lines."""
+    if isinstance(value, str):
+        if exact:
+            return value
+        text = unicodedata.normalize("NFC", value).strip()
+        return (
+            text if "\n" in text else " ".join(map(_word, text.split())).rstrip(_ENDS)
+        )
+    if isinstance(value, Mapping):
+        return {str(key): _folded(each, exact) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_folded(each, exact) for each in value]
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
+
+
+def _word(word: str) -> str:
+    """Return a word in lower case, unless its case may mean something, as in an identifier or
+    address.
+    """
+    letters = word.rstrip(_ENDS)
+    return (
+        word.lower()
+        if letters.isalpha() and (letters.istitle() or letters.isupper())
+        else word
+    )
+
+
+def _worded(value: Any) -> str:
+    """Return a folded value so that no two are worded alike."""
+    if isinstance(value, str) and _PLAIN.fullmatch(value) and value not in _NO_TEXTS:
+        return value
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True)
+    return text if text.isprintable() else json.dumps(value, sort_keys=True)
+
+
+def _line(value: Any) -> str:
+    text = (
+        value
+        if isinstance(value, str)
+        else json.dumps(value, ensure_ascii=False, default=str)
+    )
+    return " ".join(text.split())
+
+
+def _cut(text: str, most: int = 160) -> str:
+    return text if len(text) <= most else f"{text[:most].rstrip()}…"
+
+
+def _scalars(value: Any) -> Iterator[str]:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        yield str(value)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _scalars(each)
+    else:
+        yield from _texts(value)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for each in value.values():
+            yield from _texts(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _texts(each)
+
+
+# -- what of a result is passed on -----------------------------------------------------------------
+
+
+def condensed(text: str, words: str) -> str | None:
+    """Return the lines of a long result that share the words of the call or name something, in
+    their order and about 100 tokens of them; None where the result is short."""
+    if len(text) <= LONG:
+        return None
+    telling = " ".join(terms.sought(words))
+    about = _kept(text, telling, Shape(0, 0, 0, SHORT))
+    room = SHORT - sum(len(line) + 1 for line in about)
+    named = _kept(text, "\n".join((words, *about)), Shape(0, 0, max(room, 0) // 4, 0))
+    kept = {*about, *named}
+    if not kept:
+        return f"{text[: SHORT // 2].strip()}\n[...]\n{text[-SHORT // 2 :].strip()}"
+    lines = dict.fromkeys((*about, *named))
+    return "\n".join(sorted(lines, key=text.find))
+
+
+def _kept(text: str, words: str, shape: Shape) -> list[str]:
+    found = condense((Said("", text),), words, lambda line: len(line) // 4 + 1, shape)
+    return [line for piece in found.pieces for line in piece.split("\n")]
+
+
+# -- who may wait for whom -------------------------------------------------------------------------
+
+
+def closes_circle(
+    run: str, holder: str, waits: Mapping[str, str], parents: Mapping[str, str | None]
+) -> bool:
+    """Return whether a run that waited for a holder would wait for itself, or for its own family.
+
+    `waits` has the runs that wait and for whom, `parents` those that live. Who is above a run may
+    wait for it.
+    """
+    return run in _above(holder, parents) or run in _awaited(holder, waits, parents)
+
+
+def _above(run: str, parents: Mapping[str, str | None]) -> set[str]:
+    found: set[str] = set()
+    parent = parents.get(run)
+    while parent is not None and parent not in found:
+        found.add(parent)
+        parent = parents.get(parent)
+    return found
+
+
+def _awaited(
+    run: str, waits: Mapping[str, str], parents: Mapping[str, str | None]
+) -> set[str]:
+    """Return the run and all that it waits for, or may."""
+    found: set[str] = set()
+    left = [run]
+    while left:
+        next = left.pop()
+        if next not in found:
+            found.add(next)
+            left += [waits[next]] if next in waits else []
+            left += [child for child, parent in parents.items() if parent == next]
+    return found

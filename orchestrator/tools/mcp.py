@@ -1,0 +1,213 @@
+"""Tools of MCP servers, as their client: a command that speaks over its standard streams, or an
+address.
+
+The SDK is imported when a server is asked for. A server started here lives as long as the block
+that started it. A keeper stands between it and us, as with coding clients: when this process dies,
+however it dies, nothing of it is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shlex
+import shutil
+import sys
+import tempfile
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Mapping,
+    Sequence,
+)
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+from orchestrator.engines.child import KEEPER
+from orchestrator.engines.protocol import Tool
+from orchestrator.tools.functions import SECONDS, ToolFailed, UserTool
+from synapse.mcp.caller import KEY
+
+GRACE = "1.0"  # what a server has to end; the SDK waits two seconds
+_PAGES = 50
+
+
+@asynccontextmanager
+async def mcp_tools(
+    server: str | Sequence[str],
+    *,
+    taken: Collection[str] = (),
+    idempotent: Collection[str] = (),
+    env: Mapping[str, str] | None = None,
+    folder: str | None = None,
+    log: str = os.devnull,
+    seconds: float = SECONDS,
+) -> AsyncIterator[list[UserTool]]:
+    """The tools of a server: its command (what it says beside the protocol goes to `log`), or its
+    address.
+
+    A tool whose name is `taken` gets the server's name before its own. Which ones are `idempotent`
+    is for the user to say, by the server's names: what a server says of itself proves nothing.
+    Enter and leave it in the same task.
+    """
+    failed = None
+    async with AsyncExitStack() as stack:
+        try:
+            client = await stack.enter_async_context(
+                _client(server, env, folder, stack, log)
+            )
+            listed = await _listed(client)
+            title = client.server_info.name if client.server_info else "mcp"
+        except ImportError as error:
+            raise ToolFailed(
+                "tools of MCP servers need the package mcp, which the extra mcp installs"
+            ) from error
+        except Exception as error:
+            raise ToolFailed(
+                f"the MCP server {_line(server)} cannot be used: {_cause(error)}"
+            ) from error
+        names = _names([tool.name for tool in listed], title, taken)
+        offered = [
+            UserTool(
+                Tool(
+                    names[tool.name], tool.description or tool.name, tool.input_schema
+                ),
+                _caller(client, tool.name),
+                tool.name in idempotent,
+                seconds,
+            )
+            for tool in listed
+        ]
+        try:
+            yield offered
+        except (
+            Exception
+        ) as error:  # the SDK would wrap it in groups of groups on its way out
+            failed = error
+    if failed is not None:
+        raise failed
+
+
+def _line(server: str | Sequence[str]) -> str:
+    return server if isinstance(server, str) else shlex.join(server)
+
+
+async def serve(
+    server: str | Sequence[str],
+    taken: Collection[str],
+    ready: asyncio.Future[list[UserTool]],
+) -> None:
+    """Keep a server until cancelled; `ready` is given its tools."""
+    async with mcp_tools(server, taken=taken) as tools:
+        ready.set_result(tools)
+        await asyncio.Event().wait()
+
+
+def _client(
+    server: str | Sequence[str],
+    env: Mapping[str, str] | None,
+    folder: str | None,
+    stack: AsyncExitStack,
+    log: str,
+) -> Any:
+    from mcp import Client, StdioServerParameters, stdio_client
+
+    if isinstance(server, str) and "://" in server:
+        return Client(server)
+    words = shlex.split(server) if isinstance(server, str) else list(server)
+    if shutil.which(words[0], path=(env or {}).get("PATH")) is None and not (
+        folder and os.sep in words[0]
+    ):
+        raise FileNotFoundError(f"{words[0]} is not there to be run")
+    life = _lifeline(stack)
+    said = stack.enter_context(open(log, "a", encoding="utf-8"))  # noqa: SIM115 (the stack closes it)
+    started = StdioServerParameters(
+        command=sys.executable,
+        args=["-I", "-S", KEEPER, life, GRACE, *words],
+        env=dict(env) if env else None,
+        cwd=folder,
+    )
+    return Client(stdio_client(started, errlog=said))
+
+
+def _lifeline(stack: AsyncExitStack) -> str:
+    """A named pipe that nobody but this process writes to: it closes when the process dies."""
+    folder = tempfile.mkdtemp(
+        prefix="synapse-"
+    )  # the keeper removes it; we do where none began
+    stack.callback(shutil.rmtree, folder, ignore_errors=True)
+    path = os.path.join(folder, "life")
+    os.mkfifo(path, 0o600)
+    held = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+    stack.callback(os.close, held)
+    return path
+
+
+async def _listed(client: Any) -> list[Any]:
+    """Every page of the server's tools, up to a limit that no honest server reaches."""
+    page = await client.list_tools()
+    found = list(page.tools)
+    for _ in range(_PAGES):
+        if not page.next_cursor:
+            break
+        page = await client.list_tools(cursor=page.next_cursor)
+        found += page.tools
+    return found
+
+
+def _names(names: Sequence[str], title: str, taken: Collection[str]) -> dict[str, str]:
+    """What each tool is called here: a name that providers take and nobody else has."""
+    found: dict[str, str] = {}
+    used = set(taken)
+    for name in names:
+        plain = re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64]
+        prefixed = re.sub(r"[^a-zA-Z0-9_-]", "_", f"{title}_{name}")
+        choices = [
+            plain,
+            prefixed[:64],
+            *(f"{prefixed[:60]}_{n}" for n in range(2, 100)),
+        ]
+        found[name] = next(choice for choice in choices if choice not in used)
+        used.add(found[name])
+    return found
+
+
+def _caller(
+    client: Any, name: str
+) -> Callable[[Mapping[str, Any], str | None], Awaitable[object]]:
+    async def run(arguments: Mapping[str, Any], key: str | None) -> object:
+        result = await client.call_tool(
+            name, dict(arguments), meta={KEY: key} if key else None
+        )
+        text = "\n".join(_text(block) for block in result.content)
+        if result.is_error:
+            raise ToolFailed(text or f"{name} failed and did not say why")
+        return text or result.structured_content
+
+    return run
+
+
+def _text(block: Any) -> str:
+    """A block of a result: its text, or what it is."""
+    if block.type == "text":
+        return str(block.text)
+    inner = getattr(block, "resource", None)
+    if isinstance(getattr(inner, "text", None), str):
+        return str(inner.text)  # type: ignore[union-attr]
+    about = (
+        getattr(inner, "uri", None)
+        or getattr(block, "uri", None)
+        or getattr(block, "mime_type", None)
+        or "no text"
+    )
+    return f"[{block.type}: {about}]"
+
+
+def _cause(error: BaseException) -> str:
+    """The first error inside a group of them."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return f"{type(error).__name__}: {error}"

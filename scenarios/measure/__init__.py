@@ -1,0 +1,1 @@
+"""Figures from ledgers: pure functions. Plays nothing."""

@@ -1,0 +1,1 @@
+"""Runs played by the shipped supervisor: worlds, agents, arms, faults."""

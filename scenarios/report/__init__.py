@@ -1,0 +1,1 @@
+"""Reports made from figures: JSON, Markdown, HTML, terminal."""

@@ -1,0 +1,489 @@
+"""Taking over what there was: `synapse.json` and a Cortex folder, whole or not at all, and as often
+as one likes.
+
+Everything is read and checked before anything is written. Ids follow from the old ones, so that a
+second time finds all of it there. The operator's: it writes in the name of those who said it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+
+from synapse.authority import admit
+from synapse.compat import cortex
+from synapse.compat.cortex import OldAtom, OldCortex, OldFact, OldLink, OldVector
+from synapse.core import Memory, operators_alone
+from synapse.errors import InvalidEntry, NotFound, StoreError, SynapseError
+from synapse.formats import mail_json
+from synapse.formats.mail_json import OldMail, OldMessage
+from synapse.index import mailbox
+from synapse.index.links import links
+from synapse.knowledge.memory import place, sentence
+from synapse.model import kinds
+from synapse.model.agents import OPERATOR, Agent, settled
+from synapse.model.clock import micros
+from synapse.model.entry import NEVER, SECOND, Draft, Entry
+from synapse.model.records import Pending, canonical_body
+from synapse.system.digest import sha256
+from synapse.system.typed import Any, NamedTuple
+
+TEAM = "brain"  # of the agents that a migration meets
+IDLE = (
+    30 * 86_400 * SECOND
+)  # a thread that was silent for longer, and is read, is filed away at once
+BATCH = 500
+_NOTHING = OldMail((), {}, ())
+_EMPTY = OldCortex((), (), (), (), {}, (), ())
+
+
+class Count(NamedTuple):
+    """Of one kind: how many were read, how many of those only repeat another, how many were new
+    here and how many were here before. What was read is the sum of the others.
+    """
+
+    kind: str
+    read: int
+    repeated: int
+    written: int
+    there: int
+
+
+class Migration(NamedTuple):
+    """A report: the counts, the agents that were registered, and of the names that had to change
+    what they became.
+    """
+
+    counts: tuple[Count, ...]
+    agents: tuple[str, ...]
+    renamed: Mapping[str, str]
+    written: bool
+
+
+def migrate(
+    memory: Memory,
+    synapse_json: str | None = None,
+    cortex_dir: str | None = None,
+    *,
+    agent: str = "helios",
+    model: str | None = None,
+    dry: bool = False,
+) -> Migration:
+    """Take over mail, knowledge and vectors. `agent` keeps the knowledge; `model` made the vectors
+    that do not say which did. InvalidEntry, with a list of all problems, where anything cannot be
+    kept: then nothing was written.
+    """
+    operators_alone("migrate")
+    old_mail = _NOTHING if synapse_json is None else _read(synapse_json)
+    old = (
+        _EMPTY
+        if cortex_dir is None
+        else cortex.read(os.path.expanduser(cortex_dir), model)
+    )
+    plan = _Plan(memory, mail_json.agent_id(agent))
+    plan.problems += [*old_mail.problems, *old.problems]
+    plan.take(old_mail, old)
+    if plan.problems:
+        shown = "; ".join(plan.problems[:3]) + (
+            f"; and {len(plan.problems) - 3} more" if plan.problems[3:] else ""
+        )
+        raise InvalidEntry(f"nothing was written: {shown}", problems=plan.problems)
+    if not dry:
+        plan.carry_out(old_mail.rest)
+    return plan.report(old_mail, old, written=not dry)
+
+
+def _read(path: str) -> OldMail:
+    try:
+        with open(os.path.expanduser(path), encoding="utf-8") as file:
+            return mail_json.read(file.read(), path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise NotFound(f"{path} cannot be read: {error}", path=path) from error
+
+
+class _Plan:
+    """What is to be written, worked out beforehand."""
+
+    def __init__(self, memory: Memory, keeper: str) -> None:
+        self.memory = memory
+        self.store = memory.store
+        self.store.fresh()
+        self.keeper = keeper
+        self.problems: list[str] = []
+        self.agents: dict[str, Agent] = {}
+        self.met: list[Agent] = []
+        self.entries: dict[str, Entry] = {}  # new ones, in their order
+        self.there: dict[str, Entry] = {}
+        self.links: list[OldLink] = []
+        self.vectors: list[OldVector] = []
+        self.reads: dict[str, list[str]] = {}
+        self.acks: list[tuple[str, mail_json.Answer]] = []
+        self.uses: dict[str, int] = {}
+        self.counted: dict[str, int] = {}
+
+    def take(self, old_mail: OldMail, old: OldCortex) -> None:
+        self._meet(old_mail, bool(old.facts or old.atoms or old.links))
+        for message in old_mail.messages:
+            self._admit(message.id, lambda message=message: self._message(message))  # type: ignore[misc]
+        for fact in old.facts:
+            self._admit(fact.id, lambda fact=fact: self._fact(fact))  # type: ignore[misc]
+        for atom in old.atoms:
+            self._admit(atom.id, lambda atom=atom: self._atom(atom))  # type: ignore[misc]
+        self._marks(old_mail.messages)
+        self._links(old.links)
+        self._vectors(old.vectors)
+        counts = [(each.id, each.access_count) for each in old.facts]
+        counts += [(each.id, each.access_count) for each in old.atoms]
+        self.uses = {id: count for id, count in counts if count and id in self.entries}
+
+    # -- who ---------------------------------------------------------------------------------------
+
+    def _meet(self, old: OldMail, knows: bool) -> None:
+        names = [
+            name
+            for each in old.messages
+            for name in (each.sender, *each.to, *each.read_by)
+        ]
+        names += [answer.agent for each in old.messages for answer in each.acks]
+        known = self.memory.agents()
+        self.agents = {agent.id: agent for agent in known}
+        for name in dict.fromkeys([*names, *([self.keeper] if knows else [])]):
+            if name not in self.agents:
+                try:
+                    self.met.append(settled(Agent(name, teams=(TEAM,))))
+                    self.agents[name] = self.met[-1]
+                except InvalidEntry as error:
+                    self.problems.append(str(error))
+
+    # -- entries -----------------------------------------------------------------------------------
+
+    def _admit(self, id: str, draft: Callable[[], Draft]) -> None:
+        """Check an item as if it were written now; one that is here already has to be the same."""
+        try:
+            made = draft()
+            entry = admit(
+                made, self.agents.get(made.author), self.store.settings
+            )._replace(id=id)
+        except SynapseError as error:
+            self.problems.append(f"{id}: {error}")
+            return
+        before = self.store.index.entry(id, self.store.clock())
+        if before is None and id not in self.entries:
+            self.entries[id] = entry._replace(staged=False)
+        elif before is not None and _same(before, entry):
+            self.there[id] = before
+        elif before is not None:
+            self.problems.append(f"{id} is here already, and says something else")
+
+    def _message(self, old: OldMessage) -> Draft:
+        metadata: dict[str, Any] = {**old.metadata, mail_json.KEPT: dict(old.kept)}
+        own: dict[str, Any] = {
+            "thread": old.thread,
+            "parent": old.parent,
+            "subject": old.subject,
+            "urgency": old.priority,
+        }
+        own = {name: value for name, value in own.items() if value is not None} | {
+            "metadata": metadata
+        }
+        to = tuple(f"agent:{name}" for name in old.to) or ("all",)
+        return Draft(
+            old.body,
+            kinds.MAIL,
+            old.sender,
+            kinds.URGENCY[old.priority],
+            addressees=to,
+            when=old.at,
+            id=old.id,
+            kind=kinds.MESSAGE,
+            more=kinds.More(own),
+        )
+
+    def _fact(self, old: OldFact) -> Draft:
+        own = {
+            "categories": old.categories,
+            "importance": old.importance,
+            "source": old.source,
+        }
+        return self._knowledge(old, old.content, kinds.FACT, own)._replace(
+            ttl=self._ttl(old.expires)
+        )
+
+    def _atom(self, old: OldAtom) -> Draft:
+        parts = dict(zip(cortex.PARTS, old.parts, strict=True))
+        own = {**parts, "confidence": old.confidence, "source": old.source}
+        return self._knowledge(old, sentence(parts), kinds.ATOM, own)
+
+    def _knowledge(
+        self, old: OldFact | OldAtom, body: str, kind: str, own: Mapping[str, Any]
+    ) -> Draft:
+        keeper = self.agents[self.keeper]
+        source = (
+            None
+            if old.source_message is None
+            else mail_json.new_id(kinds.MESSAGE, old.source_message)
+        )
+        known = source is not None and (
+            source in self.entries or self.store.index.entry(source, 0) is not None
+        )
+        rest = old.rest
+        if source is not None and not known:  # it is gone: what it was called stays
+            rest = json.dumps(
+                {**json.loads(rest or "{}"), "source_message_id": old.source_message},
+                sort_keys=True,
+            )
+        return Draft(
+            body,
+            place(
+                keeper, f"group:{TEAM}" if f"team:{TEAM}" in keeper.names else "agent"
+            ),
+            keeper.id,
+            when=old.at,
+            evidence=rest,
+            derived_from=(source,) if source and known else (),
+            id=old.id,
+            kind=kind,
+            more=kinds.More(
+                {name: value for name, value in own.items() if value not in ("", ())}
+            ),
+        )
+
+    def _ttl(self, expires: str | None) -> str | None:
+        if expires is None:
+            return None
+        return f"{max(0, micros(expires) - self.store.clock()) // SECOND}s"
+
+    # -- what is said of them ----------------------------------------------------------------------
+
+    def _marks(self, messages: Iterable[OldMessage]) -> None:
+        seqs = {
+            entry.seq: id
+            for id, entry in self.there.items()
+            if entry.kind == kinds.MESSAGE
+        }
+        marks = (
+            mailbox.marks(self.store.index.query, seqs)
+            if seqs
+            else {"receipts": {}, "acks": {}}
+        )
+        read = {
+            (seqs[seq], mark.agent)
+            for seq, found in marks["receipts"].items()
+            for mark in found
+        }
+        acked = {
+            (seqs[seq], mark.agent)
+            for seq, found in marks["acks"].items()
+            for mark in found
+        }
+        for each in messages:
+            for name in each.read_by:
+                self._counted("receipts", (each.id, name) in read)
+                if (each.id, name) not in read:
+                    self.reads.setdefault(name, []).append(each.id)
+            for answer in each.acks:
+                self._counted("acks", (each.id, answer.agent) in acked)
+                if (each.id, answer.agent) not in acked:
+                    self.acks.append((each.id, answer))
+
+    def _links(self, old: Iterable[OldLink]) -> None:
+        for each in old:
+            gone = [
+                end
+                for end in (each.cause, each.effect)
+                if end not in self.entries and end not in self.there
+            ]
+            if gone or each.cause == each.effect:
+                self.problems.append(
+                    f"the link {each.cause} {each.type} {each.effect} is of no two atoms here"
+                )
+                continue
+            said = links(self.store.index.query, each.cause)
+            known = any(
+                (one.effect, one.type, one.strength)
+                == (each.effect, each.type, each.strength)
+                for one in said
+            )
+            self._counted("links", known)
+            if not known:
+                self.links.append(each)
+
+    def _vectors(self, old: Iterable[OldVector]) -> None:
+        state = self.store.index
+        for each in old:
+            known = state.first(self.keeper, _vector_key(each)) is not None
+            self._counted("embeddings", known)
+            if not known:
+                self.vectors.append(each)
+
+    def _counted(self, kind: str, there: bool) -> None:
+        name = f"{kind} {'there' if there else 'written'}"
+        self.counted[name] = self.counted.get(name, 0) + 1
+
+    # -- writing -----------------------------------------------------------------------------------
+
+    def carry_out(self, rest: Mapping[str, Any]) -> None:
+        for agent in self.met:
+            self.memory.register(agent)
+        log = self.store.log
+        batch = {
+            f"migrate:{id}": Pending("entry", entry.author, {}, entry)
+            for id, entry in self.entries.items()
+        }
+        batch |= dict(self._acts())
+        names = iter(batch)
+        while part := list(islice(names, BATCH)):
+            log.append_all({name: batch[name] for name in part})
+        self.store.index.catch_up()
+        self._prove()
+        self._file_away()
+        if batch:
+            counts = {each.kind: each.written for each in self._counts()}
+            log.append(
+                Pending("migrated", OPERATOR, {"counts": counts, "rest": dict(rest)})
+            )
+        self.store.index.catch_up()
+
+    def _acts(self) -> Iterator[tuple[str, Pending]]:
+        """What is no entry, each under a key of its own."""
+        for each in self.links:
+            fields = {
+                "cause": each.cause,
+                "effect": each.effect,
+                "type": each.type,
+                "strength": float(each.strength),
+            }
+            fields |= {"ids": [each.cause, each.effect], "rest": each.rest}
+            yield _key("link", fields), Pending("link", self.keeper, fields)
+        for vector in self.vectors:
+            yield (
+                _vector_key(vector),
+                Pending("vector", self.keeper, _vector_fields(vector)),
+            )
+        for name, ids in self.reads.items():
+            yield _key("receipt", [name, ids]), Pending("receipt", name, {"ids": ids})
+        for id, answer in self.acks:
+            said = {"entry": id, "body": answer.body, "when": answer.at}
+            yield (
+                _key("acked", [answer.agent, said]),
+                Pending("acked", answer.agent, said),
+            )
+        if self.uses:
+            yield (
+                _key("used", self.uses),
+                Pending("used", self.keeper, {"counts": self.uses}),
+            )
+
+    def _prove(self) -> None:
+        """What was to be written is there: counted on the way out, not on the way in."""
+        now = self.store.clock()
+        for id, entry in self.entries.items():
+            found = self.store.index.entry(id, now)
+            if found is None or not _same(found, entry):
+                raise StoreError(f"{id} was not taken over whole; run it again")
+
+    def _file_away(self) -> None:
+        """Threads that had long been silent, and were read by whom they were for, go into the
+        archive at once.
+        """
+        query, now = self.store.index.query, self.store.clock()
+        threads: dict[str, list[Entry]] = {}
+        for entry in self.entries.values():
+            if entry.kind == kinds.MESSAGE:
+                threads.setdefault(entry.more["thread"], []).append(entry)
+        read = {id for ids in self.reads.values() for id in ids}
+        for thread, found in threads.items():
+            row = mailbox.thread(query, None, thread)
+            over = all(
+                each.id in read and _when(each, now) < now - IDLE for each in found
+            )
+            if over and row is not None and row.live == len(found):
+                self.store.log.archive(
+                    [each.id for each in found],
+                    OPERATOR,
+                    "idle for 30 days when it was taken over",
+                )
+
+    # -- telling -----------------------------------------------------------------------------------
+
+    def _counts(self) -> list[Count]:
+        found = []
+        for kind, name in (
+            (kinds.MESSAGE, "messages"),
+            (kinds.FACT, "facts"),
+            (kinds.ATOM, "atoms"),
+        ):
+            new = sum(entry.kind == kind for entry in self.entries.values())
+            there = sum(entry.kind == kind for entry in self.there.values())
+            found.append(Count(name, new + there, 0, new, there))
+        for name in ("links", "embeddings", "receipts", "acks"):
+            new, there = (
+                self.counted.get(f"{name} {how}", 0) for how in ("written", "there")
+            )
+            found.append(Count(name, new + there, 0, new, there))
+        return found
+
+    def report(self, old_mail: OldMail, old: OldCortex, *, written: bool) -> Migration:
+        read = {
+            "messages": len(old_mail.messages),
+            "facts": old.read.get("stm", 0),
+            "atoms": old.read.get("atoms", 0),
+        }
+        read |= {name: old.read.get(name, 0) for name in ("links", "embeddings")}
+        counts = []
+        for each in self._counts():
+            total = read.get(each.kind, each.read)
+            counts.append(each._replace(read=total, repeated=total - each.read))
+        names = {
+            name: mail_json.agent_id(name)
+            for each in old_mail.messages
+            for name in mail_json.named(each.kept)
+        }
+        renamed = {name: id for name, id in names.items() if name != id}
+        return Migration(
+            tuple(counts), tuple(agent.id for agent in self.met), renamed, written
+        )
+
+
+def _same(before: Entry, entry: Entry) -> bool:
+    """Whether what is here is what is to be taken over."""
+    names = (
+        "author",
+        "namespace",
+        "kind",
+        "addressees",
+        "when",
+        "evidence",
+        "derived_from",
+        "more",
+    )
+    return before.body == canonical_body(entry.body) and all(
+        getattr(before, name) == getattr(entry, name) for name in names
+    )
+
+
+def _when(entry: Entry, otherwise: int) -> int:
+    return otherwise if entry.when is None else min(micros(entry.when), NEVER)
+
+
+def _key(kind: str, fields: object) -> str:
+    return f"migrate:{kind}:{sha256(json.dumps(fields, sort_keys=True).encode())[:24]}"
+
+
+def _vector_key(vector: OldVector) -> str:
+    return _key(
+        "vector", [vector.item, vector.part, vector.model, sha256(vector.values)]
+    )
+
+
+def _vector_fields(vector: OldVector) -> dict[str, Any]:
+    fields = {
+        "entry": vector.item,
+        "part": vector.part,
+        "model": vector.model,
+        "dimension": vector.dimension,
+    }
+    return fields | {"values": b64encode(vector.values).decode(), "when": vector.at}

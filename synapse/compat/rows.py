@@ -1,0 +1,399 @@
+"""The rows of the unified-brain document's tables: which ones records bear on, and how they are
+made from the index.
+"""
+
+from __future__ import annotations
+
+import json
+from array import array
+from base64 import b64decode
+from collections.abc import Iterable
+from struct import unpack
+
+from synapse.authority import SEALED
+from synapse.index import mailbox
+from synapse.index.db import Database
+from synapse.index.links import links, uses
+from synapse.index.vectors import unit
+from synapse.mail.messages import first_of, told
+from synapse.model import kinds
+from synapse.model.clock import iso
+from synapse.model.entry import NEVER, Entry
+from synapse.model.message import (
+    ACTIVE,
+    ARCHIVED,
+    CLOSED,
+    Message,
+    ack_rows,
+    columns,
+    receipt_rows,
+    said_at,
+)
+from synapse.model.records import Record, filings, touched_by
+from synapse.store import Store
+from synapse.system.digest import sha256
+from synapse.system.typed import Any, NamedTuple
+
+_TYPE = {kinds.MESSAGE: "message", kinds.FACT: "stm", kinds.ATOM: "atom"}
+
+
+class Stray(NamedTuple):
+    """Something that was written into the tables past the log: where, which row, how, and what it
+    said.
+    """
+
+    num: int
+    table: str
+    key: str
+    act: str
+    content: str | None
+    at: str
+
+
+class Touched:
+    """What records bear on: items, threads, agents. `anew` where that cannot be told."""
+
+    def __init__(self) -> None:
+        self.ids: dict[str, None] = {}
+        self.threads: dict[str, None] = {}
+        self.agents: dict[str, None] = {}
+        self.links: dict[str, None] = {}
+        self.vectors: dict[str, None] = {}
+        self.seen: dict[str, int] = {}  # when each agent last did something
+        self.new: set[str] = set()  # items of which there are no rows yet
+        self.anew = False
+
+    def take(self, record: Record) -> None:
+        fields = record.fields
+        self.seen[record.by] = record.at
+        if record.kind == "entry" and record.id:
+            self.new.add(record.id)
+            self.items((record.id, *fields.get("replaces", ())))
+        elif record.kind == "thread":
+            self.threads[fields["thread"]] = None
+        elif record.kind == "agent":
+            self.agents[fields["agent"]["id"]] = None
+        elif record.kind == "used":
+            self.items(fields["counts"])
+        elif record.kind == "vector":
+            self.vectors[fields["entry"]] = None
+        elif record.kind == "void":
+            self.anew = True
+        else:
+            self.items(
+                touched_by(record)
+                if record.kind == "undo"
+                else (id for id, _ in filings(record))
+            )
+            self.items(
+                (
+                    *fields.get("ids", ()),
+                    *((fields["entry"],) if "entry" in fields else ()),
+                )
+            )
+
+    def items(self, ids: Iterable[str]) -> None:
+        self.ids.update(dict.fromkeys(ids))
+
+    def stray(self, stray: Stray) -> None:
+        """What is to be made anew because somebody wrote over it."""
+        first, _, second = stray.key.partition(" ")
+        if stray.table == "threads":
+            self.threads[first] = None
+        elif stray.table == "agents":
+            self.agents[first] = None
+        elif stray.table == "embeddings":
+            self.items((second,))
+            self.vectors[second] = None
+        elif stray.table == "atom_links":
+            self.links.update({first: None, second: None})
+        else:
+            self.items((first,))
+
+
+class Rows:
+    """Makes rows anew, within a transaction that somebody else has opened."""
+
+    def __init__(self, store: Store, db: Database) -> None:
+        self.store = store
+        self.db = db
+
+    def derive(self, touched: Touched) -> None:
+        """The rows of all that was touched, as the index now has it."""
+        now = self.store.clock()
+        entries = {id: self._standing(id, now) for id in touched.ids}
+        for id in entries:
+            if id not in touched.new:
+                self._drop(id)
+        standing = [entry for entry in entries.values() if entry is not None]
+        messages = [entry for entry in standing if entry.kind == kinds.MESSAGE]
+        self._messages(messages, touched)
+        for entry in standing:
+            if entry.kind == kinds.FACT:
+                self.db.run("put_stm", self._fact(entry))
+            elif entry.kind == kinds.ATOM:
+                self.db.run("put_atom", self._atom(entry))
+                touched.links[entry.id] = None
+        self._gone(entries, touched)
+        for id in touched.links:
+            self._links(id)
+        for id in touched.vectors:
+            self._kept_vectors(id)
+        for id in touched.threads:
+            self._thread(id)
+        self._seen(touched)
+
+    def _standing(self, id: str, now: int) -> Entry | None:
+        """The item under an id, if it counts: neither replaced nor forgotten, neither waiting nor
+        sealed.
+        """
+        query = self.store.index.query
+        entry = query.entry(id, now)
+        if (
+            entry is None
+            or entry.staged
+            or entry.kind == kinds.ENTRY
+            or entry.scope in SEALED
+        ):
+            return None
+        (until,) = query.db.run("hidden", {"seq": entry.seq}).fetchone()
+        return None if until else entry
+
+    def _drop(self, id: str) -> None:
+        for name in (
+            "drop_message",
+            "drop_receipts",
+            "drop_acks",
+            "drop_stm",
+            "drop_atom",
+        ):
+            self.db.run(name, {"id": id})
+
+    def _gone(self, entries: dict[str, Entry | None], touched: Touched) -> None:
+        """The links of atoms that are gone, and the threads of messages that are."""
+        for id, entry in entries.items():
+            if entry is None:
+                self.db.run("drop_links", {"id": id})
+                self.db.run("drop_embedding", {"id": id})
+                old = (
+                    self.store.index.query.entry(id, 0)
+                    if kinds.kind_of(id) == kinds.MESSAGE
+                    else None
+                )
+                if old is not None and not old.staged:
+                    touched.threads[old.more["thread"]] = None
+
+    def _messages(self, entries: list[Entry], touched: Touched) -> None:
+        for message in told(self.store, entries):
+            self._message(message)
+            touched.threads[message.thread] = None
+            for old in message.entry.replaces:
+                self._follow(old, message.id)
+
+    def _message(self, message: Message) -> None:
+        row = columns(message)
+        row |= {
+            "seq": message.entry.seq,
+            "metadata": _json(row["metadata"]),
+            "parent_id": self._now(row["parent_id"]),
+        }
+        self.db.run("put_message", row)
+        for receipt in receipt_rows(message):
+            self.db.run("put_receipt", receipt)
+        for ack in ack_rows(message):
+            self.db.run("put_ack", ack)
+
+    def _follow(self, old: str, id: str) -> None:
+        """What named the old version names the new one: the old is in no table."""
+        for name in (
+            "put_version",
+            "follow_versions",
+            "follow_parents",
+            "follow_stm",
+            "follow_atoms",
+        ):
+            self.db.run(name, {"old": old, "id": id})
+
+    def _now(self, id: str | None) -> str | None:
+        row = self.db.run("version_of", {"old": id}).fetchone() if id else None
+        return row[0] if row else id
+
+    def _source(self, entry: Entry) -> str | None:
+        """The message that an item came from, if any."""
+        found = (id for id in entry.derived_from if kinds.kind_of(id) == kinds.MESSAGE)
+        return self._now(next(found, None))
+
+    def _fact(self, entry: Entry) -> dict[str, Any]:
+        first, more = first_of(self.store, entry), entry.more
+        return {
+            "id": entry.id,
+            "content": entry.body,
+            "categories": _json(list(more.get("categories", ()))),
+            "importance": more.get("importance", 1.0),
+            "access_count": uses(self.store.index.query, entry.id),
+            "created_at": iso(said_at(first)),
+            "updated_at": None if first is entry else iso(entry.at),
+            "expires_at": None if entry.expires == NEVER else iso(entry.expires),
+            "source": more.get("source", "agent"),
+            "source_message_id": self._source(entry),
+            "seq": entry.seq,
+        }
+
+    def _atom(self, entry: Entry) -> dict[str, Any]:
+        more = entry.more
+        row = {
+            name: more.get(name, "")
+            for name in ("subject", "action", "outcome", "consequences")
+        }
+        return row | {
+            "id": entry.id,
+            "confidence": more.get("confidence", 1.0),
+            "source": more.get("source", "agent"),
+            "source_message_id": self._source(entry),
+            "created_at": iso(said_at(entry)),
+            "seq": entry.seq,
+        }
+
+    def _links(self, id: str) -> None:
+        self.db.run("drop_links", {"id": id})
+        for link in links(self.store.index.query, id):
+            row = {
+                name: getattr(link, name)
+                for name in ("cause", "effect", "type", "strength")
+            }
+            self.db.run("put_link", row | {"created_at": iso(link.at)})
+
+    def _thread(self, id: str) -> None:
+        self.db.run("drop_thread", {"id": id})
+        count, began, last = self.db.run("thread_ends", {"id": id}).fetchone()
+        row = mailbox.thread(self.store.index.query, None, id)
+        if not count or row is None:
+            return
+        author, subject = self.db.run("thread_first", {"id": id}).fetchone()
+        status = CLOSED if row.closed else ACTIVE if row.live else ARCHIVED
+        self.db.run(
+            "put_thread",
+            {
+                "id": id,
+                "subject": row.subject or subject,
+                "created_by": author,
+                "created_at": began,
+                "last_message_at": last,
+                "message_count": count,
+                "status": status,
+                "tags": _json(list(row.tags)),
+            },
+        )
+
+    def embeddings(self, mark: str, cursor: int) -> str:
+        """The vectors that came since a mark, or all anew where some were dropped, of what the
+        tables hold up to a cursor; the new mark.
+        """
+        vectors = self.store.vectors
+        dropped, before = vectors.db.meta("dropped") or "0", json.loads(mark or "{}")
+        if before.get("dropped") != dropped:
+            self.db.run("clear_embeddings")
+            before = {}
+        reached: dict[str, int] = before.get("reached", {})
+        for name, dimension, *_ in vectors.models():
+            reached[name] = self._vectors(name, dimension, reached.get(name, 0), cursor)
+        return _json({"dropped": dropped, "reached": reached})
+
+    def _vectors(self, name: str, dimension: int, last: int, cursor: int) -> int:
+        """Those of one model. The vector of a text that was embedded in parts is the mean of
+        theirs.
+        """
+        vectors = self.store.vectors
+        model = vectors.model(name)
+        if model is None:
+            return last
+        fresh = vectors.db.run("since", {"model": model.num, "num": last}).fetchall()
+        parts: dict[int, list[tuple[float, ...]]] = {}
+        for num, seq, halves in fresh:
+            if seq > cursor:
+                break  # of what came meanwhile: the next time
+            last = num
+            parts.setdefault(seq, []).append(unpack(f"<{dimension}e", halves))
+        for seq, found in parts.items():
+            item = self.db.run("item_of", {"seq": seq}).fetchone()
+            if item is not None:
+                mean = unit([sum(each) for each in zip(*found, strict=True)])
+                type, id, created_at = item
+                self.db.run(
+                    "put_embedding", _embedding(type, id, created_at, name, mean)
+                )
+        return last
+
+    def _kept_vectors(self, id: str) -> None:
+        """The vectors that the log holds: those that were taken over, and that nobody could make
+        again.
+        """
+        for record in self.store.index.query.acts(None, id, 0, None):
+            entry = self.store.index.query.entry(id, 0)
+            if record.kind == "vector" and entry is not None and entry.kind in _TYPE:
+                fields = record.fields
+                type = _TYPE[entry.kind] + (
+                    f".{fields['part']}" if fields["part"] else ""
+                )
+                vector = array("f", b64decode(fields["values"]))
+                row = _embedding(type, id, iso(said_at(entry)), fields["model"], vector)
+                self.db.run("keep_embedding", row | {"id": f"log{row['id'][3:]}"})
+
+    def _seen(self, touched: Touched) -> None:
+        """When agents last did something; the whole row of those that are new or were declared
+        anew.
+        """
+        for id, at in touched.seen.items():
+            if (
+                id not in touched.agents
+                and not self.db.run("seen_agent", {"id": id, "at": iso(at)}).rowcount
+            ):
+                touched.agents[id] = None
+        if touched.agents:
+            self._agents(touched.agents)
+
+    def _agents(self, ids: Iterable[str]) -> None:
+        query = self.store.index.query
+        seen = query.last_active()
+        for id in ids:
+            agent = query.declared.get(id)
+            if agent is None:
+                self.db.run("drop_agent", {"id": id})
+                continue
+            can = {
+                "role": agent.role,
+                "authority": agent.rank,
+                "teams": list(agent.teams),
+            }
+            can |= {"read": list(agent.reads), "write": list(agent.writes)}
+            last = iso(seen[id]) if id in seen else None
+            row = {
+                "id": id,
+                "display_name": id,
+                "last_seen_at": last,
+                "capabilities": _json(can),
+            }
+            self.db.run("put_agent", row)
+
+
+def _embedding(
+    type: str, id: str, created_at: str, model: str, vector: array[float]
+) -> dict[str, Any]:
+    model = model.removeprefix("ollama/")  # the document's own name of its model
+    made = sha256(f"{type} {id} {model}".encode())[:12]
+    named = {
+        "source_type": type,
+        "source_id": id,
+        "model": model,
+        "created_at": created_at,
+    }
+    return {
+        "id": f"emb_{made}",
+        "embedding": vector.tobytes(),
+        "dimension": len(vector),
+        **named,
+    }
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,265 @@
+"""The tables of the unified-brain document, derived from the log: one SQLite file, for whoever
+would rather ask in SQL.
+
+They hold everybody's mail and knowledge, so the file is the operator's. What was derived is brought
+in line by cursor: the records that came since name what they bear on, and of that the rows are made
+anew from the index. What anybody else writes into the file is noted by triggers, undone at the next
+sync, and reported.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from array import array
+from collections.abc import Callable, Iterator
+from itertools import islice
+from math import sqrt
+
+from synapse.compat.rows import Rows, Stray, Touched
+from synapse.errors import Conflict, StoreError
+from synapse.index.db import Database
+from synapse.index.vectors import path_beside
+from synapse.model.records import Record
+from synapse.model.results import Problem
+from synapse.store import Store
+from synapse.system.typed import Any
+
+VERSION = "2"
+KIND = ("brain_schema.sql", "brain.sql", VERSION)
+BATCH = 2_000
+# The tables, and the columns that make a row of each one row.
+KEYS = {
+    "messages": ("id",),
+    "read_receipts": ("message_id", "agent_id"),
+    "acks": ("message_id", "agent_id"),
+    "threads": ("id",),
+    "agents": ("id",),
+    "stm": ("id",),
+    "atoms": ("id",),
+    "atom_links": ("from_atom_id", "to_atom_id"),
+    "embeddings": ("source_type", "source_id", "model"),
+}
+
+
+class Tables:
+    """The file, kept in step with a store. One process at a time adds to it; others read on
+    meanwhile.
+    """
+
+    def __init__(self, store: Store, path: str) -> None:
+        self.store = store
+        self.path = path
+        if path != ":memory:":
+            _refuse_foreign(path)
+        self.db = Database(path, KIND)
+        self.rows = Rows(store, self.db)
+
+    def sync(self) -> int:
+        """Bring the tables in line with the log; how many records that took. What others wrote into
+        them is undone.
+        """
+        self.store.index.catch_up()
+        taken = 0
+        while True:
+            count = self._whole(self._batch)
+            taken += count
+            if count < BATCH:
+                break
+        if self._has_vectors():
+            self._whole(self._embeddings)
+        return taken
+
+    def behind(self) -> bool:
+        """Whether the log holds more than the tables, or somebody wrote into them."""
+        self.store.index.catch_up()
+        return self._cursor() != self.store.index.cursor() or bool(self.waiting())
+
+    def rebuild(self) -> int:
+        """Derive every row anew; what others wrote is forgotten."""
+        self._whole(self._wipe)
+        return self.sync()
+
+    def strays(self) -> list[Stray]:
+        """All that was ever written into these tables past the log. None of it has stayed."""
+        return [Stray(*row) for row in self.db.run("strays")]
+
+    def waiting(self) -> list[Stray]:
+        """What of that the next sync undoes."""
+        return [Stray(*row) for row in self.db.run("strays_waiting")]
+
+    def check(self) -> list[Problem]:
+        """What stands in the tables and does not follow from the log, or the other way round."""
+        found = [
+            Problem(
+                f"{self.path}: {each.table} {each.key}",
+                f"{each.act} past the log at {each.at}; it is undone",
+            )
+            for each in self.strays()
+        ]
+        self.sync()
+        truth = Tables(self.store, ":memory:")
+        try:
+            truth.sync()
+            for table in KEYS:
+                found += _differences(
+                    self.path, table, self._rows(table), truth._rows(table)
+                )
+        finally:
+            truth.close()
+        return found
+
+    def reader(self) -> sqlite3.Connection:
+        """A connection of one's own, which reads and writes nothing."""
+        found = sqlite3.connect(self.path)
+        found.execute("pragma query_only = on")
+        found.create_function("cosine_similarity", 2, _cosine, deterministic=True)
+        return found
+
+    def close(self) -> None:
+        self.db.close()
+
+    # -- below -------------------------------------------------------------------------------------
+
+    def _whole(self, section: Callable[[], int]) -> int:
+        run = self.db.connection.execute
+        try:
+            run("begin immediate")
+            try:
+                self.db.run("open")
+                value = section()
+                self.db.run("shut")
+            except BaseException:
+                run("rollback")
+                raise
+            run("commit")
+            return value
+        except sqlite3.Error as error:
+            raise StoreError(
+                f"{self.path} could not be written: {error}; delete it, it is derived"
+            ) from error
+
+    def _wipe(self) -> int:
+        self.db.wipe()
+        self.db.run("open")
+        return 0
+
+    def _has_vectors(self) -> bool:
+        """Whether anything was ever embedded here, by whomever; asks for no embedder."""
+        place = path_beside(self.store.index.db.path)
+        return (
+            os.path.exists(place)
+            if place != ":memory:"
+            else bool(self.store.settings.semantic.embedder)
+        )
+
+    def _embeddings(self) -> int:
+        self.db.set_meta(
+            "vectors",
+            self.rows.embeddings(self.db.meta("vectors") or "", self._cursor()),
+        )
+        return 0
+
+    def _cursor(self) -> int:
+        return int(self.db.meta("cursor") or 0)
+
+    def _batch(self) -> int:
+        cursor, end = self._cursor(), self.store.index.cursor()
+        if cursor > end:  # another log, or one that was taken back
+            self._wipe()
+            cursor = 0
+        touched, waiting = Touched(), self.waiting()
+        records = list(islice(self._since(cursor, end), BATCH))
+        for record in records:
+            touched.take(record)
+        if touched.anew and cursor:
+            self._wipe()
+            self.db.set_meta("cursor", "0")
+            return BATCH
+        for each in waiting:
+            touched.stray(each)
+        if waiting:
+            touched.new.clear()
+            if any(each.table == "embeddings" for each in waiting):
+                self.db.set_meta("vectors", "")
+            self.db.run("strays_undone")
+        self.rows.derive(touched)
+        if records:
+            self.db.set_meta("cursor", str(records[-1].seq))
+        return len(records)
+
+    def _since(self, cursor: int, end: int) -> Iterator[Record]:
+        if cursor < end:
+            for record in self.store.log.since(cursor):
+                if record.seq > end:
+                    return
+                yield record
+
+    def _rows(self, table: str) -> dict[tuple[Any, ...], tuple[Any, ...]]:
+        cursor = self.db.connection.execute(f"select * from {table}")
+        names = [each[0] for each in cursor.description]
+        places = [names.index(name) for name in KEYS[table]]
+        return {tuple(row[place] for place in places): row for row in cursor}
+
+
+def path_of(store: Store) -> str | None:
+    """Where the tables of a workspace belong: a brain's workspace is `{path}.log`. None where it is
+    no brain's.
+    """
+    root = store.root or ""
+    return root.removesuffix(".log") if root.endswith(".log") else None
+
+
+def _differences(
+    path: str,
+    table: str,
+    found: dict[tuple[Any, ...], Any],
+    truth: dict[tuple[Any, ...], Any],
+) -> list[Problem]:
+    problems = []
+    for key in sorted({*found, *truth}, key=repr):
+        if found.get(key) != truth.get(key):
+            what = (
+                "is not in the log"
+                if key not in truth
+                else "is missing"
+                if key not in found
+                else "is not as logged"
+            )
+            where = f"{path}: {table} {' '.join(map(str, key))}"
+            problems.append(
+                Problem(where, f"{what}; `brain rebuild` derives the tables anew", True)
+            )
+    return problems
+
+
+def _refuse_foreign(path: str) -> None:
+    """A file that we did not derive is somebody's only copy."""
+    if not os.path.exists(path) or not os.path.getsize(path):
+        return
+    try:
+        connection = sqlite3.connect(path)
+        try:
+            names = {
+                name for (name,) in connection.execute("select name from sqlite_master")
+            }
+        finally:
+            connection.close()
+    except sqlite3.DatabaseError as error:
+        raise StoreError(f"{path} cannot be read: {error}") from error
+    if names and not {"synapse", "writing", "strays"} <= names:
+        raise Conflict(
+            f"{path} was not made here, and nothing in it is touched: name another place",
+            file=path,
+        )
+
+
+def _cosine(one: bytes | None, other: bytes | None) -> float | None:
+    """Of two vectors as `embeddings` holds them. None where they are not of one kind: models are
+    never compared.
+    """
+    if one is None or other is None or len(one) != len(other) or len(one) % 4:
+        return None
+    a, b = (array("f", each) for each in (one, other))
+    sizes = sqrt(sum(x * x for x in a)) * sqrt(sum(x * x for x in b))
+    return sum(x * y for x, y in zip(a, b, strict=True)) / sizes if sizes else None

@@ -1,0 +1,189 @@
+"""Where agents stand: the review that a night writes down where reputation is on, and the account
+of it for people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from synapse.consolidate import reputation
+from synapse.consolidate.reputation import (
+    ACTED,
+    LIVED,
+    PERIOD,
+    SUPERSEDED,
+    Deed,
+    Step,
+    steps,
+)
+from synapse.core import operators_alone
+from synapse.errors import NotFound
+from synapse.index import deeds as facts
+from synapse.model.agents import CONSOLIDATOR, Agent, general_authority
+from synapse.model.records import Guard, Pending, Record
+from synapse.system.typed import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from synapse.core import Memory
+    from synapse.store import Store
+
+
+class Review(NamedTuple):
+    """What one review moved for an agent. `stands` is false where it was taken back."""
+
+    seq: int
+    at: int
+    since: int
+    until: int
+    move: int
+    steps: tuple[Step, ...]
+    stands: bool
+
+
+class Account(NamedTuple):
+    """An agent's standing: what is declared, what the reviews moved, what the next one would."""
+
+    agent: str
+    declared: int
+    standing: int
+    reviews: tuple[Review, ...]
+    since: int
+    steps: tuple[Step, ...]
+    move: int
+
+
+def accounts(mem: Memory, agent: str | None = None) -> list[Account]:
+    """The standing of every agent, or of one, step by step with the records behind it."""
+    operators_alone("look into reputations")
+    store = mem.store
+    store.fresh()
+    known = store.index.query.declared
+    if agent is not None and agent not in known:
+        raise NotFound(
+            f"there is no agent {agent}; `synapse agents` lists them", id=agent
+        )
+    now, past = store.clock(), facts.reviews(store.index.query)
+    since = _since(past, now)
+    found = steps(_deeds(store, since, now), since, now, _counted(past))
+    return [
+        _account(store, known[id], past, since, found)
+        for id in ([agent] if agent else sorted(known))
+    ]
+
+
+def review(store: Store, night: str, now: int, guard: Guard) -> Record | None:
+    """Write down what a whole period moved, once; None where none has passed, or reputation is not
+    on.
+    """
+    if store.settings.reputation != "on":
+        return None
+    store.index.catch_up()
+    past = facts.reviews(store.index.query)
+    since = _since(past, now)
+    first = store.log.at(1).at if store.index.cursor() else now
+    if now - (since if past else first) < PERIOD:
+        return None
+    found = steps(_deeds(store, since, now), since, now, _counted(past))
+    moves = {
+        agent.id: _move(store, agent, found)
+        for agent in store.index.query.declared.values()
+    }
+    fields = {
+        "phase": "metrics",
+        "night": night,
+        "since": since,
+        "until": now,
+        "moves": {id: move for id, move in moves.items() if move},
+        "steps": [_plain(step) for step in found if step.move],
+    }
+    record = store.log.append(
+        Pending("review", CONSOLIDATOR, fields), once=f"review:{night}", unless=guard
+    )
+    store.index.catch_up()
+    return record
+
+
+def _since(past: list[tuple[Record, bool]], now: int) -> int:
+    """Where the period that is open began: at the last review, be it one that was taken back, else
+    a period ago.
+    """
+    return max((record.fields["until"] for record, _ in past), default=now - PERIOD)
+
+
+def _counted(past: list[tuple[Record, bool]]) -> frozenset[tuple[str, str]]:
+    """The entries that moved a standing before."""
+    old = (_step(plain) for record, _ in past for plain in record.fields["steps"])
+    return frozenset(
+        (step.deed.entry, "gain" if step.move > 0 else "loss") for step in old
+    )
+
+
+def _deeds(store: Store, since: int, until: int) -> Iterator[Deed]:
+    query = store.index.query
+    for kind, ask in (
+        (LIVED, facts.lived),
+        (SUPERSEDED, facts.superseded),
+        (ACTED, facts.acted_on),
+    ):
+        for fact in ask(query, since, until):
+            seen = facts.seen_by(query, fact.entry, fact.at)
+            yield Deed(
+                kind, fact.author, fact.entry, fact.at, fact.by, seen, fact.records
+            )
+
+
+def _account(
+    store: Store,
+    agent: Agent,
+    past: list[tuple[Record, bool]],
+    since: int,
+    found: list[Step],
+) -> Account:
+    own = tuple(step for step in found if step.deed.agent == agent.id)
+    reviews = tuple(_review(agent.id, record, stands) for record, stands in past)
+    declared = general_authority(agent, store.settings.flat)
+    shift = store.shift(agent.id)
+    standing = general_authority(agent._replace(shift=shift), store.settings.flat)
+    return Account(
+        agent.id,
+        declared,
+        standing,
+        reviews,
+        since,
+        own,
+        reputation.moved(standing, own),
+    )
+
+
+def _review(agent: str, record: Record, stands: bool) -> Review:
+    given = record.fields
+    own = tuple(step for step in map(_step, given["steps"]) if step.deed.agent == agent)
+    return Review(
+        record.seq,
+        record.at,
+        given["since"],
+        given["until"],
+        given["moves"].get(agent, 0),
+        own,
+        stands,
+    )
+
+
+def _move(store: Store, agent: Agent, found: list[Step]) -> int:
+    standing = general_authority(
+        agent._replace(shift=store.shift(agent.id)), store.settings.flat
+    )
+    return reputation.moved(
+        standing, (step for step in found if step.deed.agent == agent.id)
+    )
+
+
+def _plain(step: Step) -> Mapping[str, Any]:
+    """A step as it stands in a review: what it was made of, and what it moved."""
+    return {**step.deed._asdict(), "move": step.move, "why": step.why}
+
+
+def _step(plain: Mapping[str, Any]) -> Step:
+    given = {name: plain[name] for name in Deed._fields}
+    given |= {name: tuple(given[name]) for name in ("seen_by", "records")}
+    return Step(Deed(**given), plain["move"], plain["why"])

@@ -1,0 +1,509 @@
+"""Entries as text, and back: front matter and a body, in the three generations of the format.
+
+    A   the technical specification: `from`, `to`, `timestamp`; what is written
+    B   the white paper: `related`, `authority`, `ttl: permanent`
+    C   the hosted API: `from_agent`, `content`, `created_at`, five priorities; also one JSON object
+
+Text is judged in form only: who may write what, and whose word counts, is not decided here. No YAML
+is imported before something unusual has to be read. Agents and settings, the other YAML, are in
+`declared`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+
+from synapse.errors import InvalidEntry
+from synapse.formats import front_matter
+from synapse.formats.declared import parse_agent as parse_agent
+from synapse.formats.declared import parse_settings as parse_settings
+from synapse.formats.declared import render_agent as render_agent
+from synapse.formats.declared import render_settings as render_settings
+from synapse.formats.front_matter import MAX_FRONT
+from synapse.model import clock, kinds
+from synapse.model import namespace as ns
+from synapse.model.entry import (
+    NEVER,
+    PRIORITIES,
+    SCOPES,
+    Draft,
+    Entry,
+    addressees,
+    is_id,
+    parse_ttl,
+)
+from synapse.model.records import canonical_body
+from synapse.system import yaml
+from synapse.system.typed import Any, NamedTuple
+from synapse.system.yaml import Fields, flow, quoted
+
+MAX_TEXT = 2 << 20
+GENERATIONS = ("A", "B", "C")
+
+_PRIORITIES = frozenset(PRIORITIES)
+_FROM_API = {
+    "low": "info",
+    "info": "info",
+    "warn": "important",
+    "error": "critical",
+    "critical": "critical",
+}
+_TO_API = {"info": "info", "important": "warn", "critical": "critical"}
+_TRUE, _FALSE = (
+    frozenset(("true", "yes", "on", "1")),
+    frozenset(("false", "no", "off", "0")),
+)
+_COMMON = frozenset("id from to timestamp namespace priority ttl tags".split())
+_RARE = "related supersedes topic scope pii authority derived_from evidence when"
+_KEYS = _COMMON | frozenset(_RARE.split()) | frozenset(kinds.known_names())
+_TIME = re.compile(
+    r"(?!0000)[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])"
+    r"T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{6})?Z"
+)
+_SPAN = re.compile(r"[1-9][0-9]{0,8}[smhdw]")
+_ID = "the id of an entry, such as syn-2026-02-01-001"
+
+
+class Parsed(NamedTuple):
+    """A text as it was read. `start` is where the body begins in the text; 0 where it is not the
+    tail.
+    """
+
+    draft: Draft
+    generation: str
+    start: int
+
+
+def parse(text: str | bytes, *, path: str = "", namespace: str | None = None) -> Parsed:
+    """The draft in a text of any generation, or InvalidEntry with all its problems.
+
+    `namespace` is the one that the text's place implies: it fills a missing field, any other is a
+    problem. Bytes are decoded as UTF-8; a byte order mark stays the first character. An id that is
+    not of an entry's form is left out of the draft.
+    """
+    decoded = _decoded(text, path)
+    fields, start = front_matter.flat(decoded, _KEYS) or _reference(decoded, path)
+    return _parsed(decoded, fields, start, path, namespace)
+
+
+def parse_reference(
+    text: str | bytes, *, path: str = "", namespace: str | None = None
+) -> Parsed:
+    """The same as `parse`, always through python-frontmatter and YAML."""
+    decoded = _decoded(text, path)
+    fields, start = _reference(decoded, path)
+    return _parsed(decoded, fields, start, path, namespace)
+
+
+def parse_json(
+    text: str | bytes, *, path: str = "", namespace: str | None = None
+) -> Parsed:
+    """An entry as one JSON object, as the hosted API gives it. For imports; entry files are front
+    matter.
+    """
+    decoded = _decoded(text, path)
+    try:
+        got = json.loads(
+            decoded,
+            object_pairs_hook=_unique,
+            parse_int=str,
+            parse_float=str,
+            parse_constant=str,
+        )
+    except (ValueError, RecursionError) as error:
+        raise _invalid([f"not readable as JSON: {error}"], path) from None
+    if not isinstance(got, dict):
+        raise _invalid(["not a JSON object"], path)
+    for ours, theirs in (
+        ("from", "from_agent"),
+        ("body", "content"),
+        ("timestamp", "created_at"),
+    ):
+        if ours in got:
+            got.setdefault(theirs, got.pop(ours))
+    texts = {
+        name: yaml.text_of(value)
+        for name, value in got.items()
+        if isinstance(value, bool)
+    }
+    fields: Fields = {"content": None, **got, **texts}
+    return _parsed("", fields, 0, path, namespace)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(found := dict(pairs)) < len(pairs):
+        raise ValueError("a name is given twice")
+    return found
+
+
+def _decoded(text: str | bytes, path: str) -> str:
+    if len(text) > MAX_TEXT:
+        raise _invalid([f"the file is longer than {MAX_TEXT >> 20} MiB"], path)
+    try:
+        decoded = text if isinstance(text, str) else text.decode()
+    except UnicodeDecodeError as error:
+        raise _invalid(
+            [f"not UTF-8: byte {error.start} cannot be read"], path
+        ) from None
+    if "\0" in decoded:
+        raise _invalid([f"a NUL character at {decoded.index(chr(0))}"], path)
+    return decoded
+
+
+def _reference(text: str, path: str) -> tuple[Fields, int]:
+    try:
+        return front_matter.reference(text)
+    except InvalidEntry as error:
+        raise _invalid([str(error)], path) from None
+
+
+def _invalid(problems: Iterable[str], path: str = "") -> InvalidEntry:
+    listed = list(problems)
+    message = (f"{path}: " if path else "") + "; ".join(listed)
+    return InvalidEntry(message, path=path, problems=listed)
+
+
+# -- from fields to a draft ------------------------------------------------------------------------
+
+
+def _parsed(
+    text: str, fields: Fields, start: int, path: str, namespace: str | None
+) -> Parsed:
+    problems: list[str] = []
+    body = canonical_body(text[start:])
+    generation = _generation(fields, body)
+    if generation == "C":
+        content = fields.get("content")
+        if isinstance(content, str) and not body:
+            start, body = 0, canonical_body(content)
+        fields = _from_api(fields, problems)
+    if not body:
+        problems.append("the body is empty")
+    draft = _draft(fields, body, namespace, problems)
+    if problems:
+        raise _invalid(problems, path)
+    return Parsed(draft, generation, start)
+
+
+def _generation(fields: Fields, body: str) -> str:
+    if (
+        "from_agent" in fields
+        or "created_at" in fields
+        or ("content" in fields and not body)
+    ):
+        return "C"
+    if "to" in fields:
+        return "A"
+    old = (
+        "related" in fields
+        or "authority" in fields
+        or "pii" in fields
+        or fields.get("ttl") == "permanent"
+    )
+    return "B" if old else "A"
+
+
+def _from_api(fields: Fields, problems: list[str]) -> Fields:
+    """The fields of generation C under the names of A. A ttl of null is for ever there."""
+    found = dict(fields)
+    for theirs, ours in (("from_agent", "from"), ("created_at", "timestamp")):
+        if theirs in found:
+            value = found.pop(theirs)
+            if found.setdefault(ours, value) != value:
+                problems.append(f"{theirs} and {ours} differ")
+    if "ttl" in found and found["ttl"] is None:
+        found["ttl"] = "never"
+    priority = found.get("priority")
+    if isinstance(priority, str):
+        found["priority"] = _FROM_API.get(priority.strip().lower(), priority)
+    return found
+
+
+def _draft(
+    fields: Fields, body: str, namespace: str | None, problems: list[str]
+) -> Draft:
+    get = fields.get
+    author, timestamp, id = get("from"), get("timestamp"), get("id")
+    if not isinstance(author, str) or not ns.is_component(author):
+        problems.append(
+            _wrong(
+                "from",
+                author,
+                "an agent's id of a-z, 0-9, '_' and '-', such as eng-backend",
+            )
+        )
+    if not isinstance(timestamp, str) or not _is_time(timestamp):
+        problems.append(
+            _wrong("timestamp", timestamp, "a time such as 2026-02-01T01:00:00Z")
+        )
+    draft = Draft(
+        body,
+        _namespace(get("namespace"), namespace, problems),
+        str(author),
+        _priority(get("priority"), problems),
+        _ttl(get("ttl"), problems),
+        _addressees(get("to"), problems),
+        _words(get("tags"), "tags", problems),
+        timestamp=str(timestamp),
+        id=id if isinstance(id, str) and is_id(id) else None,
+    )
+    return draft if _COMMON.issuperset(fields) else _completed(draft, fields, problems)
+
+
+def _completed(draft: Draft, fields: Fields, problems: list[str]) -> Draft:
+    """The draft with the fields that few entries have."""
+    kind, more = kinds.read(fields, problems)
+    return draft._replace(
+        kind=kind,
+        more=kinds.frozen(more),
+        related=_ids(fields, "related", problems),
+        replaces=_ids(fields, "supersedes", problems),
+        derived_from=_ids(fields, "derived_from", problems),
+        topic=_text(fields, "topic", problems),
+        claim=_text(fields, "authority", problems),
+        evidence=_text(fields, "evidence", problems),
+        when=_when(fields, problems),
+        scope=_scope(fields.get("scope"), problems),
+        pii=_pii(fields.get("pii"), problems),
+    )
+
+
+def _wrong(name: str, value: object, want: str) -> str:
+    if value is None:
+        return f"{name} is missing: write {want}"
+    shown = ascii(value)
+    return f"{name} {shown if len(shown) <= 80 else shown[:80] + '…'} is not valid: write {want}"
+
+
+def _namespace(value: object, implied: str | None, problems: list[str]) -> str:
+    if value is None or value == implied:
+        return implied or ""
+    if not isinstance(value, str) or not ns.is_namespace(value):
+        want = f"up to {ns.MAX_LEVELS} names of a-z, 0-9, '_' and '-', joined by '/'"
+        problems.append(_wrong("namespace", value, want))
+    elif implied is not None:
+        problems.append(
+            f"namespace {value} does not fit the place of the file, which is {implied}"
+        )
+    return str(value)
+
+
+def _priority(value: object, problems: list[str]) -> str:
+    word = value if isinstance(value, str) else ""
+    if word not in _PRIORITIES and (word := word.strip().lower()) not in _PRIORITIES:
+        problems.append(_wrong("priority", value, f"one of {', '.join(PRIORITIES)}"))
+    return word
+
+
+def _is_time(text: str) -> bool:
+    if _TIME.fullmatch(text):
+        return True
+    from datetime import datetime
+
+    try:
+        return bool(datetime.fromisoformat(text.strip()))
+    except ValueError:
+        return False
+
+
+def _ttl(value: object, problems: list[str]) -> str | None:
+    if value is None:
+        return None
+    word = str(value).strip().lower()
+    if _SPAN.fullmatch(word):
+        return word
+    try:
+        if isinstance(value, str):
+            return "never" if parse_ttl(word) is None else word
+    except InvalidEntry:
+        pass
+    problems.append(
+        _wrong("ttl", value, "a number and s, m, h, d or w, such as 7d, or never")
+    )
+    return None
+
+
+def _addressees(value: object, problems: list[str]) -> tuple[str, ...]:
+    if value is None or value == "all":
+        return ("all",)
+    try:
+        return addressees(_words(value, "to", problems) or None)
+    except InvalidEntry as error:
+        problems.append(str(error))
+    return ("all",)
+
+
+def _words(value: object, name: str, problems: list[str]) -> tuple[str, ...]:
+    """A list, or the same as one text with commas. Empty words and repeats are left out."""
+    if value is None:
+        return ()
+    parts = (
+        value.split(",")
+        if isinstance(value, str)
+        else value
+        if isinstance(value, list)
+        else [value]
+    )
+    try:
+        found = dict.fromkeys([part.strip() for part in parts if part])  # type: ignore[union-attr]
+    except (AttributeError, TypeError):
+        problems.append(_wrong(name, value, "a list such as [one, two]"))
+        return ()
+    found.pop("", None)
+    if "\0" in "".join(found):
+        problems.append(f"{name} holds a NUL character")
+    return tuple(found)
+
+
+def _ids(fields: Fields, name: str, problems: list[str]) -> tuple[str, ...]:
+    found = _words(fields.get(name), name, problems)
+    problems += [_wrong(name, id, _ID) for id in found if not is_id(id)][:5]
+    return found
+
+
+def _text(fields: Fields, name: str, problems: list[str]) -> str | None:
+    value = fields.get(name)
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str) or "\0" in value:
+        problems.append(_wrong(name, value, "one text"))
+    return str(value)
+
+
+def _when(fields: Fields, problems: list[str]) -> str | None:
+    """Return the moments that an entry is for, as one text; a list is taken too."""
+    value = fields.get("when")
+    if isinstance(value, list):
+        parts: list[str] = [each for each in value if isinstance(each, str)]
+        fields = {"when": ", ".join(parts) if len(parts) == len(value) else value}
+    return _text(fields, "when", problems)
+
+
+def _scope(value: object, problems: list[str]) -> str:
+    word = "public" if value is None else str(value).strip().lower()
+    if word not in SCOPES:
+        problems.append(_wrong("scope", value, f"one of {', '.join(SCOPES)}"))
+    return word
+
+
+def _pii(value: object, problems: list[str]) -> bool:
+    word = "false" if value is None else str(value).strip().lower()
+    if word not in _TRUE | _FALSE:
+        problems.append(_wrong("pii", value, "true or false"))
+    return word not in _FALSE
+
+
+# -- writing ---------------------------------------------------------------------------------------
+
+
+def render(entry: Entry) -> str:
+    """The text of an entry, generation A; InvalidEntry where its fields are too long to be read
+    back.
+    """
+    to = entry.addressees
+    front = (
+        f"---\nid: {quoted(entry.id)}\nfrom: {quoted(entry.author)}\n"
+        f"to: {quoted(to[0]) if len(to) == 1 else flow(to)}\n"
+        f"timestamp: {_time(entry.timestamp)}\nnamespace: {quoted(entry.namespace)}\n"
+        f"priority: {entry.priority}\nttl: {_span(entry.ttl)}\n"
+    )
+    lists = (("related", entry.related), ("derived_from", entry.derived_from))
+    texts = {
+        "topic": entry.topic,
+        "authority": entry.claim,
+        "evidence": entry.evidence,
+        "when": entry.when,
+    }
+    front += f"tags: {flow(entry.tags)}\n" if entry.tags else ""
+    front += _supersedes(entry.replaces) if entry.replaces else ""
+    front += "".join([f"{name}: {flow(many)}\n" for name, many in lists if many])
+    front += "".join(
+        [f"{name}: {quoted(text)}\n" for name, text in texts.items() if text]
+    )
+    front += f"scope: {quoted(entry.scope)}\n" if entry.scope != "public" else ""
+    front += kinds.lines(entry.kind, entry.more)
+    return _closed(front, entry.body)
+
+
+def _supersedes(ids: tuple[str, ...]) -> str:
+    return f"supersedes: {quoted(ids[0]) if len(ids) == 1 else flow(ids)}\n"
+
+
+def _closed(front: str, body: str) -> str:
+    if (
+        len(front) > MAX_FRONT // 4
+        and len(front.encode(errors="replace")) - 4 > MAX_FRONT
+    ):
+        raise InvalidEntry(
+            f"tags, references and texts beside the body pass {MAX_FRONT >> 10} KiB together"
+        )
+    return f"{front}---\n\n{body}\n"
+
+
+def _time(text: str) -> str:
+    return text if _TIME.fullmatch(text) else quoted(text)
+
+
+def _span(ttl: str) -> str:
+    return ttl if _SPAN.fullmatch(ttl) else quoted(ttl)
+
+
+def render_as(entry: Entry, generation: str) -> str:
+    """An entry for another reader: front matter of generation A or B, or the JSON object of C.
+
+    B knows no addressee, topic or scope; C only author, body, time, namespace, priority, tags and
+    ttl.
+    """
+    if generation in ("A", "B"):
+        return render(entry) if generation == "A" else _white_paper(entry)
+    if generation != "C":
+        raise InvalidEntry(
+            f"generation {generation!r} is not one of {', '.join(GENERATIONS)}"
+        )
+    found = {
+        "id": entry.id,
+        "from_agent": entry.author,
+        "namespace": entry.namespace,
+        "content": entry.body,
+        "priority": _TO_API[entry.priority],
+        "tags": list(entry.tags),
+        "ttl": entry.ttl,
+        "created_at": entry.timestamp,
+    }
+    return json.dumps(found, ensure_ascii=False)
+
+
+def _white_paper(entry: Entry) -> str:
+    ttl = "permanent" if parse_ttl(entry.ttl) is None else _span(entry.ttl)
+    front = (
+        f"---\nid: {quoted(entry.id)}\nfrom: {quoted(entry.author)}\ntimestamp:"
+        f" {_time(entry.timestamp)}\n"
+        f"namespace: {quoted(entry.namespace)}\npriority: {entry.priority}\nttl: {ttl}\n"
+        f"tags: {flow(entry.tags)}\nrelated: {flow(entry.related)}\n"
+    )
+    front += _supersedes(entry.replaces) if entry.replaces else ""
+    front += f"authority: {quoted(entry.claim)}\n" if entry.claim else ""
+    return _closed(front, entry.body)
+
+
+def entry_json(entry: Entry) -> dict[str, Any]:
+    """An entry as `--json` prints it: every field, under the names of the specification."""
+    named = {"from": entry.author, "to": entry.to, "supersedes": entry.supersedes}
+    named |= {"received": clock.iso(entry.at), "expires": None}
+    named |= {"expires": clock.iso(entry.expires)} if entry.expires < NEVER else {}
+    found = {
+        name: named[name] if name in named else getattr(entry, name) for name in _JSON
+    }
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in found.items()
+    }
+
+
+_JSON = (
+    "id from to timestamp namespace priority ttl tags topic supersedes related scope"
+    " claim derived_from evidence when authority trust seq received expires alias"
+    " claimed disputed archived staged kind more run body"
+).split()

@@ -1,0 +1,529 @@
+"""What the operator declares, as text: agents/*.yaml and synapse.yaml. Errors name the file and the
+field.
+
+An agent's file has the two blocks of the specification (`agent:`, `subscriptions:`), or all of it
+flat. `keys` has every key there is. One of synapse.yaml that is not there is kept, and named; one
+of an agent's file is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from synapse.errors import InvalidEntry, NewerProtocol
+from synapse.formats.keys import (
+    SETTINGS,
+    Stray,
+    agent_table,
+    strays,
+    without_extensions,
+)
+from synapse.model import namespace as ns
+from synapse.model.agents import (
+    EMBEDDERS,
+    PROTOCOL,
+    REPUTATION,
+    SIZES,
+    Agent,
+    Semantic,
+    Settings,
+    Skill,
+    parse_size,
+    settled_settings,
+)
+from synapse.model.entry import parse_ttl, words
+from synapse.system import yaml
+from synapse.system.typed import T
+from synapse.system.yaml import Fields, Value
+
+MAX_FILE = 64 << 10
+_DEPTH = 6
+_SETTINGS = frozenset(
+    "protocol name workspace namespaces ttl authority staging users size_limits quota"
+    " global_write semantic reputation".split()
+)
+
+
+# -- agents ----------------------------------------------------------------------------------------
+
+
+def render_agent(agent: Agent) -> str:
+    """The file of an agent, in the two blocks of the specification."""
+    who: Fields = {"id": agent.id, "name": agent.name, "role": agent.role}
+    who |= {
+        name: getattr(agent, name)
+        for name in ("department", "engine", "model", "authority", "user")
+    }
+    who |= {"teams": list(agent.teams), "projects": list(agent.projects)}
+    who["review_required"] = agent.review_required or None
+    blocks: Fields = {
+        "agent": {key: value for key, value in who.items() if value not in (None, [])}
+    }
+    globs = (("read", agent.read), ("write", agent.write), ("notify", agent.notify))
+    blocks["subscriptions"] = {
+        name: list(found) for name, found in globs if found is not None
+    }
+    skills: list[Value] = [
+        {
+            "domain": skill.domain,
+            "level": skill.level,
+            "namespaces": list(skill.namespaces),
+            "authority": skill.authority,
+        }
+        for skill in agent.skills
+    ]
+    return yaml.dump(blocks | {"skills": skills} if skills else blocks)
+
+
+def parse_agent(text: str, path: str = "") -> Agent:
+    """The agent that a file declares, as far as the file goes: a role's rights are not filled in
+    yet.
+    """
+    fields: Fields = _load(text, path)
+    reader = _Reader(without_extensions(fields, agent_table()), path)
+    reader.problems += [stray.text for stray in strays(fields, agent_table())]
+    reader.unfold("agent")
+    reader.unfold("subscriptions")
+    skills = tuple(_skill(fields, path) for fields in reader.mappings("skills"))
+    agent = Agent(
+        id=reader.text("id") or "",
+        role=reader.text("role") or "engineer",
+        name=reader.text("name"),
+        department=reader.text("department"),
+        engine=reader.text("engine"),
+        model=reader.text("model"),
+        authority=reader.number("authority"),
+        read=reader.many("read"),
+        write=reader.many("write"),
+        notify=("critical",) if (notify := reader.many("notify")) is None else notify,
+        teams=reader.many("teams") or (),
+        projects=reader.many("projects") or (),
+        skills=skills,
+        review_required=reader.flag("review_required"),
+        user=reader.text("user"),
+    )
+    if not agent.id:
+        reader.problems.append("id is missing")
+    reader.finish()
+    return agent
+
+
+def _skill(fields: Fields, path: str) -> Skill:
+    reader = _Reader(fields, path, "skills: ")
+    authority, globs = reader.number("authority"), reader.many("namespaces")
+    domain, level = reader.text("domain") or "", reader.text("level")
+    if not domain or authority is None or not globs:
+        reader.problems.append("skills: each needs domain, namespaces and authority")
+    reader.finish()
+    return Skill(domain, authority or 0, globs or (), level or "proficient")
+
+
+# -- settings --------------------------------------------------------------------------------------
+
+
+def render_settings(settings: Settings) -> str:
+    fields: Fields = {"protocol": settings.protocol, "name": settings.name}
+    fields |= {"authority": "flat"} if settings.flat else {}
+    fields |= {"ttl": dict(settings.ttl)} if settings.ttl else {}
+    fields["staging"] = {"ttl": settings.staging_ttl, "limit": settings.staging_limit}
+    blocks = (
+        ("users", settings.users),
+        ("size_limits", settings.sizes),
+        ("quota", settings.quota),
+    )
+    fields |= {name: dict(pairs) for name, pairs in blocks if pairs}
+    fields |= (
+        {"global_write": settings.global_write}
+        if settings.global_write != Settings().global_write
+        else {}
+    )
+    fields |= (
+        {"semantic": _semantic_fields(settings.semantic)}
+        if settings.semantic != Semantic()
+        else {}
+    )
+    fields |= (
+        {}
+        if settings.reputation == REPUTATION[0]
+        else {"reputation": settings.reputation}
+    )
+    for key, value in settings.other:
+        fields[key] = value  # type: ignore[assignment]
+    return yaml.dump(fields)
+
+
+def parse_settings(text: str, path: str = "") -> Settings:
+    """Return the settings in a synapse.yaml; InvalidEntry lists the values that cannot be. Keys
+    that are not known are kept. NewerProtocol where its `protocol` is beyond what is known here.
+    """
+    found, problems = _settings(_load(text, path), path, Settings())
+    if problems:
+        texts = [problem.text for problem in problems]
+        raise InvalidEntry(
+            f"{path}: {'; '.join(texts)}" if path else "; ".join(texts),
+            path=path,
+            problems=texts,
+        )
+    return found
+
+
+def read_settings(
+    text: str, path: str, last: Settings
+) -> tuple[Settings, tuple[Stray, ...]]:
+    """Return the settings as far as they can be read, and what is wrong: where a value cannot be,
+    the one of the last good settings holds, and where the text cannot be read, all of them do.
+    """
+    try:
+        fields = _load(text, path)
+    except InvalidEntry as error:
+        return last, (Stray("", str(error).removeprefix(f"{path}: ")),)
+    found, problems = _settings(fields, path, last)
+    return found, (*problems, *strays(fields, SETTINGS))
+
+
+def read_protocol(text: str, path: str) -> int:
+    """Return what the line `protocol:` says; InvalidEntry or NewerProtocol where it is none that is
+    known here.
+    """
+    fields = _load(text, path)
+    reader = _Reader(fields, path)
+    found = _protocol(fields.get("protocol"), reader)
+    reader.finish()
+    return found
+
+
+def _settings(
+    fields: Fields, path: str, last: Settings
+) -> tuple[Settings, list[Stray]]:
+    """Return the settings, with those of `last` where a value cannot be, and what is wrong with
+    which key.
+    """
+    problems: list[Stray] = []
+    fields = without_extensions(fields, SETTINGS)
+
+    def taken(key: str, read: Callable[[_Reader], T], otherwise: T) -> T:
+        reader = _Reader(fields, path)
+        value = read(reader)
+        problems.extend(Stray(key, problem) for problem in reader.problems)
+        return otherwise if reader.problems else value
+
+    default = Settings()
+    found = Settings(
+        protocol=taken(
+            "protocol",
+            lambda reader: _protocol(fields.get("protocol"), reader),
+            last.protocol,
+        ),
+        name=taken(
+            "name",
+            lambda reader: (
+                reader.text("name") or reader.text("workspace") or default.name
+            ),
+            last.name,
+        ),
+        ttl=taken("ttl", _ttls, last.ttl),
+        flat=taken("authority", _flat, last.flat),
+        staging_ttl=taken(
+            "staging", lambda reader: _staging(reader)[0], last.staging_ttl
+        ),
+        staging_limit=taken(
+            "staging", lambda reader: _staging(reader)[1], last.staging_limit
+        ),
+        users=taken("users", lambda reader: reader.pairs("users"), last.users),
+        sizes=taken("size_limits", _sizes, last.sizes),
+        quota=taken("quota", _quota, last.quota),
+        global_write=taken("global_write", _global_write, last.global_write),
+        semantic=taken(
+            "semantic",
+            lambda reader: _semantic(fields.get("semantic"), reader),
+            last.semantic,
+        ),
+        reputation=taken("reputation", _reputation, last.reputation),
+        other=tuple(
+            (key, value) for key, value in fields.items() if _is_other(key, value)
+        ),
+    )
+    return found, list(dict.fromkeys(problems))
+
+
+def _ttls(reader: _Reader) -> tuple[tuple[str, str], ...]:
+    block = (
+        reader.pairs("namespaces")
+        if isinstance(reader.fields.get("namespaces"), dict)
+        else ()
+    )
+    found = tuple(dict((*block, *reader.pairs("ttl"))).items())
+    reader.check(Settings(ttl=found))
+    return found
+
+
+def _flat(reader: _Reader) -> bool:
+    authority = reader.text("authority") or "roles"
+    if authority not in ("flat", "roles"):
+        reader.problems.append(
+            f"authority {authority!r} is not valid: write flat or roles"
+        )
+    return authority == "flat"
+
+
+def _staging(reader: _Reader) -> tuple[str, int]:
+    block = _Reader(
+        reader.fields.get("staging") or {}, reader.path, "staging: ", reader.problems
+    )
+    default = Settings()
+    found = (
+        block.text("ttl") or default.staging_ttl,
+        _or(block.number("limit"), default.staging_limit),
+    )
+    reader.check(Settings(staging_ttl=found[0]))
+    return found
+
+
+def _global_write(reader: _Reader) -> int:
+    found = _or(reader.number("global_write"), Settings().global_write)
+    reader.check(Settings(global_write=found))
+    return found
+
+
+def _semantic(value: Value, above: _Reader) -> Semantic:
+    if value is None:
+        return Semantic()
+    reader = _Reader(value, above.path, "semantic: ", above.problems)
+    unknown = [name for name in reader.fields if name not in Semantic._fields]
+    if unknown:
+        reader.problems.append(
+            f"semantic: {', '.join(unknown)} is not known; {', '.join(Semantic._fields)} are"
+        )
+    embedder = reader.text("embedder") or ""
+    if embedder not in EMBEDDERS:
+        reader.problems.append(
+            f"semantic: embedder {embedder!r} is not one of {', '.join(EMBEDDERS)}"
+        )
+    names = {
+        name: reader.text(name) or None for name in ("model", "url", "folder", "key")
+    }
+    return Semantic(
+        embedder,
+        **names,
+        search=reader.fields.get("search") is None or reader.flag("search"),
+    )
+
+
+def _semantic_fields(semantic: Semantic) -> Fields:
+    fields: Fields = {
+        name: value
+        for name, value in semantic._asdict().items()
+        if value and name != "search"
+    }
+    return fields if semantic.search else {**fields, "search": False}
+
+
+def _is_other(key: str, value: Value) -> bool:
+    """Whether a setting is only kept; a plain list of namespaces declares nothing that is used
+    here.
+    """
+    return key not in _SETTINGS or (key == "namespaces" and isinstance(value, list))
+
+
+def _sizes(reader: _Reader) -> tuple[tuple[str, str], ...]:
+    """`size_limits: off`, or a block: names that are known, and globs of namespaces."""
+    if _off(reader.fields.get("size_limits")):
+        return tuple((name, "off") for name in SIZES)
+    pairs = reader.pairs("size_limits")
+    for name, text in pairs:
+        try:
+            if name == "archive_retention":
+                parse_ttl(text)  # taken note of: the archive keeps everything
+            else:
+                ns.check_glob(name)
+                parse_size(text)
+        except InvalidEntry as error:
+            reader.problems.append(f"size_limits: {error}")
+    return pairs
+
+
+def _quota(reader: _Reader) -> tuple[tuple[str, str], ...]:
+    """Entries a day: `quota: 200` for each agent, or a block of agents, `default` for the
+    others.
+    """
+    value = reader.fields.get("quota")
+    if value is None or _off(value):
+        return ()
+    pairs = (
+        reader.pairs("quota") if isinstance(value, dict) else (("default", str(value)),)
+    )
+    for name, text in pairs:
+        if not (_off(text) or (text.isascii() and text.isdigit() and len(text) < 10)):
+            reader.problems.append(
+                f"quota: {name}: {text!r} is not valid: write entries a day, or off"
+            )
+    return pairs
+
+
+def _reputation(reader: _Reader) -> str:
+    value = reader.fields.get("reputation")
+    word = (
+        "on"
+        if value is True
+        else "off"
+        if value is False
+        else reader.text("reputation") or REPUTATION[0]
+    )
+    if word not in REPUTATION:
+        reader.problems.append(
+            f"reputation {word!r} is not valid: write {', '.join(REPUTATION)}"
+        )
+        return REPUTATION[0]
+    return word
+
+
+def _off(value: Value) -> bool:
+    return value is False or (
+        isinstance(value, str) and value.lower() in ("off", "none", "never")
+    )
+
+
+def _protocol(value: Value, reader: _Reader) -> int:
+    """`protocol: synapse`, or none, is the specification's own workspace, older than ours."""
+    if value is None or value == "synapse":
+        return 0
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        reader.problems.append(f"protocol {value!r} is not a number")
+        return 0
+    if value > PROTOCOL:
+        raise NewerProtocol(
+            f"{reader.where}protocol {value} is newer than {PROTOCOL}, the newest known here:"
+            " upgrade synapse-orchestrator to open this workspace; nothing was changed",
+            path=reader.path,
+            protocol=value,
+            known=PROTOCOL,
+        )
+    return value
+
+
+def _or(value: int | None, default: int) -> int:
+    return default if value is None else value
+
+
+# -- reading fields --------------------------------------------------------------------------------
+
+
+def _load(text: str, path: str) -> Fields:
+    where = f"{path}: " if path else ""
+    try:
+        if len(text) > MAX_FILE:
+            raise InvalidEntry(f"longer than {MAX_FILE >> 10} KiB")
+        return yaml.load(text.removeprefix("\ufeff"), depth=_DEPTH, typed=True)
+    except InvalidEntry as error:
+        raise InvalidEntry(
+            f"{where}{error}", path=path, problems=[str(error)]
+        ) from None
+
+
+class _Reader:
+    """The fields of one mapping, taken by name and kind. What is wrong is collected and raised at
+    the end.
+    """
+
+    def __init__(
+        self,
+        fields: Value,
+        path: str,
+        prefix: str = "",
+        problems: list[str] | None = None,
+    ) -> None:
+        self.path = path
+        self.where = f"{path}: " if path else ""
+        self.prefix = prefix
+        self.problems: list[str] = [] if problems is None else problems
+        self.fields: Fields = fields if isinstance(fields, dict) else {}
+        if not isinstance(fields, dict):
+            self.problems.append(f"{prefix or 'the file: '}expected `key: value` lines")
+
+    def unfold(self, name: str) -> None:
+        """Take the fields of a block as if they stood beside it."""
+        block = self.fields.pop(name, None)
+        if isinstance(block, dict):
+            self.fields = {**self.fields, **block}
+        elif block is not None:
+            self._wrong(name, "a block of `key: value` lines")
+
+    def text(self, name: str) -> str | None:
+        value = self.fields.get(name)
+        if isinstance(value, dict | list):
+            self._wrong(name, "one text")
+            return None
+        return None if value is None else yaml.text_of(value)
+
+    def number(self, name: str) -> int | None:
+        value = self.fields.get(name)
+        if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+            return value
+        if (
+            isinstance(value, str)
+            and value.isascii()
+            and value.isdigit()
+            and len(value) < 10
+        ):
+            return int(value)
+        self._wrong(name, "a whole number")
+        return None
+
+    def flag(self, name: str) -> bool:
+        value = self.fields.get(name)
+        word = "false" if value is None else str(value).lower()
+        if word not in ("true", "yes", "on", "false", "no", "off"):
+            self._wrong(name, "true or false")
+        return word in ("true", "yes", "on")
+
+    def many(self, name: str) -> tuple[str, ...] | None:
+        value = self.fields.get(name)
+        if value is None:
+            return None
+        items: Iterable[Value] = (
+            value if isinstance(value, list) else yaml.text_of(value).split(",")
+        )
+        if isinstance(value, dict) or any(
+            isinstance(item, dict | list) for item in items
+        ):
+            self._wrong(name, "a list such as [one, two]")
+            return None
+        return words([yaml.text_of(item) for item in items if item is not None])
+
+    def pairs(self, name: str) -> tuple[tuple[str, str], ...]:
+        value = self.fields.get(name)
+        block = {} if value is None else value
+        if not isinstance(block, dict) or any(
+            item is None or isinstance(item, dict | list) for item in block.values()
+        ):
+            self._wrong(name, "a block of `key: value` lines")
+            return ()
+        return tuple((key, yaml.text_of(item)) for key, item in block.items())
+
+    def mappings(self, name: str) -> list[Fields]:
+        value = self.fields.get(name)
+        found = (
+            [item for item in value if isinstance(item, dict)]
+            if isinstance(value, list)
+            else []
+        )
+        if value is not None and (
+            not isinstance(value, list) or len(found) < len(value)
+        ):
+            self._wrong(name, "a list of blocks")
+        return found
+
+    def check(self, settings: Settings) -> None:
+        """Note what is wrong with settings that were read."""
+        try:
+            settled_settings(settings)
+        except InvalidEntry as error:
+            self.problems.append(str(error))
+
+    def finish(self) -> None:
+        if self.problems:
+            message = self.where + "; ".join(self.problems)
+            raise InvalidEntry(message, path=self.path, problems=list(self.problems))
+
+    def _wrong(self, name: str, want: str) -> None:
+        self.problems.append(f"{self.prefix}{name} is not valid: write {want}")

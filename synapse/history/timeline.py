@@ -1,0 +1,138 @@
+"""Questions of time: what is new, what an agent did, how a project went. Only what the asking seat
+may see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from synapse.agent_memory import AgentMemory
+from synapse.errors import InvalidEntry
+from synapse.history.sentences import sentence, told
+from synapse.model import clock
+from synapse.model.dates import When
+from synapse.model.dates import since as parse_since
+from synapse.model.entry import Entry
+from synapse.model.kinds import KINDS, MAIL
+from synapse.model.namespace import check_glob, is_component
+from synapse.system.typed import NamedTuple
+
+RUN = "run"
+PLACES = (
+    "projects",
+    "status",
+    "blockers",
+    "decisions",
+    "plans",
+)  # where what concerns a project stands, below its name
+
+
+class Moment(NamedTuple):
+    """Something that happened: when, of which kind, to which item, by whom, where, and how it
+    begins.
+    """
+
+    at: int
+    kind: str
+    id: str
+    by: str
+    where: str
+    text: str
+
+    @property
+    def time(self) -> str:
+        return clock.seconds(self.at)
+
+
+def recent(
+    me: AgentMemory,
+    since: When = "24h",
+    kinds: Iterable[str] = (),
+    limit: int | None = 50,
+) -> list[Moment]:
+    """What was written lately, of every kind or of these, newest first."""
+    wanted = frozenset(kinds) or frozenset(KINDS)
+    for kind in wanted:
+        if kind not in KINDS:
+            raise InvalidEntry(
+                f"kind {kind!r} is not one of {', '.join(KINDS)}", kind=kind
+            )
+    found: list[Entry] = []
+    if wanted != {"message"}:
+        found += me.read(since=since)
+    if "message" in wanted:
+        found += me.read(since=since, namespace=MAIL)
+    moments = sorted(
+        (_written(each) for each in found if each.kind in wanted), reverse=True
+    )
+    return moments[:limit]
+
+
+def did(
+    me: AgentMemory, agent: str, since: When = None, limit: int = 0
+) -> list[Moment]:
+    """What an agent wrote, decided and ran, oldest first; the newest so many, or all."""
+    if me.store.agent(agent) is None:
+        raise me.store.unregistered(agent)
+    me.store.fresh()
+    acts = told(lambda size: me.store.acts(agent, None, since, size), me, limit)
+    return [
+        Moment(
+            each.record.at,
+            each.record.kind,
+            each.record.id or "",
+            agent,
+            "",
+            sentence(each),
+        )
+        for each in acts
+    ]
+
+
+def timeline(
+    me: AgentMemory, project: str, since: When = None, limit: int | None = None
+) -> list[Moment]:
+    """How a project went: its plans, decisions, status, blockers and runs, oldest first; filed away
+    or not.
+    """
+    if not is_component(project):
+        raise InvalidEntry(
+            f"project {project!r} is not valid: lower-case letters, digits, - and _",
+            project=project,
+        )
+    globs = [check_glob(f"{place}/{project}/*") for place in PLACES]
+    found = {
+        entry.id: entry
+        for away in (False, True)
+        for entry in me.read(since=since, namespace=globs, archived=away)
+    }
+    floor = parse_since(since, me.store.clock())
+    moments = sorted((*map(_written, found.values()), *_runs(me, project, floor)))
+    return moments[-limit:] if limit else moments
+
+
+def _runs(me: AgentMemory, project: str, floor: int | None) -> Iterator[Moment]:
+    """When runs for the project began and how they ended. What they were for stands in their
+    entries.
+    """
+    for run in me.store.index.query.runs(project=project):
+        times = {
+            "began" + (f" for {run['parent']}" if run.get("parent") else ""): run["at"]
+        }
+        times[f"ended: {run.get('status')}"] = run.get("ended_at")
+        for what, at in times.items():
+            if at is not None and at >= (floor or 0):
+                yield Moment(at, RUN, run["run"], run["agent"], "", what)
+
+
+def _written(entry: Entry) -> Moment:
+    subject = entry.more.get("subject", "") if entry.kind == "message" else ""
+    first = entry.body.partition("\n")[0]
+    return Moment(
+        entry.at,
+        entry.kind,
+        entry.id,
+        entry.author,
+        entry.namespace,
+        f"{subject}: {first}" if subject else first,
+    )

@@ -1,0 +1,159 @@
+"""A capsule: what was found, the best first, within a limit of bytes, each with where it comes
+from. Pure.
+
+What most of it has in common is said once, in the head; of each item there is its id and the hash
+of its text, both cut (`reference` reads them), who said it, when, and in what it differs from the
+head.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from synapse.index.search import excerpt
+from synapse.index.terms import sought
+from synapse.model.clock import seconds
+from synapse.model.entry import Entry, minted
+from synapse.model.results import Hit
+from synapse.system.digest import sha256
+from synapse.system.typed import TYPE_CHECKING, NamedTuple
+from synapse.view import block
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LEAST, MOST = 256, 1 << 16  # bytes that a capsule may be asked to keep to
+QUOTED = 320  # characters of one item
+DIGITS = 8  # of an id's twelve
+HASH = 5
+
+
+class Capsule(NamedTuple):
+    """The text that an agent is given, and the items in it; how many were found, as of which place
+    of the log.
+    """
+
+    text: str
+    shown: tuple[Entry, ...] = ()
+    found: int = 0
+    version: int = 0
+
+
+class Common(NamedTuple):
+    """What most items share: namespace, authority, confidence, trust; and the year."""
+
+    where: tuple[str, ...]
+    year: str
+
+
+def capsule(
+    hits: Sequence[Hit], found: int, query: str, limit: int, version: int
+) -> Capsule:
+    """As much of what was found as there is room for. An item that does not fit is left out for a
+    shorter one behind it; of the best one a part is shown.
+    """
+    if not hits:
+        return Capsule(
+            f"Nothing that you may see here matches these words (version {version}).\n",
+            version=version,
+        )
+    common, words = _common(hits), frozenset(sought(query))
+    head = f"(version {version}; {', '.join(common.where)}; {common.year} UTC)\n"
+    texts = [_item(hit.entry, common, _quote(hit, words)) for hit in hits]
+    room, foot = limit - len(head.encode()), _foot(len(hits), found)
+    kept = _kept(texts, room)
+    if len(kept) < found:
+        kept = _kept(texts, room - len(foot))
+        foot = _foot(len(kept), found)
+    told = (
+        (head if kept else "")
+        + "".join(kept.values())
+        + (foot if len(kept) < found else "")
+    )
+    return Capsule(told, tuple(hits[place].entry for place in kept), found, version)
+
+
+def _kept(texts: Sequence[str], room: int) -> dict[int, str]:
+    """Those that there is room for, by their place."""
+    kept: dict[int, str] = {}
+    for place, text in enumerate(texts):
+        if not kept:
+            text = _cut(text, room)
+        if (size := len(text.encode())) <= room:
+            kept[place] = text
+            room -= size
+    return kept
+
+
+def short(entry: Entry) -> str:
+    """Its id as far as it is needed, and how the hash of its text begins."""
+    return f"{short_id(entry.id)}@{digest(entry)[:HASH]}"
+
+
+def short_id(id: str) -> str:
+    head, mark, digits = id.partition("_")
+    return (
+        f"{head}{mark}{digits[:DIGITS]}" if mark and not head.startswith("syn-") else id
+    )
+
+
+def digest(entry: Entry) -> str:
+    """The sha256 of the text, as any tool computes it."""
+    return sha256(entry.body.encode())
+
+
+def _common(hits: Sequence[Hit]) -> Common:
+    where = Counter(_where(hit.entry) for hit in hits).most_common(1)[0][0]
+    return Common(
+        where, Counter(seconds(hit.entry.at)[:4] for hit in hits).most_common(1)[0][0]
+    )
+
+
+def _where(entry: Entry) -> tuple[str, ...]:
+    confidence = entry.more.get("confidence", 1)
+    return (
+        f"[{entry.namespace}]",
+        f"authority {entry.authority}",
+        f"confidence {confidence:g}",
+        entry.trust,
+    )
+
+
+def _item(entry: Entry, common: Common, quote: str) -> str:
+    own = [
+        mine
+        for mine, theirs in zip(_where(entry), common.where, strict=True)
+        if mine != theirs
+    ]
+    disputed = f" disputed with {', '.join(entry.disputed)}" if entry.disputed else ""
+    own += ["archived"] if entry.archived else []
+    apart = f" ({', '.join(own)})" if own else ""
+    return (
+        f"- {short(entry)} {block.named(entry.author)}"
+        f" {_time(entry, common.year)}{apart}{disputed}\n  > {quote}\n"
+    )
+
+
+def _time(entry: Entry, year: str) -> str:
+    """To the minute; without the day where the id says it, and without the year that most have."""
+    at, day = seconds(entry.at)[:16], minted(entry.id)
+    return at[11:] if day and day[0] == at[:10] else at.removeprefix(f"{year}-")
+
+
+def _quote(hit: Hit, words: frozenset[str]) -> str:
+    flat = " ".join(hit.body.split())
+    if len(flat) > QUOTED:
+        flat, _ = excerpt(hit.body, words, QUOTED)
+    return block.escaped(flat)
+
+
+def _cut(text: str, room: int) -> str:
+    """As it is where it fits, else its beginning."""
+    raw = text.encode()
+    if len(raw) <= room or raw.index(b"\n") + 40 > room:
+        return text
+    return raw[: room - 4].decode("utf-8", "ignore") + "…\n"
+
+
+def _foot(shown: int, found: int) -> str:
+    return f"({shown} of {found} shown; raise top_k, or `read` an id)\n"

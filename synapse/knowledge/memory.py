@@ -1,0 +1,400 @@
+"""Knowledge: facts, atoms (who does what, with which outcome) and the links between them, with what
+each came from.
+
+They are entries of a kind of their own, so that who may write and read them is decided where it is
+for all entries. Each function acts as the seat that it is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from synapse.agent_memory import AgentMemory, Names
+from synapse.errors import Conflict, Forbidden, InvalidEntry, NotFound
+from synapse.index.links import Link, links, uses
+from synapse.knowledge.references import resolved
+from synapse.model.agents import Agent, authority_in
+from synapse.model.condense import Said, Shape, condense
+from synapse.model.entry import Draft, Entry, addressees, words
+from synapse.model.kinds import ATOM, FACT, MESSAGE, is_id, kind_of, new_id
+from synapse.model.records import Guard
+from synapse.system.checks import checked
+from synapse.system.digest import sha256
+from synapse.system.tokens import upper_bound
+
+LINK_TYPES = ("causes", "enables", "precedes", "correlates")
+SCOPES = ("agent", "group", "global")
+KNOWN = (FACT, ATOM)
+HOUR = 3_600_000_000
+_TAGS = {"@remember": (), "@decision": ("decision",), "@insight": ("insight",)}
+_SUMMARY = Shape(window=1, output=400, specifics=300, capsule=600)
+
+
+@checked
+def remember(
+    me: AgentMemory,
+    fact: str,
+    *,
+    scope: str = "agent",
+    categories: Names = (),
+    importance: float = 1.0,
+    confidence: float = 1.0,
+    ttl: str | None = None,
+    cites: Names = (),
+    supersedes: Names = (),
+    source: str = "agent",
+    to: Names = "all",
+    id: str | None = None,
+    once: str | None = None,
+    unless: Guard | None = None,
+) -> Entry:
+    """Keep a fact for oneself, a group or everybody. `cites` are the entries, messages, facts,
+    atoms and runs that it comes from: it is trusted no more than the least of them.
+    """
+    _within("importance", importance, 0, 10)
+    own = {
+        "categories": words(categories),
+        "importance": importance,
+        "confidence": _share("confidence", confidence),
+    }
+    draft = _draft(me, fact, FACT, scope, cites, {**own, "source": source}, id)
+    draft = draft._replace(
+        ttl=ttl, replaces=words(supersedes), addressees=addressees(to)
+    )
+    return me.write(draft, once=once, unless=unless)
+
+
+@checked
+def atom(
+    me: AgentMemory,
+    subject: str,
+    action: str,
+    outcome: str,
+    consequences: str = "",
+    *,
+    scope: str = "agent",
+    confidence: float = 1.0,
+    cites: Names = (),
+    source: str = "agent",
+    to: Names = "all",
+    id: str | None = None,
+    once: str | None = None,
+) -> Entry:
+    """Keep a unit of cause and effect: somebody or something does this, with that outcome and these
+    consequences.
+    """
+    parts = {
+        "subject": subject,
+        "action": action,
+        "outcome": outcome,
+        "consequences": consequences,
+    }
+    parts = {name: " ".join(text.split()) for name, text in parts.items()}
+    for name in ("subject", "action", "outcome"):
+        if not parts[name]:
+            raise InvalidEntry(f"an atom needs its {name}", field=name)
+    own = {**parts, "confidence": _share("confidence", confidence), "source": source}
+    draft = _draft(me, sentence(parts), ATOM, scope, cites, own, id)
+    return me.write(draft._replace(addressees=addressees(to)), once=once)
+
+
+def sentence(parts: dict[str, str]) -> str:
+    """An atom's parts as its body."""
+    after = f"; {parts['consequences']}" if parts["consequences"] else ""
+    return f"{parts['subject']}: {parts['action']} -> {parts['outcome']}{after}"
+
+
+@checked
+def link(
+    me: AgentMemory,
+    cause: str,
+    effect: str,
+    type: str = "causes",
+    strength: float = 0.5,
+) -> Link:
+    """Say what one atom does to another; what was said of the pair before no longer counts."""
+    if type not in LINK_TYPES:
+        raise InvalidEntry(
+            f"link type {type!r} is not one of {', '.join(LINK_TYPES)}", type=type
+        )
+    ends = [_known(me, id, (ATOM,)).id for id in (cause, effect)]
+    if ends[0] == ends[1]:
+        raise InvalidEntry("an atom is not linked to itself", id=ends[0])
+    _share("strength", strength)
+    _agent(me)
+    me.pen.act(
+        "link",
+        cause=ends[0],
+        effect=ends[1],
+        type=type,
+        strength=float(strength),
+        ids=ends,
+    )
+    me.store.index.catch_up()
+    return next(
+        found
+        for found in links_of(me, ends[0])
+        if (found.cause, found.effect) == (ends[0], ends[1])
+    )
+
+
+@checked
+def links_of(me: AgentMemory, id: str) -> list[Link]:
+    """The links from and to an atom, where this agent may see both ends."""
+    own = _known(me, id, (ATOM,)).id
+    found = links(me.store.index.query, own)
+    return [
+        each
+        for each in found
+        if sees(me, each.effect if each.cause == own else each.cause)
+    ]
+
+
+@checked
+def forget(
+    me: AgentMemory,
+    id: str,
+    reason: str | None = None,
+    *,
+    once: str | None = None,
+    unless: Guard | None = None,
+) -> Entry:
+    """Take a fact or an atom out of everything that is shown. It stays in the log, with who forgot
+    it and why.
+    """
+    entry = _known(me, id, KNOWN)
+    return me.resolve(entry.id, reason, once=once, unless=unless)
+
+
+@checked
+def uses_of(me: AgentMemory, id: str) -> int:
+    """About how often the item was asked for: noted once an hour, by processes that live that
+    long.
+    """
+    entry = _known(me, id, KNOWN)
+    me.store.index.catch_up()
+    return uses(me.store.index.query, entry.id) + me.store.used.get(entry.id, 0)
+
+
+def used(me: AgentMemory, ids: Iterable[str]) -> None:
+    """Count that items were asked for. A record goes into the log at most once an hour and
+    process.
+    """
+    store = me.store
+    for id in ids:
+        if kind_of(id) in KNOWN:
+            store.used[id] = store.used.get(id, 0) + 1
+    now = store.clock()
+    if store.used and now - store.used_since >= HOUR and not store.readonly:
+        counts, store.used, store.used_since = dict(sorted(store.used.items())), {}, now
+        store.act("used", me.id, counts=counts)
+
+
+# -- from conversations ----------------------------------------------------------------------------
+
+
+def harvest(me: AgentMemory, message: Entry) -> list[Entry]:
+    """Keep what the tags in a message of one's own name: `@remember`, `@decision`, `@insight` and
+    `@atom s | a | o | c`, each to the end of its line. Those whom the message reached may see it.
+    Doing it again keeps nothing twice.
+    """
+    if message.kind != MESSAGE or message.author != me.id:
+        raise Forbidden(
+            f"{message.id} is no message of {me.id}'s",
+            agent=me.id,
+            action="keep what it names",
+        )
+    kept = []
+    for place, (tag, text) in enumerate(tagged(message.body)):
+        try:
+            kept.append(_kept(me, message, place, tag, text))
+        except Conflict:
+            continue  # kept before
+    return kept
+
+
+def tagged(body: str) -> list[tuple[str, str]]:
+    """The tags of a message with what follows each on its line."""
+    found = []
+    for line in body.split("\n"):
+        tag, _, text = line.strip().partition(" ")
+        parts = [part for part in text.split("|") if part.strip()]
+        if (tag in _TAGS and text.strip()) or (tag == "@atom" and len(parts) in (3, 4)):
+            found.append((tag, text.strip()))
+    return found
+
+
+def _kept(me: AgentMemory, message: Entry, place: int, tag: str, text: str) -> Entry:
+    made = bytes.fromhex(
+        sha256(f"{message.id} {place}".encode())
+    )  # from the message: the second time it is taken
+    how = {
+        "scope": _reached(me, message),
+        "to": message.addressees,
+        "cites": (message.id,),
+        "source": "synapse",
+    }
+    if tag == "@atom":
+        parts = [part.strip() for part in text.split("|") if part.strip()]
+        return atom(me, *parts, **how, id=new_id(ATOM, made))  # type: ignore[arg-type]
+    weight = 2.0 if tag == "@decision" else 1.0
+    return remember(
+        me,
+        text,
+        categories=_TAGS[tag],
+        importance=weight,
+        id=new_id(FACT, made),
+        **how,  # type: ignore[arg-type]
+    )
+
+
+def _reached(me: AgentMemory, message: Entry) -> str:
+    """The recall scope of those whom a message reached. Whoever is addressed sees it wherever it
+    stands.
+    """
+    if message.addressees != ("all",):
+        return "agent"
+    agent = _agent(me)
+    if (
+        authority_in(agent, "global", me.store.settings.flat)
+        >= me.store.settings.global_write
+    ):
+        return "global"
+    return f"group:{agent.groups[0]}" if len(agent.groups) == 1 else "agent"
+
+
+def summarise(
+    me: AgentMemory, messages: Sequence[Entry], text: str | None = None
+) -> Entry:
+    """Leave a fact of what a thread came to: the caller's text, or the lines of its messages that
+    say the most. Only who was told of every message sees it.
+    """
+    if not messages:
+        raise InvalidEntry("a thread without messages has nothing to sum up")
+    subject = next(
+        (each.more["subject"] for each in messages if "subject" in each.more), ""
+    )
+    if text is None:
+        said = [Said(each.author, each.body) for each in messages]
+        text = "\n".join(condense(said, subject, upper_bound, _SUMMARY).pieces)
+    heard = [
+        {*each.addressees, f"agent:{each.author}"}
+        for each in messages
+        if each.addressees != ("all",)
+    ]
+    to = sorted(set[str].intersection(*heard)) or [f"agent:{me.id}"] if heard else "all"
+    head = f"{subject}: " if subject else ""
+    scope = "agent" if heard else _reached(me, messages[0])
+    cites = tuple(each.id for each in messages)
+    return remember(
+        me,
+        f"{head}{text}",
+        scope=scope,
+        to=to,
+        categories=("summary",),
+        importance=2.0,
+        source="synapse",
+        cites=cites,
+    )
+
+
+# -- below -----------------------------------------------------------------------------------------
+
+
+def place(agent: Agent, scope: str) -> str:
+    """The namespace that a recall scope means to an agent: `agent`, `group`, `group:NAME` or
+    `global`.
+    """
+    kind, _, name = scope.partition(":")
+    if kind == "agent" and not name:
+        return f"agents/{agent.id}"
+    if kind == "global" and not name:
+        return "global"
+    if kind != "group":
+        raise InvalidEntry(
+            f"scope {scope!r} is not valid: write agent, group, group:NAME or global",
+            scope=scope,
+        )
+    names = sorted(agent.groups)
+    if name and name not in names:
+        raise Forbidden(
+            f"agent {agent.id} is not in {name}; it is in {', '.join(names) or 'no group'}",
+            agent=agent.id,
+        )
+    if not name and len(names) != 1:
+        which = (
+            f"is in {', '.join(names)}: write group:NAME" if names else "is in no group"
+        )
+        raise InvalidEntry(f"agent {agent.id} {which}", scope=scope)
+    return f"groups/{name or names[0]}"
+
+
+def _draft(
+    me: AgentMemory,
+    body: str,
+    kind: str,
+    scope: str,
+    cites: Names,
+    own: dict[str, object],
+    id: str | None,
+) -> Draft:
+    agent, sources = _agent(me), words(cites)
+    runs = tuple(each for each in sources if not is_id(each))
+    for run in runs:
+        if me.store.index.query.run(run) is None:
+            raise NotFound(f"there is no entry and no run {run} to cite", id=run)
+    more = {**own, "cites": runs} if runs else own
+    made = id or new_id(kind, me.store.draw(6))
+    from_entries = tuple(each for each in sources if is_id(each))
+    return Draft(
+        body,
+        place(agent, scope),
+        me.id,
+        derived_from=from_entries,
+        id=made,
+        kind=kind,
+        more=more,  # type: ignore[arg-type]
+    )
+
+
+def _agent(me: AgentMemory) -> Agent:
+    agent = me.agent
+    if agent is None:
+        raise Forbidden(
+            "the operator keeps no knowledge; act as an agent", action="remember"
+        )
+    return agent
+
+
+def _known(me: AgentMemory, id: str, kinds: tuple[str, ...]) -> Entry:
+    entry = resolved(me, id)
+    if entry.kind not in kinds:
+        raise NotFound(
+            f"{id} is no {' and no '.join(kinds)}, it is of the kind {entry.kind}",
+            id=id,
+        )
+    return entry
+
+
+def sees(me: AgentMemory, id: str) -> bool:
+    try:
+        me.get(id)
+    except NotFound:
+        return False
+    return True
+
+
+def _share(name: str, value: float) -> float:
+    return _within(name, value, 0, 1)
+
+
+def _within(name: str, value: float, least: float, most: float) -> float:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not least <= value <= most
+    ):
+        raise InvalidEntry(
+            f"{name} {value!r} is not between {least} and {most}", field=name
+        )
+    return value

@@ -1,0 +1,138 @@
+"""Provenance: what an item was made from, step by step, down to the conversation or the prompt that
+it began with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from synapse.agent_memory import AgentMemory
+from synapse.errors import NotFound
+from synapse.index.links import links
+from synapse.knowledge.memory import sees
+from synapse.knowledge.references import resolved
+from synapse.model import clock
+from synapse.model.agents import OPERATOR
+from synapse.model.entry import Entry
+from synapse.model.kinds import ATOM
+from synapse.system.typed import Any, NamedTuple
+
+DEPTH = 12
+SHOWN = 50  # entries of a prompt that are named
+
+
+class Step(NamedTuple):
+    """An item of a trail, how the one above came from it, and what it came from itself. `text` is
+    how it begins; of what the reader may not see there is neither id nor text.
+    """
+
+    how: str
+    kind: str
+    id: str
+    by: str = ""
+    at: str = ""
+    text: str = ""
+    sources: tuple[Step, ...] = ()
+    cut: bool = False
+
+
+def why(me: AgentMemory, id: str, depth: int = DEPTH) -> Step:
+    """The whole trail of an entry, a message, a fact, an atom or a run, as far as this agent may
+    see it. Where an item was on the trail already, or lies too deep, it is named and `cut`.
+    """
+    trail = _Trail(me)
+    if me.store.index.query.run(id) is not None:
+        return trail.run("asked for", id, depth)
+    return trail.entry("asked for", resolved(me, id).id, depth)
+
+
+class _Trail:
+    """One walk: what it has been to."""
+
+    def __init__(self, me: AgentMemory) -> None:
+        self.me = me
+        self.query = me.store.index.query
+        self.been: set[str] = set()
+
+    def entry(self, how: str, id: str, depth: int) -> Step:
+        try:
+            entry = self.me.get(id)
+        except NotFound:
+            return Step(how, "hidden", "")
+        head = Step(
+            how,
+            entry.kind,
+            entry.id,
+            entry.author,
+            clock.seconds(entry.at),
+            entry.body.partition("\n")[0],
+        )
+        return self._walked(head, depth, lambda: self._behind(entry, depth - 1))
+
+    def run(self, how: str, id: str, depth: int) -> Step:
+        run = self.query.run(id)
+        if run is None:
+            return Step(how, "run", id)
+        head = Step(
+            how, "run", id, run["agent"], clock.seconds(run["at"]), self._told(run)
+        )
+        return self._walked(head, depth, lambda: self._before(run, id, depth - 1))
+
+    def _told(self, run: dict[str, Any]) -> str:
+        """What a run is for is its agent's business, and the operator's."""
+        task = run.get("task")
+        text = task.get("text", "") if isinstance(task, dict) else str(task or "")
+        return text.partition("\n")[0] if self.me.id in (run["agent"], OPERATOR) else ""
+
+    def _walked(self, head: Step, depth: int, sources: Any) -> Step:
+        if head.id in self.been or depth <= 0:
+            return head._replace(cut=True)
+        self.been.add(head.id)
+        return head._replace(sources=tuple(sources()))
+
+    def _behind(self, entry: Entry, depth: int) -> Iterator[Step]:
+        """What an entry names as its origin, and the run that wrote it."""
+        for id in entry.derived_from:
+            yield self.entry("made from", id, depth)
+        for id in entry.more.get("cites", ()):
+            yield self.run("came out of", id, depth)
+        if "parent" in entry.more:
+            yield self.entry("answers", entry.more["parent"], depth)
+        for id in entry.replaces:
+            yield self.entry("took the place of", id, depth)
+        if entry.kind == ATOM:
+            for link in links(self.query, entry.id):
+                if link.effect == entry.id and sees(self.me, link.cause):
+                    yield self.entry(
+                        f"{link.type} it ({link.strength:g})", link.cause, depth
+                    )
+        if entry.run:
+            yield self.run("written in", entry.run, depth)
+
+    def _before(self, run: dict[str, Any], id: str, depth: int) -> Iterator[Step]:
+        """What a run's prompt showed, and the run that asked for it."""
+        rendered = [
+            each
+            for each in self.query.deliveries(run=id)
+            if each["state"] == "rendered"
+        ]
+        if rendered:
+            shown = [
+                self.entry("showed", each["entry"], 1)._replace(cut=False)
+                for each in rendered[:SHOWN]
+            ]
+            seen = tuple(step for step in shown if step.kind != "hidden")
+            text = f"memory in it: {len(rendered)} entries" + (
+                f", of which {SHOWN} here" if len(rendered) > SHOWN else ""
+            )
+            yield Step(
+                "given",
+                "prompt",
+                f"{id}/prompt",
+                run["agent"],
+                clock.seconds(run["at"]),
+                text,
+                seen,
+            )
+        if run.get("parent"):
+            yield self.run("asked for by", run["parent"], depth)

@@ -1,0 +1,205 @@
+"""Recall: searching what is known, keeping a fact, withdrawing one, by the scopes agent, group,
+global and all.
+
+Each function acts as the seat that it is given. A scope is a namespace that comes with an agent;
+`all` is whatever the agent may see, mail and entries too. What changed since it was looked at is
+neither withdrawn nor replaced.
+"""
+
+from __future__ import annotations
+
+from synapse.agent_memory import AgentMemory
+from synapse.errors import Conflict, InvalidEntry, InvalidQuery, NotFound
+from synapse.knowledge import memory
+from synapse.knowledge.capsule import LEAST, MOST, Capsule, capsule, short
+from synapse.knowledge.references import resolved
+from synapse.model.entry import Entry
+from synapse.model.records import Guard, unchanged
+from synapse.model.results import Hits
+from synapse.system.typed import Any, NamedTuple
+
+SCOPES = ("agent", "group", "global", "all")
+TOP = 5
+BYTES = 2_048
+DEEP = 40  # found at least, so that what is shown does not depend on how much of it is
+
+
+class Seen(NamedTuple):
+    """An item as it stood when it was looked at, and how far the log had been read then."""
+
+    entry: Entry
+    version: int
+
+
+def search(
+    me: AgentMemory,
+    query: str,
+    scope: str = "all",
+    top_k: int = TOP,
+    max_capsule_bytes: int = BYTES,
+) -> Capsule:
+    """The facts, entries and messages that answer best, as text of at most so many bytes."""
+    _whole("top_k", top_k, 1, 1_000)
+    _whole("max_capsule_bytes", max_capsule_bytes, LEAST, MOST)
+    if not isinstance(query, str):
+        raise InvalidQuery(f"query {query!r} is not a text")
+    places = within(me, scope)
+    hits = (
+        me.search(query, limit=max(top_k, DEEP), namespace=places)
+        if places != ()
+        else Hits(())
+    )
+    version = me.store.index.horizon
+    made = capsule(
+        hits[:top_k], max(hits.ranked, len(hits)), query, max_capsule_bytes, version
+    )
+    memory.used(me, [entry.id for entry in made.shown])
+    return made
+
+
+def within(me: AgentMemory, scope: str) -> tuple[str, ...] | None:
+    """The globs of a scope; None for everything, and none at all where the agent is in no group."""
+    agent = me.agent
+    kind, _, name = scope.partition(":") if isinstance(scope, str) else ("", "", "")
+    if kind not in SCOPES or (name and kind != "group"):
+        raise InvalidQuery(
+            f"scope {scope!r} is not one of {', '.join(SCOPES)}, group:NAME",
+            scope=str(scope),
+        )
+    if kind == "all":
+        return None
+    if kind == "global":
+        return ("global/*",)
+    if agent is None:
+        return (f"{'agents' if kind == 'agent' else 'groups'}/*",)
+    if name or kind == "agent":
+        return (f"{memory.place(agent, scope)}/*",)
+    return tuple(f"groups/{team}/*" for team in sorted(agent.groups))
+
+
+def remember(
+    me: AgentMemory,
+    fact: str,
+    scope: str,
+    confidence: float = 1.0,
+    ttl_days: int | None = None,
+    *,
+    supersedes: str | None = None,
+    version: int | None = None,
+    once: str | None = None,
+    **more: Any,
+) -> Entry:
+    """Keep a fact; with `supersedes`, in the place of one that has not changed since."""
+    if ttl_days is not None:
+        _whole("ttl_days", ttl_days, 1, 3_650)
+    more |= {
+        "scope": scope,
+        "confidence": confidence,
+        "ttl": f"{ttl_days}d" if ttl_days else None,
+        "once": once,
+    }
+    if supersedes is None or _done(me, once):
+        return memory.remember(me, fact, **more)
+    seen = _seen(me, supersedes, version)
+    try:
+        return memory.remember(
+            me, fact, supersedes=seen.entry.id, unless=_guard(seen), **more
+        )
+    except Conflict as error:
+        raise _told(me, seen, error) from error
+
+
+def forget(
+    me: AgentMemory,
+    fact_id: str,
+    *,
+    version: int | None = None,
+    reason: str | None = None,
+    once: str | None = None,
+) -> Entry:
+    """Withdraw a fact or an atom that has not changed since: it is no longer shown, and stays in
+    the log.
+    """
+    if _done(me, once):
+        return resolved(me, fact_id)
+    seen = _seen(me, fact_id, version)
+    try:
+        return memory.forget(me, seen.entry.id, reason, once=once, unless=_guard(seen))
+    except Conflict as error:
+        raise _told(me, seen, error) from error
+
+
+def version_by(me: AgentMemory, fact_id: str) -> int:
+    """The place in the log of the last act that changed what is shown of an item."""
+    return _version(me, resolved(me, fact_id))
+
+
+# -- below -----------------------------------------------------------------------------------------
+
+
+def _seen(me: AgentMemory, reference: str, version: int | None) -> Seen:
+    """The item, if it stands as it did at a version; without one, if it stands now."""
+    entry = resolved(me, reference)
+    seen = Seen(entry, me.store.index.horizon if version is None else version)
+    if me.fate(entry.id) or _version(me, entry) > seen.version:
+        raise _changed(me, seen)
+    return seen
+
+
+def _version(me: AgentMemory, entry: Entry) -> int:
+    me.store.index.catch_up()
+    touched = me.store.index.keyed(f"item:{entry.id}")
+    return max((record.seq for record in touched), default=entry.seq)
+
+
+def _guard(seen: Seen) -> Guard:
+    return unchanged(f"item:{seen.entry.id}", seen.version)
+
+
+def _told(me: AgentMemory, seen: Seen, error: Conflict) -> Conflict:
+    """An error of the guard as what came in between; any other as it is."""
+    return (
+        _changed(me, seen)
+        if error.details.get("key") == f"item:{seen.entry.id}"
+        else error
+    )
+
+
+def _changed(me: AgentMemory, seen: Seen) -> Conflict:
+    me.store.index.catch_up()
+    entry, fate, version = seen.entry, me.fate(seen.entry.id), _version(me, seen.entry)
+    what = (
+        "changed"
+        if fate is None
+        else "forgotten"
+        if fate.reason == "resolved"
+        else fate.reason
+    )
+    by = f" by {_name(me, fate.by)}" if fate and fate.by else ""
+    told = f"{short(entry)} was {what}{by} since: nothing was written; it is at version {version}"
+    return Conflict(told, id=entry.id, version=version)
+
+
+def _name(me: AgentMemory, by: str) -> str:
+    """An item's short form; an agent's name as it is."""
+    try:
+        return short(me.get(by))
+    except NotFound:
+        return by
+
+
+def _done(me: AgentMemory, once: str | None) -> bool:
+    """Whether the act was done already under this key."""
+    me.store.index.catch_up()
+    return once is not None and me.store.index.first(me.id, once) is not None
+
+
+def _whole(name: str, value: object, least: int, most: int) -> None:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int)
+        or not least <= value <= most
+    ):
+        raise InvalidEntry(
+            f"{name} {value!r} is not a whole number from {least} to {most}", field=name
+        )

@@ -1,0 +1,53 @@
+"""References: the short forms of ids that capsules show, and which item one means.
+
+`fact_3f2a1c9d@b2c4d` is the fact whose id begins so and whose text's sha256 begins with b2c4d. A
+short form means something only among what its reader may see: whatever else begins alike is not
+there.
+"""
+
+from __future__ import annotations
+
+import re
+
+from synapse.agent_memory import AgentMemory
+from synapse.errors import Conflict, NotFound
+from synapse.index.links import alike
+from synapse.knowledge.capsule import digest, short
+from synapse.model.entry import Entry
+
+_FORM = re.compile(
+    r"((?:syn|fact|atom)_[0-9a-f]{6,12}|syn-[A-Za-z0-9_-]{1,76})(?:@([0-9a-f]{5,64}))?"
+)
+
+
+def resolved(me: AgentMemory, text: str) -> Entry:
+    """The item that a reference means: an id, whole or short, with a hash or without."""
+    form = _FORM.fullmatch(text)
+    if form is None:
+        return me.get(text)
+    id, hash = form[1], form[2] or ""
+    entry = (
+        _begins(me, id)
+        if not id.startswith("syn-") and len(id.partition("_")[2]) < 12
+        else me.get(id)
+    )
+    if not digest(entry).startswith(hash):
+        told = f"{id} does not say what {text} said: it is {short(entry)}"
+        raise Conflict(told, id=entry.id, version=short(entry))
+    return entry
+
+
+def _begins(me: AgentMemory, start: str) -> Entry:
+    me.store.fresh()
+    found: list[Entry] = []
+    for id in alike(me.store.index.query, start):
+        try:
+            found.append(me.get(id))
+        except NotFound:
+            continue  # not this reader's
+    if not found:
+        raise NotFound(f"there is no entry {start} that {me.id} may see", id=start)
+    if len(found) > 1:
+        told = ", ".join(entry.id for entry in found)
+        raise Conflict(f"{start} may be any of {told}: write more of it", id=start)
+    return found[0]

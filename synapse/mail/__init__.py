@@ -1,0 +1,1 @@
+"""Messages between agents, in threads, over the same log."""

@@ -1,0 +1,130 @@
+"""The old `synapse.json` as it would be now: written on request, and kept current while
+synapse.yaml says so.
+
+`mirror: {synapse_json: PATH, until: DATE}` has it written anew after every act on mail, by the
+process that acted. It holds everybody's mail, so that it is the operator's to ask for, and its file
+is its owner's alone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from synapse.errors import InvalidEntry, NotFound, StoreError, SynapseError
+from synapse.formats import mail_json
+from synapse.mail import messages as post
+from synapse.model import kinds
+from synapse.model.agents import Settings
+from synapse.model.clock import micros
+from synapse.model.entry import SECOND
+from synapse.store import Store
+from synapse.system.lock import Lock
+from synapse.system.typed import Any, NamedTuple
+
+_DAY = 86_400 * SECOND
+
+
+class Mirror(NamedTuple):
+    """Where the old file is kept current, and until when (None: for good)."""
+
+    path: str
+    until: int | None
+
+
+def text(store: Store, thread: str | None = None) -> str:
+    """All mail as the old file has it, or that of one thread."""
+    messages = post.everything(
+        store, None if thread is None else kinds.thread_from(thread)
+    )
+    if thread is not None and not messages:
+        raise NotFound(f"there is no thread {thread}", id=thread)
+    return mail_json.written(messages, None if thread else _rest(store)) + "\n"
+
+
+def mirror_of(settings: Settings, root: str | None) -> Mirror | None:
+    """What synapse.yaml says of it; InvalidEntry where that cannot be."""
+    asked: Any = dict(settings.other).get("mirror")
+    if asked is None:
+        return None
+    if not isinstance(asked, Mapping) or not {"synapse_json"} <= {*asked} <= {
+        "synapse_json",
+        "until",
+    }:
+        raise InvalidEntry("mirror: write {synapse_json: PATH, until: DATE}")
+    path = os.path.join(root or ".", os.path.expanduser(str(asked["synapse_json"])))
+    until = str(asked.get("until") or "")
+    end = micros(until) if until else None
+    return Mirror(
+        os.path.abspath(path), end if end is None or len(until) > 10 else end + _DAY
+    )  # that day is within
+
+
+def refresh(store: Store) -> bool:
+    """Write the old file anew, if it is to be kept; whether it was. The act that it follows is
+    durable already: where the file cannot be written the act stands, and `synapse doctor` tells of
+    it.
+    """
+    try:
+        mirror = mirror_of(store.settings, store.root)
+        if mirror is None or (
+            mirror.until is not None and store.clock() >= mirror.until
+        ):
+            return False
+        write(store, mirror.path)
+    except (OSError, SynapseError):
+        return False
+    return True
+
+
+def write(store: Store, path: str) -> None:
+    """Put the file in place, whole. Who comes later has seen more: the text is made under the
+    lock.
+    """
+    lock = Lock(f"{path}.lock")
+    try:
+        lock.run(lambda: _put(path, text(store).encode()))
+    finally:
+        lock.close()
+
+
+def stale(store: Store) -> str | None:
+    """What is wrong with the file that is to be kept; None where nothing is."""
+    try:
+        mirror = mirror_of(store.settings, store.root)
+        if mirror is None or (
+            mirror.until is not None and store.clock() >= mirror.until
+        ):
+            return None
+        with open(mirror.path, encoding="utf-8") as file:
+            return (
+                None
+                if file.read() == text(store)
+                else f"{mirror.path} is not what the log says"
+            )
+    except (OSError, UnicodeDecodeError, SynapseError) as error:
+        return f"the mirror of synapse.yaml cannot be kept: {error}"
+
+
+def _put(path: str, raw: bytes) -> None:
+    made = f"{path}.{os.getpid()}.tmp"
+    try:
+        with open(
+            os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600),
+            "wb",
+        ) as file:
+            file.write(raw)
+        os.replace(made, path)
+    except OSError as error:
+        if os.path.exists(made):
+            os.unlink(made)
+        raise StoreError(f"{path} could not be written: {error}") from error
+
+
+def _rest(store: Store) -> dict[str, Any]:
+    """What the file that was taken over said beside its messages."""
+    rest: dict[str, Any] = {}
+    for record in reversed(store.index.query.acts(None, None, 0, None)):
+        if record.kind == "migrated":
+            rest |= record.fields.get("rest", {})
+    return rest

@@ -1,0 +1,208 @@
+"""A long conversation, condensed for somebody who joins it or goes on with it: what was said last,
+whole; what names, numbers and addresses were said before, once each; and what of the rest is about
+the matter at hand. Pure.
+
+Nothing is rewritten: every line that is kept is a line of the conversation.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+
+from synapse.system.typed import NamedTuple
+
+Count = Callable[[str], int]
+LONG = 400  # a line of more characters is taken as its sentences
+_BARE = frozenset("{ } [ ] }, ],".split())
+_SPECIFIC = re.compile(
+    r"https?://[^\s)\]>\"']+"  # addresses
+    r"|[A-Za-z]*[\d_][\w.-]{2,}|\d[\d,.]{2,}"  # identifiers, versions, figures
+    r"|[A-Z][\w’'-]+(?:\s+[A-Z][\w’'-]+)+"  # names of more than one word
+)
+_WORD = re.compile(r"[^\W\d_][\w'-]{2,}|\d[\d.,]*")
+
+
+class Said(NamedTuple):
+    """One message. `output` is what a tool printed or a browser showed, not what an agent said."""
+
+    author: str
+    text: str
+    output: bool = False
+
+
+class Shape(NamedTuple):
+    """How much is kept: of the newest messages, tokens of an output among them, tokens of specifics
+    from earlier ones, bytes of lines that are about the matter at hand.
+    """
+
+    window: int = 3
+    output: int = 1_500
+    specifics: int = 600
+    capsule: int = 512
+
+
+class Condensed(NamedTuple):
+    """What is left, oldest first in each part. `left_out` counts the messages of which no line was
+    kept.
+    """
+
+    capsule: tuple[str, ...]
+    specifics: tuple[str, ...]
+    window: tuple[str, ...]
+    left_out: int = 0
+
+    @property
+    def pieces(self) -> tuple[str, ...]:
+        older = ("\n".join(part) for part in (self.capsule, self.specifics))
+        return (*(part for part in older if part), *self.window)
+
+
+def condense(
+    said: Sequence[Said],
+    matter: str,
+    count: Count,
+    shape: Shape = Shape(),  # noqa: B008
+) -> Condensed:
+    """The conversation within this shape. `matter` is what the reader is about to work on: words
+    that it holds already need no repeating, and lines that share its rarer words are kept for their
+    relevance.
+    """
+    start = max(len(said) - shape.window, 0)
+    window = tuple(
+        _shortened(each.text, shape.output, count) if each.output else each.text
+        for each in said[start:]
+    )
+    older = said[:start]
+    specifics = _specifics(older, "\n".join((matter, *window)), shape.specifics, count)
+    shown = {line for _, line in specifics} | {
+        line for text in window for line in lines(text)
+    }
+    asked = "\n".join((matter, *window[-1:]))
+    capsule = _relevant(older, asked, shown, shape.capsule)
+    kept = {at for at, _ in (*specifics, *capsule)}
+    return Condensed(
+        tuple(line for _, line in capsule),
+        tuple(line for _, line in specifics),
+        window,
+        len(older) - len(kept),
+    )
+
+
+def _shortened(text: str, most: int, count: Count) -> str:
+    """An output's beginning and its end."""
+    if count(text) <= most:
+        return text
+    found = lines(text)
+    head, used = 0, 0
+    for line in found:
+        used += count(f"{line}\n")
+        if used > most / 2:
+            break
+        head += 1
+    tail, used = len(found), 0
+    for line in reversed(found[head:]):
+        used += count(f"{line}\n")
+        if used > most / 2:
+            break
+        tail -= 1
+    left = f"[... {tail - head} lines left out ...]"
+    return "\n".join((*found[:head], left, *found[tail:]))
+
+
+def _specifics(
+    older: Sequence[Said], known: str, most: int, count: Count
+) -> list[tuple[int, str]]:
+    """Lines of agents that name something which is named nowhere else in what is kept; the newest
+    mention of each.
+    """
+    covered, used = set(specifics(known)), 0
+    for line in lines(known):
+        covered |= specifics(line)
+    kept: list[tuple[int, int, str]] = []
+    for at in range(len(older) - 1, -1, -1):
+        for place, line in enumerate(() if older[at].output else lines(older[at].text)):
+            new = specifics(line) - covered
+            price = count(f"{line}\n") if new else 0
+            if new and used + price <= most:
+                kept.append((at, place, line))
+                used += price
+                covered |= new
+    return [(at, line) for at, _, line in sorted(kept)]
+
+
+def _relevant(
+    older: Sequence[Said], asked: str, shown: Iterable[str], most: int
+) -> list[tuple[int, str]]:
+    """The lines that share most of the rarer words of what is asked, within a number of bytes."""
+    seen = frozenset(shown)
+    where = {
+        line: at
+        for at, each in enumerate(older)
+        for line in lines(each.text)
+        if line not in seen
+    }
+    holding = Counter(word for line in where for word in words(line))
+    total, wanted = len(where) + 1, words(asked)
+    weighed = (
+        (_weight(words(line), wanted, holding, total), at, line)
+        for line, at in where.items()
+    )
+    kept, used = [], 0
+    for weight, at, line in sorted(weighed, reverse=True):
+        size = len(line.encode()) + 1
+        if weight <= 0 or used > most * 0.95:
+            break
+        if used + size <= most:
+            kept.append((at, line))
+            used += size
+    return sorted(kept)
+
+
+def _weight(
+    line: frozenset[str], wanted: frozenset[str], holding: Counter[str], total: int
+) -> float:
+    # A set of words has no order, and a plain sum of fractions depends on one: ties would fall
+    # otherwise next time.
+    return math.fsum(math.log(total / holding[word]) for word in line & wanted) / (
+        1 + len(line) / 12
+    )
+
+
+@lru_cache(4_096)
+def lines(text: str) -> tuple[str, ...]:
+    """The lines that say something, long ones as their sentences."""
+    found: list[str] = []
+    for line in map(str.strip, text.split("\n")):
+        while len(line) > LONG:
+            cut = next(
+                (
+                    at
+                    for at in (line.rfind(". ", 100, LONG), line.rfind(" ", 100, LONG))
+                    if at > 0
+                ),
+                LONG - 1,
+            )
+            found.append(line[: cut + 1].strip())
+            line = line[cut + 1 :].strip()
+        if line and line not in _BARE:
+            found.append(line)
+    return tuple(found)
+
+
+@lru_cache(65_536)
+def specifics(line: str) -> frozenset[str]:
+    """The names of several words, figures, identifiers and addresses in a line."""
+    return frozenset(
+        name
+        for match in _SPECIFIC.finditer(line)
+        if len(name := match[0].rstrip(".,;:")) > 2
+    )
+
+
+@lru_cache(65_536)
+def words(line: str) -> frozenset[str]:
+    return frozenset(word.lower() for word in _WORD.findall(line))

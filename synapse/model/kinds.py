@@ -1,0 +1,360 @@
+"""The kinds of entries: what each has of its own beside an entry's fields, its ids, and where its
+files stand. Pure.
+
+A message, a fact and an atom are entries with a `kind` and with fields of their own (`more`). Only
+fields that stand in `FIELDS` are known: an unknown one in a dropped file is ignored, as it is in an
+entry.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+
+from synapse.errors import InvalidEntry
+from synapse.model import namespace as ns
+from synapse.system.digest import sha256
+from synapse.system.typed import Any
+
+ENTRY, MESSAGE, FACT, ATOM = KINDS = ("entry", "message", "fact", "atom")
+NUMBER = {
+    name: number for number, name in enumerate(KINDS)
+}  # what the index calls them
+MAIL = "mail"  # the one namespace of all messages, and of nothing else
+# The words for a message's priority, and the tier that each is delivered as.
+URGENCY = {
+    "info": "info",
+    "normal": "info",
+    "action": "important",
+    "urgent": "critical",
+}
+# The fields of each kind: one text, one id, a list of words, a number from 0 on, or any JSON.
+FIELDS: Mapping[str, Mapping[str, str]] = {
+    ENTRY: {},
+    MESSAGE: {
+        "thread": "text", "parent": "id", "subject": "text", "urgency": "text",
+        "attachments": "json",
+        "metadata": "json",
+    },
+    FACT: {"categories": "list", "importance": "number", "confidence": "number", "source": "text",
+    "cites": "list"},
+    ATOM: {
+        "subject": "text", "action": "text", "outcome": "text", "consequences": "text",
+        "confidence": "number",
+        "source": "text", "cites": "list",
+    },
+}  # fmt: skip
+_ANY = frozenset(name for fields in FIELDS.values() for name in fields)
+_PREFIX = {"syn_": MESSAGE, "fact_": FACT, "atom_": ATOM}
+_HEX = frozenset("0123456789abcdef")
+_ENTRY_ID = frozenset(
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+)
+
+
+class More(dict[str, Any]):
+    """The fields that a kind has of its own. Never changes, so that an entry stays a value: it has
+    a hash, and lists within are tuples.
+    """
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(frozenset(self.items()))
+
+    def __reduce__(self) -> tuple[type[More], tuple[dict[str, Any]]]:
+        return More, (dict(self),)
+
+    def _fixed(self, *_: object, **__: object) -> Any:
+        raise TypeError("the fields of an entry do not change")
+
+    __setitem__ = __delitem__ = __ior__ = _fixed
+    clear = pop = popitem = setdefault = update = _fixed
+
+
+NO_MORE = More()
+
+
+def frozen(value: Any) -> Any:
+    """A JSON value as one that cannot change."""
+    if isinstance(value, Mapping):
+        return (
+            More({str(name): frozen(each) for name, each in value.items()})
+            if value
+            else NO_MORE
+        )
+    return tuple(map(frozen, value)) if isinstance(value, list | tuple) else value
+
+
+# -- ids and places --------------------------------------------------------------------------------
+
+
+def is_id(text: str) -> bool:
+    """Whether the text can be the id of an entry of any kind, in any of the three generations of
+    the format.
+    """
+    if text.startswith("syn-"):
+        return 5 <= len(text) <= 80 and _ENTRY_ID.issuperset(text)
+    return kind_of(text) is not None
+
+
+def kind_of(id: str) -> str | None:
+    """The kind whose ids look like this one."""
+    if id.startswith("syn-"):
+        return ENTRY if is_id(id) else None
+    head, mark, digits = id.partition("_")
+    kind = _PREFIX.get(head + mark)
+    return kind if kind and len(digits) == 12 and _HEX.issuperset(digits) else None
+
+
+def new_id(kind: str, random: bytes) -> str:
+    """An id of this kind from six random bytes."""
+    return (
+        next(prefix for prefix, of in _PREFIX.items() if of == kind) + random[:6].hex()
+    )
+
+
+def new_thread(random: bytes) -> str:
+    """A thread's id, in the form of a random UUID, from sixteen random bytes."""
+    raw = bytearray(random[:16])
+    raw[6], raw[8] = raw[6] & 0x0F | 0x40, raw[8] & 0x3F | 0x80
+    text = raw.hex()
+    return "thr_" + "-".join(
+        (text[:8], text[8:12], text[12:16], text[16:20], text[20:])
+    )
+
+
+def thread_from(name: str) -> str:
+    """Return the id here of a thread that has another name: one that was taken over keeps none but
+    this.
+    """
+    return name if is_thread(name) else new_thread(bytes.fromhex(sha256(name.encode())))
+
+
+def is_thread(text: str) -> bool:
+    parts = text.removeprefix("thr_").split("-")
+    return (
+        text.startswith("thr_")
+        and list(map(len, parts)) == [8, 4, 4, 4, 12]
+        and _HEX.issuperset("".join(parts))
+    )
+
+
+def place(id: str, fields: Mapping[str, Any]) -> str:
+    """Where the file of a live entry stands, by the fields of its record."""
+    kind = fields.get("kind", ENTRY)
+    if kind == MESSAGE:
+        return f"messages/{fields['more']['thread']}/{id}.md"
+    return (
+        f"{'entries' if kind == ENTRY else 'knowledge'}/{fields['namespace']}/{id}.md"
+    )
+
+
+def of_folder(folder: str) -> tuple[tuple[str, ...], str, str | None]:
+    """What may stand in a folder of files: the kinds, the namespace, and for messages the
+    thread.
+    """
+    top, _, rest = folder.partition("/")
+    if top == "messages":
+        return (MESSAGE,), MAIL, rest
+    return (ENTRY,) if top == "entries" else (FACT, ATOM), rest, None
+
+
+# -- their own fields ------------------------------------------------------------------------------
+
+
+def check(kind: str, namespace: str, more: Mapping[str, Any], priority: str) -> More:
+    """The fields of a kind in their canonical form; InvalidEntry says what is wrong with them, or
+    with the place.
+    """
+    if not isinstance(kind, str) or kind not in FIELDS:
+        raise InvalidEntry(f"kind {kind!r} is not one of {', '.join(KINDS)}", kind=kind)
+    if (kind == MESSAGE) != (namespace.partition("/")[0] == MAIL) or (
+        kind == MESSAGE and namespace != MAIL
+    ):
+        raise InvalidEntry(
+            f"messages stand in the namespace {MAIL}, and nothing else does",
+            namespace=namespace,
+        )
+    known = FIELDS[kind]
+    for name in more:
+        if name not in known:
+            raise InvalidEntry(
+                f"{name!r} is no field of {_a(kind)}; it has {', '.join(known) or 'none'}",
+                field=name,
+            )
+    kept = {
+        name: _checked(name, known[name], more[name])
+        for name in known
+        if more.get(name) not in (None, "", (), [])
+    }
+    return frozen(_message(kept, priority) if kind == MESSAGE else kept)  # type: ignore[no-any-return]
+
+
+def _message(more: dict[str, Any], priority: str) -> dict[str, Any]:
+    """A message is in a thread, and says how urgent it is in its own words."""
+    if not is_thread(more.get("thread", "")):
+        raise InvalidEntry(
+            f"thread {more.get('thread')!r} is not a thread's id, which is thr_ and a UUID"
+        )
+    if "parent" in more and kind_of(more["parent"]) != MESSAGE:
+        raise InvalidEntry(f"parent {more['parent']!r} is not the id of a message")
+    default = {"critical": "urgent", "important": "action"}.get(priority, "normal")
+    word = more.setdefault("urgency", default)
+    if URGENCY.get(word) != priority:
+        raise InvalidEntry(
+            f"urgency {word!r} does not go with priority {priority}: it is one of"
+            f" {', '.join(URGENCY)}"
+        )
+    return more
+
+
+def _checked(name: str, form: str, value: Any) -> Any:
+    if form == "number":
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not 0 <= value < 1e9
+        ):
+            raise InvalidEntry(f"{name} {value!r} is not a number", field=name)
+        return value
+    if form == "json":
+        return _json(name, value)
+    parts = list(value) if form == "list" and not isinstance(value, str) else [value]
+    for part in parts:
+        _text(name, part)
+        if form == "id" and not is_id(part):
+            raise InvalidEntry(f"{name} {part!r} is not the id of an entry", field=name)
+    return tuple(parts) if form == "list" else value
+
+
+def text(name: str, value: Any) -> str:
+    """The value, if it is a text that can be stored."""
+    _text(name, value)
+    return str(value)
+
+
+def _text(name: str, value: Any) -> None:
+    if not isinstance(value, str):
+        raise InvalidEntry(f"{name} {value!r} is not a text", field=name)
+    if "\0" in value:
+        raise InvalidEntry(f"the {name} holds a NUL character")
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise InvalidEntry(
+                f"the {name} holds half a surrogate pair at character {error.start}"
+            ) from error
+
+
+def _json(name: str, value: Any) -> Any:
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        _text(name, text)
+        return json.loads(text)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidEntry(f"{name} is not JSON: {error}", field=name) from error
+
+
+def _a(kind: str) -> str:
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+
+
+# -- front matter ----------------------------------------------------------------------------------
+
+
+def lines(kind: str, more: Mapping[str, Any]) -> str:
+    """The kind and its fields as front matter, a line each."""
+    if kind == ENTRY:
+        return ""
+    found = (
+        f"{name}: {_scalar(form, more[name])}\n"
+        for name, form in FIELDS[kind].items()
+        if name in more
+    )
+    return f"kind: {kind}\n{''.join(found)}"
+
+
+def _scalar(form: str, value: Any) -> str:
+    from synapse.system.yaml import flow, quoted
+
+    if form == "json":
+        text = json.dumps(value, ensure_ascii=False)
+        return (
+            "'"
+            + (text if text.isprintable() else json.dumps(value)).replace("'", "''")
+            + "'"
+        )
+    return flow(value) if form == "list" else quoted(str(value))
+
+
+def read(fields: Mapping[str, Any], problems: list[str]) -> tuple[str, dict[str, Any]]:
+    """The kind that front matter names, and the kind's own fields; what cannot be read goes to the
+    problems.
+    """
+    kind = fields.get("kind")
+    if kind is None:
+        return ENTRY, {}
+    if not isinstance(kind, str) or kind not in FIELDS:
+        problems.append(
+            f"kind {ascii(kind)[:80]} is not valid: write one of {', '.join(KINDS)}"
+        )
+        return ENTRY, {}
+    more: dict[str, Any] = {}
+    for name, form in FIELDS[kind].items():
+        if fields.get(name) is not None:
+            try:
+                more[name] = _read(name, form, fields[name])
+            except (InvalidEntry, ValueError, RecursionError) as error:
+                problems.append(f"{name} is not valid: {error}")
+    return kind, more
+
+
+def _read(name: str, form: str, value: Any) -> Any:
+    if form == "list":
+        return _checked(
+            name,
+            form,
+            [each.strip() for each in value.split(",")]
+            if isinstance(value, str)
+            else value,
+        )
+    if not isinstance(value, str):
+        raise InvalidEntry("write one text")
+    if form == "json":
+        return json.loads(value)
+    if form == "number":
+        number = float(value)
+        return _checked(name, form, int(number) if number.is_integer() else number)
+    return value
+
+
+def known_names() -> Iterable[str]:
+    """Every name that front matter of some kind may hold beside an entry's own."""
+    return ("kind", *_ANY)
+
+
+def texts(more: Mapping[str, Any]) -> Iterator[str]:
+    """What of a kind's own fields is text that people search for."""
+    for name in ("subject", "action", "outcome", "consequences"):
+        if name in more:
+            yield more[name]
+    yield from more.get("categories", ())
+
+
+def is_folder(folder: str) -> bool:
+    """Whether files of entries stand in this folder, or in folders below it."""
+    top, _, rest = folder.partition("/")
+    if top == "messages":
+        return not rest or is_thread(rest)
+    return top in ("entries", "knowledge") and (not rest or ns.is_namespace(rest))
+
+
+def is_plan(path: str) -> bool:
+    """Return whether this is the place of a project's plan that people write and edit as a file."""
+    return (
+        path.startswith("entries/projects/")
+        and path.endswith("/plan.md")
+        and path.count("/") > 2
+    )

@@ -1,0 +1,202 @@
+"""What a message and a thread are to a reader, and as rows of the unified-brain document. Values;
+nothing here reads the log. Attached files are looked at once, when they are attached.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from synapse.errors import InvalidEntry, NotFound
+from synapse.model.clock import iso, micros
+from synapse.model.entry import Entry
+from synapse.system.typed import Any, NamedTuple
+
+ACTIVE, CLOSED, ARCHIVED = STATUSES = ("active", "closed", "archived")
+
+
+class Mark(NamedTuple):
+    """That an agent read a message, acknowledged it (`text` is what it said to that), or reacted
+    (`text` is how).
+    """
+
+    agent: str
+    at: int
+    text: str | None = None
+
+
+class Message(NamedTuple):
+    """A message, and what became of it as far as the reader may know. `created` is when the first
+    version of it was received, `updated` when this one was; None where it was never edited.
+    """
+
+    entry: Entry
+    created: int
+    updated: int | None
+    reads: tuple[Mark, ...] = ()
+    acks: tuple[Mark, ...] = ()
+    reactions: tuple[Mark, ...] = ()
+
+    @property
+    def id(self) -> str:
+        return self.entry.id
+
+    @property
+    def thread(self) -> str:
+        return str(self.entry.more["thread"])
+
+    @property
+    def parent(self) -> str | None:
+        """The message that it answers, under the id that it had then."""
+        return self.entry.more.get("parent")
+
+    @property
+    def subject(self) -> str | None:
+        return self.entry.more.get("subject")
+
+    @property
+    def body(self) -> str:
+        return self.entry.body
+
+    @property
+    def sender(self) -> str:
+        return self.entry.author
+
+    @property
+    def priority(self) -> str:
+        """The sender's word for it: info, normal, action or urgent."""
+        return str(self.entry.more["urgency"])
+
+    @property
+    def status(self) -> str:
+        """`acknowledged` or `read` where somebody did, else `sent`."""
+        return "acknowledged" if self.acks else "read" if self.reads else "sent"
+
+
+class Thread(NamedTuple):
+    """A thread as one reader has it: of the messages that it may see, how many there are, the first
+    and the last.
+    """
+
+    id: str
+    subject: str | None
+    created_by: str
+    created: int
+    last: int
+    total: int
+    status: str
+    tags: tuple[str, ...] = ()
+
+
+def said_at(entry: Entry) -> int:
+    """When it was first said: where it was taken over from elsewhere, that stands in `when`."""
+    try:
+        return entry.at if entry.when is None else micros(entry.when)
+    except InvalidEntry:
+        return entry.at
+
+
+def attachment(given: str | Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a message holds of a file or a page: where it is, never the thing itself. Of a file the
+    size and the digest too, by which a reader sees whether it is still the same.
+    """
+    if not isinstance(given, str):
+        if not isinstance(given, Mapping) or not ({"path", "url"} & {*given}):
+            raise InvalidEntry("an attachment names a path or a url")
+        return given
+    if "://" in given:
+        return {"url": given}
+    from hashlib import sha256
+
+    path, digest, size = os.path.abspath(os.path.expanduser(given)), sha256(), 0
+    try:
+        with open(
+            os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb"
+        ) as file:
+            while part := file.read(1 << 20):
+                digest.update(part)
+                size += len(part)
+    except OSError as error:
+        raise NotFound(
+            f"{given} cannot be attached: {error.strerror}", path=given
+        ) from error
+    return {"path": path, "bytes": size, "sha256": digest.hexdigest()}
+
+
+def columns(message: Message) -> dict[str, Any]:
+    """A message as a row of the table `messages` of the unified-brain document."""
+    names = [
+        name.removeprefix("agent:")
+        for name in message.entry.addressees
+        if name != "all"
+    ]
+    return {
+        "id": message.id,
+        "thread_id": message.thread,
+        "parent_id": message.parent,
+        "from_agent": message.sender,
+        "to_agent": ",".join(names) or None,
+        "priority": message.priority,
+        "subject": message.subject,
+        "body": message.body,
+        "status": message.status,
+        "created_at": iso(message.created),
+        "updated_at": None if message.updated is None else iso(message.updated),
+        "metadata": message.entry.more.get("metadata") or {},
+    }
+
+
+def receipt_rows(message: Message) -> list[dict[str, Any]]:
+    """The rows of the document's table `read_receipts` that are of this message."""
+    return [
+        {"message_id": message.id, "agent_id": mark.agent, "read_at": iso(mark.at)}
+        for mark in message.reads
+    ]
+
+
+def ack_rows(message: Message) -> list[dict[str, Any]]:
+    """The rows of its table `acks`."""
+    return [
+        {
+            "message_id": message.id,
+            "agent_id": mark.agent,
+            "ack_body": mark.text,
+            "acked_at": iso(mark.at),
+        }
+        for mark in message.acks
+    ]
+
+
+def thread_columns(thread: Thread) -> dict[str, Any]:
+    """A thread as a row of its table `threads`."""
+    return {
+        "id": thread.id,
+        "subject": thread.subject,
+        "created_by": thread.created_by,
+        "created_at": iso(thread.created),
+        "last_message_at": iso(thread.last),
+        "message_count": thread.total,
+        "status": thread.status,
+        "tags": list(thread.tags),
+    }
+
+
+def as_json(message: Message) -> dict[str, Any]:
+    """A message as `--json` prints it: the document's columns, and what became of it."""
+    found = columns(message) | {
+        "tags": list(message.entry.tags),
+        "trust": message.entry.trust,
+    }
+    found["attachments"] = list(message.entry.more.get("attachments", ()))
+    found["read_by"] = [
+        {"agent": mark.agent, "at": iso(mark.at)} for mark in message.reads
+    ]
+    found["acks"] = [
+        {"agent": mark.agent, "at": iso(mark.at), "body": mark.text}
+        for mark in message.acks
+    ]
+    found["reactions"] = [
+        {"agent": mark.agent, "at": iso(mark.at), "reaction": mark.text}
+        for mark in message.reactions
+    ]
+    return found

@@ -1,0 +1,211 @@
+"""What a read gives back: pages, hits, events, reports. Values; nothing here reads or writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from synapse.model.entry import Entry
+from synapse.system.typed import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from typing import overload
+
+
+class Page:
+    """Entries, newest first. `cursor` is how far the log had been read; `matched` counts the live
+    entries that the filter lets through, `visible` those of them that this agent may see: none
+    visible is not none there.
+    """
+
+    __slots__ = ("_count", "_counted", "cursor", "entries")
+
+    def __init__(
+        self,
+        entries: Sequence[Entry],
+        cursor: int,
+        count: Callable[[], tuple[int, int]],
+    ) -> None:
+        self.entries = tuple(entries)
+        self.cursor = cursor
+        self._count = count
+        self._counted: tuple[int, int] | None = None
+
+    @property
+    def matched(self) -> int:
+        return self._counts()[0]
+
+    @property
+    def visible(self) -> int:
+        return self._counts()[1]
+
+    def _counts(self) -> tuple[int, int]:
+        if self._counted is None:
+            self._counted = self._count()
+        return self._counted
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __getitem__(self, place: int) -> Entry: ...
+
+        @overload
+        def __getitem__(self, place: slice) -> tuple[Entry, ...]: ...
+
+    def __getitem__(self, place: int | slice) -> Entry | tuple[Entry, ...]:
+        return self.entries[place]
+
+    def __repr__(self) -> str:
+        return f"Page({len(self.entries)} entries, cursor={self.cursor})"
+
+
+class UnreadPage(Page):
+    """Entries of others that a reader was not shown: what is critical first, then important, then
+    info, the oldest first in each. `entries` are there whole; where a budget bounds the page,
+    `pointers` follow with one line each. `left` is how many are neither: critical, important, info.
+    `visible` counts all that are unread, `matched` the live entries that the filter lets through.
+    `foot` says all this in a line; `tokens` is the count of the whole text, where it was bounded.
+    """
+
+    __slots__ = ("foot", "left", "pointers", "tokens")
+
+    def __init__(
+        self,
+        entries: Sequence[Entry],
+        pointers: Sequence[Entry],
+        left: tuple[int, int, int],
+        cursor: int,
+        matched: int,
+        foot: str,
+        tokens: int | None = None,
+    ) -> None:
+        visible = len(entries) + len(pointers) + sum(left)
+        super().__init__(entries, cursor, lambda: (matched, visible))
+        self.pointers, self.left, self.foot, self.tokens = (
+            tuple(pointers),
+            left,
+            foot,
+            tokens,
+        )
+
+
+class Hit(NamedTuple):
+    """One entry found, with its score (higher is better), the part of the body that matched, on one
+    line, and where in that part the words stand that were looked for (start and end of each).
+    """
+
+    entry: Entry
+    score: float
+    excerpt: str
+    marks: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def id(self) -> str:
+        return self.entry.id
+
+    @property
+    def author(self) -> str:
+        return self.entry.author
+
+    @property
+    def namespace(self) -> str:
+        return self.entry.namespace
+
+    @property
+    def body(self) -> str:
+        return self.entry.body
+
+
+class Hits(Sequence[Hit]):
+    """What was found, best first. `partial`: more entries match than are ranked, and these are the
+    best of the newest `ranked` ones. `note` says what was not searched, and why.
+    """
+
+    __slots__ = ("hits", "note", "partial", "ranked")
+
+    def __init__(
+        self,
+        found: Sequence[Hit] = (),
+        partial: bool = False,
+        ranked: int = 0,
+        note: str = "",
+    ) -> None:
+        self.hits = tuple(found)
+        self.partial = partial
+        self.ranked = ranked
+        self.note = note
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __getitem__(self, place: int) -> Hit: ...
+
+        @overload
+        def __getitem__(self, place: slice) -> tuple[Hit, ...]: ...
+
+    def __getitem__(self, place: int | slice) -> Hit | tuple[Hit, ...]:
+        return self.hits[place]
+
+    def __repr__(self) -> str:
+        return f"Hits({len(self.hits)} entries, partial={self.partial})"
+
+
+class Fate(NamedTuple):
+    """Why an entry is not shown: superseded, outranked, resolved, expired, archived or rejected; by
+    which entry or agent; until which microsecond, if it may come back.
+    """
+
+    reason: str
+    by: str
+    until: int
+
+
+class Event(NamedTuple):
+    """One thing that a follower is told of: an entry that is new to it, and the cursor to go on
+    from.
+    """
+
+    cursor: int
+    kind: str
+    entry: Entry
+
+
+class Problem(NamedTuple):
+    """One finding of `verify`: where, what, and whether `repair` can mend it."""
+
+    where: str
+    what: str
+    mendable: bool = False
+
+
+class Report(NamedTuple):
+    """What `verify` found. `head` names the last record and its chain: kept elsewhere, it proves
+    the end too. `mended` is what `repair` put back.
+    """
+
+    problems: tuple[Problem, ...]
+    records: int
+    head: str
+    mended: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+
+class Rebuilt(NamedTuple):
+    """What `rebuild` made: records taken in, the digest of all that was derived from them, and
+    which files are not what was taken in.
+    """
+
+    records: int
+    digest: str
+    problems: tuple[Problem, ...] = ()

@@ -1,0 +1,81 @@
+"""What an entry is expected to save its reader, beside what it costs in a prompt. Pure.
+
+The view asks which entries pay. Who makes prompts says what a token of a view costs in a run, what
+an entry saves that is used, and how likely it is used: nothing here knows runs or ledgers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from synapse.system.typed import NamedTuple
+
+# Why an entry is in a view: it is critical; it is the best that a clause of the task finds, or one
+# of the next; it is addressed to the agent, or important, or a status, and new to it; anything
+# else.
+CRITICAL, NAMED, NEAR, ADDRESSED = "critical", "named", "near", "addressed"
+IMPORTANT, STATUS, OTHER = "important", "status", "other"
+KINDS = (NAMED, NEAR, ADDRESSED, IMPORTANT, STATUS, OTHER)
+SPREAD = 4  # newer entries of its kind, by which an entry's chance halves
+SMALL = 24  # tokens of the smallest entry there is
+
+
+class Worth(NamedTuple):
+    """By what a view is chosen. A token of it costs `price`, an entry that is used saves `saving`,
+    both in billed tokens of the run; `chances` are those of each kind of entry to be used. What is
+    critical may take `criticals` tokens, the rest with the page's frame `most`. The best of each
+    clause is there without a sum, as far as `least` tokens go."""
+
+    saving: float
+    price: float
+    chances: Mapping[str, float]
+    criticals: int
+    most: int
+    least: int
+
+    def chance(self, kind: str, match: float = 1.0, newer: int = 0) -> float:
+        """Return the chance of an entry to be used. Where words found it, the share of them that it
+        holds lowers it; else the number of newer ones does, for no task needs all there are."""
+        return self.chances.get(kind, 0.0) * match / (1 + newer / SPREAD)
+
+    def pays_up_to(self, chance: float) -> float:
+        """Return the tokens up to which an entry with this chance saves more than it costs."""
+        return chance * self.saving / self.price if self.price else 0.0
+
+    def paying(self, kind: str) -> int:
+        """Return how many of the newest entries of a kind may pay, were they as small as can be."""
+        top = self.pays_up_to(self.chance(kind))
+        return max(int(SPREAD * (top / SMALL - 1)) + 1, 0) if top >= SMALL else 0
+
+
+class Candidate(NamedTuple):
+    """An entry that may be chosen, by its place, and the tokens that it takes. `best`: of a
+    clause.
+    """
+
+    place: int
+    tokens: int
+    chance: float
+    best: bool = False
+
+
+def choose(candidates: Iterable[Candidate], worth: Worth, room: int) -> set[int]:
+    """Return the places of those that are taken: the best of each clause as far as `least` goes,
+    the surest first, then all that pay, those first that save the most for a token.
+    """
+    left, chosen = room, set[int]()
+    sure = sorted(candidates, key=lambda each: (-each.chance, each.tokens, -each.place))
+    least = min(worth.least, room)
+    for each in sure:
+        if each.best and each.tokens <= least:
+            least -= each.tokens
+            left -= each.tokens
+            chosen.add(each.place)
+    paying = [each for each in sure if each.tokens <= worth.pays_up_to(each.chance)]
+    for each in sorted(
+        paying, key=lambda each: (-each.chance / max(each.tokens, 1), -each.place)
+    ):
+        if each.place not in chosen and each.tokens <= left:
+            left -= each.tokens
+            chosen.add(each.place)
+    return chosen

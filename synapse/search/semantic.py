@@ -1,0 +1,336 @@
+"""Semantic search: what is not embedded yet, found by cursor; what is near to a question; two
+rankings as one.
+
+Nobody keeps the queue: what waits is what the index holds and the vectors do not. So whoever is
+killed while embedding has lost one batch of work at most; nothing is embedded twice, and nothing is
+left out. Everything that is found passes the read gate here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+
+from synapse.errors import EmbedderError, InvalidQuery, Refused
+from synapse.index import embeddable, fusion
+from synapse.index.query import Filter
+from synapse.index.search import excerpt
+from synapse.index.terms import sought
+from synapse.index.vectors import Row
+from synapse.model.agents import Agent
+from synapse.model.entry import NEVER
+from synapse.model.protocols import Embedder
+from synapse.model.results import Hit, Hits
+from synapse.store import Store
+from synapse.system.typed import NamedTuple
+
+WORDS, MEANING, BOTH = MODES = ("words", "meaning", "both")
+SCAN = 2_000  # entries that are compared with the vectors at once
+BATCH = 32  # entries that are embedded, and noted as embedded, at once
+PART = 1_000  # characters: what a small model sees of a text
+PARTS = 32
+DEPTH = 100  # of each ranking that is fused
+LOOK = 2_000  # vectors that are tried at the read gate before all are
+STEP = 500  # of those at once
+NEAR = 0.5  # of the best cosine: what is farther off is there by chance
+PAUSE = 1.0
+
+
+class Queue(NamedTuple):
+    """How far embedding is: with which model, how many entries in this call, how many it refused,
+    how many wait.
+    """
+
+    model: str
+    embedded: int
+    refused: int
+    waiting: int
+
+
+# -- embedding -------------------------------------------------------------------------------------
+
+
+def embed(store: Store, limit: int | None = None) -> Queue:
+    """Embed what is not embedded yet, at most so many entries. Others may be at it as well: they
+    take turns.
+    """
+    embedder = store.embedder
+    done = refused = 0
+    while limit is None or done < limit:
+        store.fresh()
+        most = BATCH if limit is None else min(BATCH, limit - done)
+        count, failed, finished = store.vectors.alone(
+            lambda most=most: _batch(store, embedder, most)  # type: ignore[misc]
+        )
+        done, refused = done + count, refused + failed
+        if finished:
+            break
+    return Queue(embedder.name, done, refused, waiting(store))
+
+
+def follow(store: Store) -> Iterator[Queue]:
+    """Embed what comes, as it comes, without an end. What the embedder's failure leaves undone
+    waits for the next time; the first failure is raised.
+    """
+    yield embed(store)
+    while True:
+        time.sleep(PAUSE)
+        if waiting(store):
+            yield embed(store)
+
+
+def waiting(store: Store) -> int:
+    """How many entries have not been gone through yet. At most: it may be found that they need no
+    vector.
+    """
+    store.fresh()
+    model = store.vectors.model(store.embedder.name)
+    return embeddable.count(store.index.query, model.reached if model else 0)
+
+
+def _batch(store: Store, embedder: Embedder, most: int) -> tuple[int, int, bool]:
+    """Go on by one batch: how many entries were embedded, how many refused, and whether the end was
+    reached.
+    """
+    vectors, horizon = store.vectors, store.index.cursor()
+    floor = _floor(store, embedder.name, horizon)
+    texts, top = embeddable.texts(store.index.query, floor, horizon, SCAN)
+    digests = {seq: sha256(text.encode()).digest()[:16] for seq, text in texts.items()}
+    missing = vectors.missing(embedder.name, floor, top, digests)
+    now = missing[:most]
+    found, refused = _embedded(embedder, {seq: texts[seq] for seq in now}, digests)
+    if refused and refused == len(now) and vectors.model(embedder.name) is None:
+        raise EmbedderError(
+            f"{embedder.name} refuses every text that it is given", model=embedder.name
+        )
+    whole = len(now) == len(missing)
+    vectors.put(embedder.name, found, top if whole else now[-1])
+    return len(now) - refused, refused, whole and top == horizon
+
+
+def _floor(store: Store, name: str, horizon: int) -> int:
+    """How far all has been gone through. Where entries were filed away, brought back or changed
+    since, or the log is another one, from the beginning: what was archived or redacted must leave,
+    and what is embedded already is only looked at.
+    """
+    model, turn = store.vectors.model(name), store.index.turns()
+    if model is None:
+        return 0
+    if store.vectors.turn(name) != turn:
+        store.vectors.rewind(name, horizon)
+        store.vectors.note_turn(name, turn)
+        return 0
+    if (
+        not embeddable.refiled(store.index.query, model.filed)
+        and model.reached <= horizon
+    ):
+        return model.reached
+    store.vectors.rewind(name, horizon)
+    return 0
+
+
+def _embedded(
+    embedder: Embedder, texts: dict[int, str], digests: dict[int, bytes]
+) -> tuple[list[Row], int]:
+    """The rows of these entries, and how many of them the embedder refused."""
+    pieces = {seq: parts(text) for seq, text in texts.items()}
+    flat = [
+        (seq, number) for seq, found in pieces.items() for number in range(len(found))
+    ]
+    rows: list[Row] = []
+    for start in range(0, len(flat), BATCH):
+        places = flat[start : start + BATCH]
+        asked = [pieces[seq][number] for seq, number in places]
+        for (seq, number), vector in zip(
+            places, _vectors(embedder, asked), strict=True
+        ):
+            rows.append(Row(seq, number, digests[seq], vector))
+    heard = {row.seq for row in rows if row.vector is not None}
+    return rows, len(texts) - len(heard)
+
+
+def _vectors(
+    embedder: Embedder, texts: Sequence[str]
+) -> Sequence[Sequence[float] | None]:
+    """The texts' vectors; None for one that the embedder refuses, which must not hold up the
+    others.
+    """
+    try:
+        return embedder.embed(texts) if texts else []
+    except Refused:
+        if len(texts) == 1:
+            return [None]
+        return [vector for text in texts for vector in _vectors(embedder, [text])]
+
+
+def parts(text: str) -> list[str]:
+    """A text in pieces that a model sees whole, cut at the ends of paragraphs, lines or words where
+    there are any.
+    """
+    found: list[str] = []
+    rest = text.strip()
+    while rest and len(found) < PARTS:
+        cut = len(rest) if len(rest) <= PART else _cut(rest[:PART])
+        found.append(rest[:cut].rstrip())
+        rest = rest[cut:].lstrip()
+    return found
+
+
+def _cut(text: str) -> int:
+    """Where to cut: in the second half of the text, after the largest thing that ends there."""
+    for mark in ("\n\n", "\n", ". ", " "):
+        place = text.rfind(mark, len(text) // 2)
+        if place > 0:
+            return place + len(mark)
+    return len(text)
+
+
+# -- searching -------------------------------------------------------------------------------------
+
+
+def search(
+    store: Store,
+    agent: Agent | None,
+    text: str,
+    wanted: Filter,
+    now: int,
+    limit: int,
+    mode: str | None = None,
+) -> Hits:
+    """What matches best by words, by meaning or by both; without a mode, as the settings say. Where
+    nobody asked for meaning, an embedder that fails is only told of: full text answers.
+    """
+    if mode is not None and mode not in MODES:
+        raise InvalidQuery(f"mode {mode!r} is not one of {', '.join(MODES)}", mode=mode)
+    chosen = store.settings.semantic
+    usual = BOTH if chosen.embedder and chosen.search else WORDS
+    asked = mode or usual
+    if asked == WORDS or not sought(text):
+        return store.index.search(agent, text, wanted, now, limit)
+    try:
+        found = _nearest(store, agent, text, wanted, now, max(limit, DEPTH))
+    except EmbedderError as error:
+        if mode is not None:
+            raise
+        plain = store.index.search(agent, text, wanted, now, limit)
+        return Hits(
+            plain.hits, plain.partial, plain.ranked, f"searched by words alone: {error}"
+        )
+    if asked == MEANING:
+        return Hits(_hits(store, agent, text, found.near[:limit], now))
+    return _both(store, agent, text, wanted, now, limit, found)
+
+
+class Near(NamedTuple):
+    """An entry near to a question: the cosine, and where the index has it."""
+
+    cosine: float
+    seq: int
+    rec: int
+    rev: int
+
+
+class Found(NamedTuple):
+    """The nearest entries that a reader may see, and the cosines of the nearest of all, whoever may
+    see them.
+    """
+
+    near: list[Near]
+    cosines: dict[int, float]
+
+
+def _nearest(
+    store: Store, agent: Agent | None, text: str, wanted: Filter, now: int, count: int
+) -> Found:
+    """The entries nearest to a text that the agent may see and the filter lets through; too far off
+    is not near.
+    """
+    embedder = store.embedder
+    (vector,) = embedder.embed([text], query=True)
+    ranked = store.vectors.nearest(embedder.name, vector, LOOK)
+    cosines = {seq: cosine for cosine, seq in ranked}
+    near, enough = _through(store, agent, ranked, wanted, now, count)
+    if not enough:  # who sees little of what is there has it looked through whole
+        rest = [
+            each
+            for each in store.vectors.nearest(embedder.name, vector, NEVER)
+            if each[1] not in cosines
+        ]
+        more, _ = _through(store, agent, rest, wanted, now, count - len(near))
+        near += more
+    least = near[0].cosine * NEAR if near else 0.0
+    return Found(
+        [each for each in near[:count] if each.cosine > 0 and each.cosine >= least],
+        cosines,
+    )
+
+
+def _through(
+    store: Store,
+    agent: Agent | None,
+    ranked: Sequence[tuple[float, int]],
+    wanted: Filter,
+    now: int,
+    count: int,
+) -> tuple[list[Near], bool]:
+    """Those that pass the read gate, the nearest first, and whether what comes after them need not
+    be looked at.
+    """
+    near: list[Near] = []
+    for start in range(0, len(ranked), STEP):
+        step = ranked[start : start + STEP]
+        near += _seen(store, agent, step, wanted, now)
+        if len(near) >= count or (near and step[-1][0] < near[0].cosine * NEAR):
+            return near, True
+    return near, False
+
+
+def _seen(
+    store: Store,
+    agent: Agent | None,
+    ranked: Sequence[tuple[float, int]],
+    wanted: Filter,
+    now: int,
+) -> list[Near]:
+    """Those that pass the read gate and the filter, in their order."""
+    places = embeddable.among(
+        store.index.query, [seq for _, seq in ranked], agent, wanted, now
+    )
+    return [Near(cosine, *places[seq]) for cosine, seq in ranked if seq in places]
+
+
+def _both(
+    store: Store,
+    agent: Agent | None,
+    text: str,
+    wanted: Filter,
+    now: int,
+    limit: int,
+    found: Found,
+) -> Hits:
+    """The two rankings as one. What the words found keeps its excerpt."""
+    by_words = store.index.search(agent, text, wanted, now, max(limit, DEPTH))
+    hits = {hit.entry.seq: hit for hit in by_words}
+    near = {each.seq: each for each in found.near}
+    words = [(hit.entry.seq, hit.score) for hit in by_words]
+    known = {seq: found.cosines[seq] for seq in (*hits, *near) if seq in found.cosines}
+    scored = fusion.fused(words, known, list(near))[:limit]
+    missing = [near[seq] for seq, _ in scored if seq not in hits]
+    hits.update({hit.entry.seq: hit for hit in _hits(store, agent, text, missing, now)})
+    best = tuple(hits[seq]._replace(score=score) for seq, score in scored)
+    return Hits(best, by_words.partial, by_words.ranked)
+
+
+def _hits(
+    store: Store, agent: Agent | None, text: str, near: Sequence[Near], now: int
+) -> tuple[Hit, ...]:
+    query = store.index.query
+    entries = query.load(
+        [(each.seq, each.rec, each.rev) for each in near], now, query.reach(agent)
+    )
+    words = frozenset(sought(text))
+    pairs = zip(entries, near, strict=True)
+    return tuple(
+        Hit(entry, each.cosine, *excerpt(entry.body, words)) for entry, each in pairs
+    )

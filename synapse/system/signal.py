@@ -1,0 +1,117 @@
+"""The bell: a named pipe per listener, rung after a commit. A hint that something is new, never the
+news itself.
+
+A pipe needs no socket module, has no limit on the length of its path, and one whose listener died
+refuses to be opened, so that whoever rings sweeps it away. A lost bell costs time only: listeners
+look again by themselves.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import stat
+
+_RING = os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
+
+
+def ring(directory: str) -> int:
+    """Ring every bell of the directory; how many rang. Never blocks, never fails."""
+    try:
+        names = os.listdir(directory)
+    except OSError:
+        return 0
+    return sum(_ring(os.path.join(directory, name)) for name in names)
+
+
+def _ring(path: str) -> bool:
+    try:
+        fd = os.open(path, _RING)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            _sweep(path)
+        return False
+    try:
+        if not stat.S_ISFIFO(os.fstat(fd).st_mode):
+            return False
+        os.write(fd, b".")
+        return True
+    except OSError:
+        return False  # the pipe is full: its listener has bells enough to hear
+    finally:
+        os.close(fd)
+
+
+def _sweep(path: str) -> None:
+    """Remove a pipe that nobody holds open. One made this second may be about to be opened."""
+    try:
+        status = os.lstat(path)
+        if stat.S_ISFIFO(status.st_mode) and _age(status) > 1.0:
+            os.unlink(path)
+    except OSError:
+        pass
+
+
+def _age(status: os.stat_result) -> float:
+    import time
+
+    return time.time() - status.st_ctime
+
+
+def _readable(fds: list[int], seconds: float) -> list[int]:
+    """Those that can be read before the time is up. `poll`, because `select` ends at descriptor
+    1023.
+    """
+    poll = select.poll()
+    for fd in fds:
+        poll.register(fd, select.POLLIN)
+    return [fd for fd, _ in poll.poll(max(0, seconds) * 1_000)]
+
+
+class NotificationPipe:
+    """One listener. `wait` returns True when it rang, False when the time is up; it hangs itself up
+    again when lost.
+    """
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        self.path = os.path.join(directory, f"{os.getpid()}-{os.urandom(4).hex()}")
+        self.fd = -1
+        self._hang()
+
+    def wait(self, seconds: float, also: int | None = None) -> bool:
+        """Whether the bell rang, or the other descriptor became readable, before the time was
+        up.
+        """
+        if not os.path.exists(self.path):
+            self._hang()
+        ready = _readable(
+            [fd for fd in (self.fd, also) if fd is not None and fd >= 0], seconds
+        )
+        if self.fd in ready:
+            os.read(self.fd, 65_536)
+        return bool(ready)
+
+    def close(self) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+        try:
+            os.unlink(self.path)
+        except OSError:
+            pass
+
+    def _hang(self) -> None:
+        """Make the pipe and open it to read and to write, so that it never reads as closed. A
+        read-only workspace has no bells; its listeners look again by themselves.
+        """
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+        try:
+            os.makedirs(self.directory, exist_ok=True)
+            os.mkfifo(self.path, 0o622)
+            self.fd = os.open(self.path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            pass

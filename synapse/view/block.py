@@ -1,0 +1,128 @@
+"""How one entry looks in a view: its text in Markdown, whole or as a pointer. Pure.
+
+Whatever others wrote stands behind `>`, line by line, after a head that says who wrote it. So it
+can never pose as a heading, a list item, a fence, front matter or another entry; and what would not
+be seen is spelled out.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from synapse.model import namespace as ns
+from synapse.model.clock import seconds
+from synapse.model.entry import Entry
+from synapse.system.typed import NamedTuple
+
+WHOLE, POINTER = "whole", "pointer"
+MAX_BODY = 1 << 16  # bytes
+EXCERPT = 80  # characters
+# blocks of each form that are kept: one prompt shows most of what the one before showed
+KEPT = 1_024
+
+# What a reader would not see, a terminal would obey or a tokenizer would hide: control, format and
+# zero-width
+# characters, line and paragraph separators, private use, tags, variation selectors but one in a
+# row.
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u206f\u3164\ud800-\uf8ff\ufdd0-\ufdef\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"
+    "\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U0010ffff]"
+    "|(?<=[\ufe0e\ufe0f])[\ufe0e\ufe0f]"
+)
+# What the chat templates of open models are made of. Servers of such models take it for their own,
+# wherever it stands.
+_CONTROL = re.compile(
+    r"<(?=[|｜][^\s<>]{1,64}[|｜]>|/?s>|(?:start|end)_of_turn>)"
+    r"|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\])"
+)
+
+
+class Block(NamedTuple):
+    """One entry as text. It begins with `- ` and ends in one newline, so that counts of blocks add
+    up.
+    """
+
+    text: str
+    form: str
+
+
+@lru_cache(KEPT)
+def natural(entry: Entry, commands: bool = True) -> Block:
+    """Return the form an entry has where there is room: whole, but info is a pointer unless it is a
+    status. Without `commands`, it names none of the shell's: its reader has no shell."""
+    return whole(entry, commands) if stands_whole(entry) else pointer(entry, commands)
+
+
+def stands_whole(entry: Entry) -> bool:
+    """Return whether an entry is whole where there is room."""
+    return entry.priority != "info" or entry.namespace.split("/", 1)[0] == "status"
+
+
+def whole(entry: Entry, commands: bool = True) -> Block:
+    body, cut = entry.body, ""
+    if (
+        len(body) * 4 > MAX_BODY
+        and len(raw := body.encode("utf-8", "replace")) > MAX_BODY
+    ):
+        body = raw[:MAX_BODY].decode("utf-8", "ignore")
+        more = f"; all of it: `synapse read {entry.id}`" if commands else ""
+        cut = f"  (the first {MAX_BODY} of {len(raw)} bytes{more})\n"
+    disputed = _disputed(entry)
+    head = f"- [{entry.namespace}] {entry.id} ({_source(entry)}, {seconds(entry.at)}{disputed})\n"
+    return Block(f"{head}{_quoted(escaped(body))}{cut}", WHOLE)
+
+
+@lru_cache(KEPT)
+def pointer(entry: Entry, commands: bool = True) -> Block:
+    start = " ".join(entry.body[: EXCERPT * 2].split())
+    more = len(start) > EXCERPT or len(entry.body) > EXCERPT * 2
+    excerpt = escaped(start[:EXCERPT]) + "…" * more
+    name = f"`synapse read {entry.id}`" if commands else entry.id
+    head = f"- [{entry.namespace}] {name} ({_source(entry)}{_disputed(entry)})"
+    return Block(f"{head} > {excerpt}\n", POINTER)
+
+
+def _quoted(text: str) -> str:
+    """Every line behind `>`, empty ones without a space after it."""
+    if "\n\n" in text or text[:1] in ("", "\n") or text[-1:] == "\n":
+        return "".join(
+            [f"  > {line}\n" if line else "  >\n" for line in text.split("\n")]
+        )
+    told = text.replace("\n", "\n  > ")
+    return f"  > {told}\n"
+
+
+def _source(entry: Entry) -> str:
+    """Who said it, in terms that the text of an entry cannot change."""
+    trust = "" if entry.trust == "local" else f", {entry.trust}"
+    return f"from: {named(entry.author)}, authority {entry.authority}{trust}"
+
+
+def _disputed(entry: Entry) -> str:
+    return f", disputed with {', '.join(entry.disputed)}" if entry.disputed else ""
+
+
+def named(author: str) -> str:
+    """An id as it is; anything else that a dropped file claims as its author in quotes, on one
+    line.
+    """
+    if ns.is_component(author):
+        return author
+    line = " ".join(author[:64].split()).replace('"', "'")
+    return f'"{escaped(line)}"'
+
+
+def escaped(text: str) -> str:
+    """The text with every hidden character as its code point, `<U+202E>`, and the first character
+    of what a model's server would obey, `<U+003C>|im_start|>`. Tab and line feed stay.
+    """
+    if "<" in text or "[" in text:
+        text = _CONTROL.sub(_code_point, text)
+    plain = text.isascii() and text.replace("\n", "").isprintable()
+    return text if plain else _HIDDEN.sub(_code_point, text)
+
+
+def _code_point(match: re.Match[str]) -> str:
+    return f"<U+{ord(match[0]):04X}>"

@@ -1,0 +1,206 @@
+"""What the words of a task find: for each of its clauses, the entries that hold most of it.
+
+Each clause is looked up alone, among all live entries that the reader may see: first all of its
+words together, then fewer of them. Of entries that state the same, one is taken.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import combinations
+
+from synapse.authority import visible
+from synapse.index import terms
+from synapse.index.projection import Index
+from synapse.index.ranking import rarity
+from synapse.index.search import counted, together
+from synapse.model.agents import Agent
+from synapse.model.condense import specifics
+from synapse.model.entry import Entry
+from synapse.system.typed import NamedTuple
+from synapse.view.relevance import SPECIFIC, clauses, forms, is_specific
+
+_ID = re.compile(r"\bsyn-[0-9a-z][0-9a-z-]*[0-9a-z]\b")
+IDS = 24  # entries that a text names, that are looked up
+KEPT = 3  # entries of a clause
+FEW = 12  # entries with the same words: where there are more, the words do not say which is meant
+LEAST = 0.5  # of a clause's weight, that an entry has to hold
+# of an entry's words, that the task must not have, where it has no name or figure of its own
+NEW = 0.5
+WORDS = 12  # of a clause
+RARE = 4  # of its words, the pairs of which are looked up
+LOOKUPS = 160  # of one text, after which only whole clauses are looked up
+UNKNOWN = 2.0  # what a word weighs that no entry holds
+
+
+Row = tuple[int, int, int]
+
+
+class Match(NamedTuple):
+    """An entry that a clause found, the share of the clause's weight that it holds, and whether it
+    is the best of a clause."""
+
+    entry: Entry
+    share: float
+    best: bool
+
+
+def matches(
+    index: Index, agent: Agent | None, text: str, now: int, cursor: int
+) -> list[Match]:
+    """Return the entries that the clauses of a text find, as of a cursor, each once."""
+    index.fill_words()
+    asked = _Asked(index, agent, now, cursor)
+    chosen: dict[int, Match] = {}
+    given = forms(text)
+    for entry in _named(index, agent, text, now, cursor):
+        chosen[entry.seq] = Match(entry, 1.0, True)
+    for clause in clauses(text):
+        for match in asked.clause(clause):
+            if not _tells_more(match.entry, text, given):
+                continue
+            known = chosen.get(match.entry.seq)
+            if known is None or (match.best, match.share) > (known.best, known.share):
+                chosen[match.entry.seq] = match
+    return [chosen[seq] for seq in sorted(chosen)]
+
+
+def _named(
+    index: Index, agent: Agent | None, text: str, now: int, cursor: int
+) -> Iterator[Entry]:
+    """Yield the live entries whose ids stand in a text, as far as its reader may see them."""
+    for id in list(dict.fromkeys(_ID.findall(text)))[:IDS]:
+        entry = index.entry(id, now, agent)
+        if entry is None or entry.seq > cursor or not visible(entry, agent):
+            continue
+        if index.query.fate(entry, now) is None:
+            yield entry
+
+
+class _Asked:
+    """One text's lookups for one reader."""
+
+    def __init__(
+        self, index: Index, agent: Agent | None, now: int, cursor: int
+    ) -> None:
+        self.query, self.reach = index.query, index.query.reach(agent)
+        self.now, self.cursor, self.left = now, cursor, LOOKUPS
+        self.counts: dict[str, int] = {}
+
+    def clause(self, clause: str) -> list[Match]:
+        """Return the best entries for one clause; none where too many hold as much of it."""
+        words = terms.sought(clause)[:WORDS]
+        rows = self._rows(words)
+        share = 1.0
+        if not rows and len(words) > 1 and self.left > 0:
+            share, rows = self._parts(words)
+        if not 0 < len(rows) <= FEW:
+            return []
+        entries = self.query.load(rows, self.now, self.reach)
+        entries.sort(key=lambda entry: (-entry.authority, -entry.seq))
+        kept = _on_topic(_distinct(entries, clause), forms(clause))[:KEPT]
+        return [Match(entry, share, place == 0) for place, entry in enumerate(kept)]
+
+    def _parts(self, words: list[str]) -> tuple[float, list[Row]]:
+        """Return what holds the most of these words, and the share of their weight that it is."""
+        weights = {word: self._weight(word) for word in words}
+        total = sum(weights.values())
+        known = sorted(
+            (word for word in words if self.counts[word]),
+            key=lambda word: -weights[word],
+        )
+        parts = {tuple(known)} if len(known) < len(words) else set()
+        parts |= {
+            tuple(word for word in known if word != dropped)
+            for dropped in known[-RARE:]
+        }
+        parts |= set(combinations(known[:RARE], 2))
+        shares = {
+            part: sum(weights[word] for word in part) / total
+            for part in parts
+            if _tells(part)
+        }
+        empty = [
+            set(pair) for pair in combinations(known[:2], 2) if not self._rows(pair)
+        ]
+        for part in sorted(shares, key=lambda part: (-shares[part], part)):
+            if shares[part] < LEAST:
+                break
+            if any(pair.issubset(part) for pair in empty):
+                continue  # nobody says these two together
+            rows = self._rows(part)
+            if rows:
+                return shares[part], rows
+        return 0.0, []
+
+    def _rows(self, words: tuple[str, ...] | list[str]) -> list[Row]:
+        self.left -= 1
+        return together(self.query, self.reach, words, self.now, self.cursor, FEW + 1)
+
+    def _weight(self, word: str) -> float:
+        if word not in self.counts:
+            self.left -= 1
+            self.counts[word] = counted(self.query, word, self.cursor)
+        telling = SPECIFIC if is_specific(word) else 1.0
+        count = self.counts[word]
+        return telling * rarity(count, self.cursor) if count or telling > 1 else UNKNOWN
+
+
+def _on_topic(entries: list[Entry], asked: frozenset[str]) -> list[Entry]:
+    """Return the entries without those that mention, and say otherwise, what the topic of another
+    one is, from an authority no higher: what a tool gave is its topic, what agents make of it is
+    not.
+    """
+    ranks = [
+        entry.authority
+        for entry in entries
+        if entry.topic and asked <= forms(entry.topic)
+    ]
+    if not ranks:
+        return entries
+    return [
+        entry
+        for entry in entries
+        if entry.authority > max(ranks) or (entry.topic and asked <= forms(entry.topic))
+    ]
+
+
+def _tells_more(entry: Entry, text: str, given: frozenset[str]) -> bool:
+    """Return whether an entry says what the task does not say itself."""
+    if any(name not in text for name in specifics(entry.body)):
+        return True
+    own = forms(entry.body)
+    new = own - given
+    return any(map(is_specific, new)) or len(new) >= NEW * len(own)
+
+
+def _distinct(entries: Iterable[Entry], clause: str) -> list[Entry]:
+    """Return the entries without those that state what another does: of these the shortest by far,
+    else the first."""
+    kept: list[Entry] = []
+    for entry in entries:
+        own = _stated(entry, clause)
+        place = next(
+            (n for n, other in enumerate(kept) if own & _stated(other, clause)), None
+        )
+        if place is None:
+            kept.append(entry)
+        elif 2 * len(entry.body) < len(kept[place].body):
+            kept[place] = entry
+    return kept
+
+
+def _stated(entry: Entry, clause: str) -> frozenset[str]:
+    """Return the names and figures that an entry has and the clause has not; without any, its
+    author and its words.
+    """
+    own = frozenset(name for name in specifics(entry.body) if name not in clause)
+    return own or frozenset((" ".join((entry.author, *sorted(forms(entry.body)))),))
+
+
+def _tells(part: tuple[str, ...]) -> bool:
+    """Return whether these words say something together: two do, or one that is an identifier."""
+    return len(part) > 1 or (
+        len(part) == 1 and is_specific(part[0]) and len(part[0]) > 3
+    )

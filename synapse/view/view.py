@@ -1,0 +1,378 @@
+"""What an agent is shown: entries as Markdown, cut to an exact token budget. Pure.
+
+Counting comes in as an argument. The text depends on nothing but the entries, the day and the
+budget, keeps the order of the log, and changes as near to its end as it can, so that a provider's
+cache of prompts hits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from synapse.errors import OverBudget
+from synapse.model.agents import Agent
+from synapse.model.entry import Entry
+from synapse.model.worth import (
+    ADDRESSED,
+    CRITICAL,
+    IMPORTANT,
+    KINDS,
+    NAMED,
+    NEAR,
+    OTHER,
+    STATUS,
+    Candidate,
+    Worth,
+    choose,
+)
+from synapse.system.typed import NamedTuple
+from synapse.view.block import POINTER, Block, stands_whole
+from synapse.view.sheet import DAY, DEAR, Count, Offer, Page, Scale, Shown
+from synapse.view.sheet import FULL as FULL
+from synapse.view.sheet import HEADINGS as HEADINGS
+from synapse.view.sheet import NOTE as NOTE
+from synapse.view.sheet import About as About
+from synapse.view.sheet import Included as Included
+from synapse.view.sheet import LeftOut as LeftOut
+from synapse.view.sheet import View as View
+
+KEPT = 0.7  # of its room: a section that must be cut is cut down to this at most
+
+
+def build(
+    entries: Sequence[Entry],
+    agent: Agent | None,
+    now: int,
+    count: Count,
+    budget: int | None = None,
+    *,
+    title: str | None = None,
+    encoding: str = "o200k_base",
+    only: str | None = None,
+    commands: bool = True,
+    shown: Shown | None = None,
+    about: About | None = None,
+    worth: Worth | None = None,
+) -> View:
+    """Return the view of these entries: live ones, visible to the agent, in the order of the log.
+
+    To fit a budget, info leaves first, then important entries older than 7 days; then critical ones
+    become pointers, the other important ones leave, and then the pointers: the oldest first, and in
+    blocks. What was `shown` to its reader before leaves before what was not; where it stands in the
+    text does not depend on that. The last line counts what was left out. OverBudget only where that
+    line alone does not fit. `only` one priority: the other entries are counted as left out. Without
+    `commands`, the text names none of the shell's.
+
+    Entries that are `about` the reader's task stand whole, at the end, unless they are critical.
+    With `worth`, the budget is only the most: what is critical has a reserve of its own, and the
+    rest is there where it pays.
+    """
+    # Whole days: otherwise entries would cross the line one by one, and no prompt's prefix would
+    # last.
+    edge = (now - 7 * DAY) // DAY * DAY
+    page = Page(entries, agent, title, Scale(count), edge, only, commands, about or {})
+    if worth is not None:
+        page.known = frozenset(shown(entries)) if shown and entries else frozenset()
+        paying = _paying(page, agent, worth, budget)
+        if budget is not None and paying.tokens > budget:
+            paying = _cut(page, budget)
+        return paying._replace(budget=budget, encoding=encoding)
+    view = page.everything(budget)
+    if view is None:
+        assert budget is not None  # without one, everything fits
+        page.known = frozenset(shown(entries)) if shown and entries else None
+        view = _cut(page, budget)
+    return view._replace(budget=budget, encoding=encoding)
+
+
+def _cut(page: Page, budget: int) -> View:
+    """The best view within a budget that not everything fits."""
+    page.heavy = budget // 8
+    room = budget - page.frame()
+    while room >= 0:
+        view = page.finish(_choose(page, room))
+        if view.tokens <= budget:
+            return view
+        room -= (
+            view.tokens - budget
+        )  # only where counts are bounds, or the last line's came out above its longest
+    view = page.last_line_only()
+    if view.tokens <= budget:
+        return view
+    everything = page.everything(None)
+    needed = min(view.tokens, everything.tokens) if everything else view.tokens
+    message = f"the shortest view takes {needed} tokens, and the budget is {budget}"
+    raise OverBudget(message, needed=needed, budget=budget)
+
+
+# -- What pays -------------------------------------------------------------------------------------
+
+
+def _paying(page: Page, agent: Agent | None, worth: Worth, budget: int | None) -> View:
+    """Return the view of what is critical, and of the rest what is expected to save more than it
+    costs.
+    """
+    page.sparse = True
+    frame = page.frame()
+    free = worth.criticals + worth.most if budget is None else budget
+    chosen = _criticals(page, min(worth.criticals, free - frame))
+    kinds = _kinds(page, agent)
+    room = min(worth.most, free - sum(map(page.weight, chosen.values()))) - frame
+    candidates = list(_candidates(page, kinds, worth))
+    taken = choose(candidates, worth, room)
+    chosen |= {
+        each.place: page.whole(each.place) for each in candidates if each.place in taken
+    }
+    room -= sum(each.tokens for each in candidates if each.place in taken)
+    chosen |= _pointed(
+        page,
+        [each for each in candidates if each.best and each.place not in taken],
+        room,
+    )
+    paid = {
+        each.place
+        for each in candidates
+        if each.tokens <= worth.pays_up_to(each.chance) or each.best
+    }
+    page.reasons = {
+        place: FULL
+        if place in paid or page.entries[place].priority == CRITICAL
+        else DEAR
+        for place in range(len(page.entries))
+        if place not in chosen
+    }
+    concern = {
+        place for place, (kind, _) in kinds.items() if kind in (NAMED, ADDRESSED)
+    } & paid
+    whole = {place for place, block in chosen.items() if block.form != POINTER}
+    view = page.finish(chosen, {place: kind for place, (kind, _) in kinds.items()})
+    return view._replace(unfit=len(concern - whole))
+
+
+def _criticals(page: Page, room: int) -> dict[int, Block]:
+    """Return what is critical, whole, as far as the room goes: what was never shown first, then by
+    authority and the newest first. One that would take most of the room alone is a pointer, and so
+    is the first that does not fit.
+    """
+    known, entries = page.known or (), page.entries
+    places = sorted(
+        page.shown(CRITICAL),
+        key=lambda place: (
+            entries[place].seq in known,
+            -entries[place].authority,
+            -place,
+        ),
+    )
+    page.heavy = room // 2
+    chosen: dict[int, Block] = {}
+    left = room
+    for place in places:
+        offer = page.offer(place)
+        if offer.cost > page.heavy or offer.cost > left:
+            offer = offer.fallback()
+        if offer.cost > left:
+            break
+        chosen[place] = offer.block
+        left -= offer.cost
+    return chosen
+
+
+def _pointed(
+    page: Page, candidates: Iterable[Candidate], room: int
+) -> dict[int, Block]:
+    """Return pointers to what a clause found and what has no room, as far as this room goes."""
+    chosen: dict[int, Block] = {}
+    for each in candidates:
+        short = page.offer(each.place).fallback()
+        if short.block.form == POINTER and short.cost <= room:
+            chosen[each.place] = short.block
+            room -= short.cost
+    return chosen
+
+
+def _kinds(page: Page, agent: Agent | None) -> dict[int, tuple[str, float]]:
+    """Return the kind of each entry that is not critical, and the share of a clause that it
+    holds.
+    """
+    known, names = page.known or (), agent.names if agent else frozenset[str]()
+    kinds: dict[int, tuple[str, float]] = {}
+    for place, entry in enumerate(page.entries):
+        if entry.priority == CRITICAL:
+            continue
+        share, best = page.about.get(entry.seq, (0.0, False))
+        new = entry.seq not in known
+        if share:
+            kinds[place] = (NAMED if best else NEAR, share)
+        elif new and not names.isdisjoint(entry.addressees):
+            kinds[place] = (ADDRESSED, 1.0)
+        else:
+            kinds[place] = (
+                (IMPORTANT if entry.priority == IMPORTANT else STATUS)
+                if new
+                else OTHER,
+                1.0,
+            )
+    return kinds
+
+
+def _candidates(
+    page: Page, kinds: dict[int, tuple[str, float]], worth: Worth
+) -> Iterator[Candidate]:
+    """Yield what may pay, each with its price. Of most entries their kind and age tell that they do
+    not: these are neither made nor weighed.
+    """
+    newer = dict.fromkeys(KINDS, 0)
+    most = {kind: worth.paying(kind) for kind in KINDS}
+    chances: dict[int, float] = {}
+    for place, (kind, share) in reversed(kinds.items()):
+        if kind in (NAMED, NEAR):
+            chances[place] = worth.chance(kind, share)
+            continue
+        if newer[kind] < most[kind] and (
+            kind not in (STATUS, OTHER) or stands_whole(page.entries[place])
+        ):
+            chances[place] = worth.chance(kind, newer=newer[kind])
+            newer[kind] += 1
+    page.weigh_whole(list(chances))
+    for place, chance in chances.items():
+        yield Candidate(
+            place, page.weight(page.whole(place)), chance, kinds[place][0] == NAMED
+        )
+
+
+# -- What is chosen --------------------------------------------------------------------------------
+
+
+class _Tier(NamedTuple):
+    """Places that are kept or given up together, and what each would take, the newest first, made
+    when asked for.
+    """
+
+    size: int
+    offers: Iterable[Offer]
+
+
+def _choose(page: Page, room: int) -> dict[int, Block]:
+    """The entries that fit, each in its form. Tier after tier; the first that must be cut is the
+    last.
+    """
+    chosen: dict[int, Block] = {}
+    for tier in _tiers(page, room):
+        kept = _fit(tier, room)
+        chosen.update((offer.place, offer.block) for offer in kept)
+        room -= sum(offer.cost for offer in kept)
+        if len(kept) < tier.size:
+            break
+    return chosen
+
+
+def _tiers(page: Page, room: int) -> Iterator[_Tier]:
+    """Yield what goes into a view, the dearest to its reader first: the order of sacrifice,
+    backwards.
+
+    What the reader was not shown yet goes before what it knows. Of what is critical and new to it,
+    the oldest is there whole wherever it fits, so that one view after the other comes to all of
+    them; the others are at least pointed at before anything else, and there whole before what it
+    knows is repeated.
+    """
+    critical, important, info = (page.shown(priority) for priority in HEADINGS)
+    new, known = page.divided(critical)
+    new_old, known_old = page.divided(
+        [place for place in important if page.entries[place].at < page.edge]
+    )
+    new_recent, known_recent = page.divided(
+        [place for place in important if page.entries[place].at >= page.edge]
+    )
+    if page.known is not None:
+        oldest = next(
+            (
+                offer
+                for place in new
+                for offer in page.offers([place])
+                if offer.cost <= room
+            ),
+            None,
+        )
+        if oldest:
+            yield _Tier(1, [oldest._replace(share=0)])
+            new = [place for place in new if place != oldest.place]
+    yield _short(page, new)
+    if known:
+        yield _upgrades(page, new, room)
+        yield _short(page, known)
+    yield _Tier(len(page.for_task), page.offers(page.for_task))
+    yield _Tier(len(new_recent), page.offers(new_recent))
+    if not known:
+        yield _upgrades(page, new, room)
+    yield _Tier(len(new_old), page.offers(new_old))
+    yield _Tier(len(known_recent), page.offers(known_recent))
+    yield _upgrades(page, known, room)
+    yield _Tier(len(known_old), page.offers(known_old))
+    yield _Tier(len(info), page.offers(info))
+
+
+def _short(page: Page, places: list[int]) -> _Tier:
+    """Return these critical entries in their short form."""
+    return _Tier(
+        len(places), (offer.fallback() for offer in page.offers(places, share=0))
+    )
+
+
+def _upgrades(page: Page, places: list[int], room: int) -> _Tier:
+    """Return these critical entries in their natural form. One that alone would burst the page
+    stays a pointer, and costs the others nothing.
+    """
+    whole = [offer for offer in page.offers(places) if offer.cost <= room]
+    return _Tier(len(whole), [offer.upgrade() for offer in whole])
+
+
+def _fit(tier: _Tier, room: int) -> list[Offer]:
+    """The newest offers that fit. One too large for its share of the room falls back; else it would
+    push out all that came before it. Nothing is looked at behind the first that does not fit in any
+    form.
+    """
+    offers: list[Offer] = []
+    total = least = 0
+    for offer in tier.offers:
+        offers.append(offer)
+        total += offer.cost
+        least += offer.short_cost if offer.cost * offer.share > room else offer.cost
+        if least > room:
+            break
+    offers.reverse()
+    if total <= room:
+        return offers
+    offers = [
+        offer.fallback() if offer.cost * offer.share > room else offer
+        for offer in offers
+    ]
+    return offers[_first_kept(offers, room) :]
+
+
+def _first_kept(offers: list[Offer], room: int) -> int:
+    """Where to cut: the index of the oldest offer that stays.
+
+    Anything between what must go and what may go, down to 70 % of the room, would do; the cut is
+    made before the roundest seq in that range. It stays the roundest while entries are added one by
+    one, so the section keeps its beginning for a while, without any memory of earlier cuts.
+    """
+    first, total = len(offers), 0
+    while first and total + offers[first - 1].cost <= room:
+        first -= 1
+        total += offers[first].cost
+    if first in (0, len(offers)):
+        return first
+    last = first
+    while last + 1 < len(offers) and total - offers[last].cost >= KEPT * room:
+        total -= offers[last].cost
+        last += 1
+    cut = _roundest(offers[first - 1].seq, offers[last].seq)
+    return next(
+        (index for index in range(first, last) if offers[index].seq >= cut), last
+    )
+
+
+def _roundest(low: int, high: int) -> int:
+    """The number in (low, high] that the largest power of two divides."""
+    zeros = max((low ^ high).bit_length() - 1, 0)
+    return high >> zeros << zeros

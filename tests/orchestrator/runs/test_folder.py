@@ -1,0 +1,66 @@
+"""The folder of a run: lines whole or not there."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from orchestrator.runs.folder import Folder
+from synapse.errors import NotFound, StoreError
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return Folder(str(tmp_path), "eng-1").make()
+
+
+def test_lines_come_back_whole(folder):
+    lines = ["{}\n", "é\u2028\x85\x0c\n"]
+    for line in lines:
+        folder.record("steps.jsonl", line)
+    assert list(folder.lines("steps.jsonl")) == lines
+    assert list(folder.lines("none.jsonl")) == []
+
+
+@pytest.mark.parametrize("torn", ["{", "x" * 200_000])
+def test_a_torn_end_is_dropped_by_the_next_line(folder, torn):
+    folder.record("steps.jsonl", "one\n")
+    with (Path(folder.path) / "steps.jsonl").open("a") as file:
+        file.write(torn)
+    assert list(folder.lines("steps.jsonl"))[-1] == torn
+    folder.record("steps.jsonl", "two\n")
+    assert list(folder.lines("steps.jsonl")) == ["one\n", "two\n"]
+
+
+def test_a_file_with_nothing_but_a_torn_line(folder):
+    (Path(folder.path) / "steps.jsonl").write_text("half")
+    folder.record("steps.jsonl", "one\n")
+    assert list(folder.lines("steps.jsonl")) == ["one\n"]
+
+
+def test_files_are_their_owners_alone(folder):
+    path = Path(folder.write("output.md", "line\r\nend"))
+    folder.record("ledger.jsonl", "{}\n", sync=False)
+    assert folder.read("output.md") == "line\r\nend"
+    assert {stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()} == {
+        0o600
+    }
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+def test_what_is_not_there_is_said(folder):
+    with pytest.raises(NotFound, match=r"output\.md"):
+        folder.read("output.md")
+    with pytest.raises(StoreError, match="cannot be written"):
+        Folder("/proc/none", "eng-1").record("steps.jsonl", "x\n")
+
+
+def test_what_does_not_last_is_not_synced(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr("os.fdatasync", synced.append)
+    for lasting in (True, False):
+        folder = Folder(str(tmp_path), f"eng-{lasting}", lasting=lasting).make()
+        folder.record("steps.jsonl", "{}\n")
+        folder.write("output.md", "done")
+        assert folder.read("output.md") == "done"
+        assert len(synced) == 2
