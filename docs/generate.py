@@ -43,7 +43,10 @@ def settings() -> Iterator[str]:
     )
     for title, table in files:
         yield from ("", f"## {title}", "")
-        yield from rows(("key", "what it says"), [(f"`{path}`", text) for path, text in table.items()])
+        yield from rows(
+            ("key", "what it says"),
+            [(f"`{path}`", text) for path, text in table.items()],
+        )
 
 
 # -- the shell -------------------------------------------------------------------------------------
@@ -55,20 +58,36 @@ def verbs(groups: Mapping[str, str], table: Mapping[str, Verb]) -> Iterator[str]
         named = [verb for verb in table.values() if verb.group == group]
         yield from ("", f"### {title}")
         for verb in named:
-            yield from one_verb(f"{verb.program} {verb.name}", parser_of(verb, options_of(verb)), verb.example)
+            yield from one_verb(
+                f"{verb.program} {verb.name}",
+                parser_of(verb, options_of(verb)),
+                verb.example,
+            )
 
 
 def suite() -> Iterator[str]:
     """Yield the same of the verbs of the Brain Suite."""
-    (action,) = (each for each in suite_parser()._actions if isinstance(each, argparse._SubParsersAction))
+    (action,) = (
+        each
+        for each in suite_parser()._actions
+        if isinstance(each, argparse._SubParsersAction)
+    )
     for name, parser in action.choices.items():
         yield from one_verb(f"brain-suite {name}", parser, "")
 
 
-def one_verb(title: str, parser: argparse.ArgumentParser, example: str) -> Iterator[str]:
+def one_verb(
+    title: str, parser: argparse.ArgumentParser, example: str
+) -> Iterator[str]:
     """Yield the section of one verb."""
     summary = parser.description or ""
-    yield from ("", f"#### {title}", "", f"{summary[:1].upper()}{summary[1:].rstrip('.')}.", "")
+    yield from (
+        "",
+        f"#### {title}",
+        "",
+        f"{summary[:1].upper()}{summary[1:].rstrip('.')}.",
+        "",
+    )
     if example:
         yield from ("```text", *example.splitlines(), "```", "")
     yield from rows(("argument", "meaning"), list(arguments(parser)))
@@ -91,11 +110,16 @@ def arguments(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
 
 def agent_tools() -> Iterator[str]:
     """Yield the table of the tools that an agent may be offered, and what each takes."""
-    named = [(tool.name, tool.schema) for tool in (SPAWN, WAIT, *tools.TOOLS, *tools.CLIENTS)]
+    named = [
+        (tool.name, tool.schema) for tool in (SPAWN, WAIT, *tools.TOOLS, *tools.CLIENTS)
+    ]
     cells = []
     for name, schema in named:
         required = schema.get("required", ())
-        takes = [f"`{key}`" if key in required else f"[`{key}`]" for key in schema["properties"]]
+        takes = [
+            f"`{key}`" if key in required else f"[`{key}`]"
+            for key in schema["properties"]
+        ]
         cells.append((f"`{name}`", ", ".join(takes) or "nothing"))
     yield from rows(("tool", "arguments; those in brackets may be left out"), cells)
 
@@ -126,12 +150,21 @@ STYLE = """\
 
 
 def layers() -> dict[str, list[list[str]]]:
-    """Return the layers of each root package, from the top down, as the import contracts have them."""
+    """Return the layers of each root package, from the top down, by the import contracts."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    contracts = [each for each in project["tool"]["importlinter"]["contracts"] if each["type"] == "layers"]
-    (roots,) = (each["layers"] for each in contracts if "containers" not in each)
-    inside = {each["containers"][0]: each["layers"] for each in contracts if "containers" in each}
-    return {root: [re.findall(r"\w+", line) for line in inside.get(root, [])] for root in roots}
+    roots: list[str] = []
+    lines: dict[str, list[str]] = {}
+    for contract in project["tool"]["importlinter"]["contracts"]:
+        if contract["type"] != "layers":
+            continue
+        for container in contract.get("containers", ()):
+            lines[container] = contract["layers"]
+        if "containers" not in contract:
+            roots = contract["layers"]
+    return {
+        root: [re.findall(r"\w+", line) for line in lines.get(root, ())]
+        for root in roots
+    }
 
 
 def drawing() -> str:
@@ -142,10 +175,11 @@ def drawing() -> str:
         shapes, height = panel(root, lines, top)
         parts += shapes
         top += height + PAD
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDE} {top}" role="img"'
+    space = 'xmlns="http://www.w3.org/2000/svg"'
+    head = f'<svg {space} viewBox="0 0 {WIDE} {top}" role="img">'
     title = "<title>The layers of the packages, from the top down</title>"
     page = f'<rect class="page" width="{WIDE}" height="{top}" rx="8"/>'
-    return "\n".join([f"{head}>", title, STYLE, page, *parts, "</svg>"]) + "\n"
+    return "\n".join([head, title, STYLE, page, *parts, "</svg>"]) + "\n"
 
 
 def panel(root: str, lines: list[list[str]], top: int) -> tuple[list[str], int]:
@@ -158,12 +192,14 @@ def panel(root: str, lines: list[list[str]], top: int) -> tuple[list[str], int]:
             width = round(len(module) * CHAR) + 18
             if x + width > WIDE - 2 * PAD:
                 x, y = 170, y + ROW + 2
-            shapes.append(f'<rect class="module" x="{x}" y="{y}" width="{width}" height="{ROW - 4}" rx="4"/>')
+            place = f'x="{x}" y="{y}" width="{width}" height="{ROW - 4}"'
+            shapes.append(f'<rect class="module" {place} rx="4"/>')
             shapes.append(f'<text x="{x + 9}" y="{y + 15}">{escape(module)}</text>')
             x += width + 6
         y += ROW + 4
     height = max(y - top + PAD - 4, ROW + 2 * PAD)
-    box = f'<rect class="root" x="{PAD}" y="{top}" width="{WIDE - 2 * PAD}" height="{height}" rx="8"/>'
+    place = f'x="{PAD}" y="{top}" width="{WIDE - 2 * PAD}" height="{height}"'
+    box = f'<rect class="root" {place} rx="8"/>'
     name = f'<text class="name" x="{2 * PAD}" y="{top + 26}">{escape(root)}</text>'
     return [box, name, *shapes], height
 
@@ -202,8 +238,12 @@ def renewed(text: str) -> str:
 
 def pages() -> dict[Path, str]:
     """Return every file that has generated parts, with the text that it should have."""
-    texts = {path: path.read_text(encoding="utf-8") for path in sorted(DOCS.rglob("*.md"))}
-    return {path: renewed(text) for path, text in texts.items() if MARKED.search(text)} | {LAYERS: drawing()}
+    texts = {
+        path: path.read_text(encoding="utf-8") for path in sorted(DOCS.rglob("*.md"))
+    }
+    return {
+        path: renewed(text) for path, text in texts.items() if MARKED.search(text)
+    } | {LAYERS: drawing()}
 
 
 def main() -> None:

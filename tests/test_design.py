@@ -76,7 +76,10 @@ def test_named_tests_exist(path):
 def test_every_promise_names_a_test(path):
     found = promises(path)
     letters = {DESIGN: "P", TEAM_DESIGN: "O", PROMISES: "PO"}[path]
-    numbers = {letter: [number for number in found if number.startswith(letter)] for letter in letters}
+    numbers = {
+        letter: [number for number in found if number.startswith(letter)]
+        for letter in letters
+    }
     assert list(found) == [number for letter in letters for number in numbers[letter]]
     for letter, named in numbers.items():
         assert named

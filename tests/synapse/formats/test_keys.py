@@ -10,7 +10,6 @@ from synapse.formats.declared import parse_agent, parse_settings, read_settings
 from synapse.model.agents import SIZES, Agent, Semantic, Settings, Skill
 
 
-
 def paths(fields, table=keys.SETTINGS):
     return [stray.path for stray in keys.strays(fields, table)]
 
