@@ -30,8 +30,9 @@ from synapse.cli.verbs import VERBS
 from synapse.errors import SynapseError
 from synapse.formats.declared import read_settings
 from synapse.formats.keys import SETTINGS, strays
-from synapse.model.agents import ROLES, Settings
+from synapse.model.agents import ROLES
 from synapse.model.namespace import DEFAULT_TTL, PREFIX_TTL
+from synapse.model.settings import Settings
 from synapse.system import yaml
 
 ROOT = Path(__file__).parents[1]
