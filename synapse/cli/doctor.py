@@ -159,10 +159,10 @@ def findings_json(findings: Iterable[Finding]) -> dict[str, Any]:
 
 
 def findings_text(findings: Iterable[Finding]) -> str:
-    from synapse.cli.frame.table import drawn
+    from synapse.cli.frame.table import draw_table
 
     rows = [(finding.verdict, finding.check, finding.detail) for finding in findings]
-    return drawn(("verdict", "check", "detail"), rows)
+    return draw_table(("verdict", "check", "detail"), rows)
 
 
 def _sqlite() -> Iterator[Finding]:
