@@ -1,5 +1,5 @@
-"""The coding clients as data: how a session is started and resumed, and where its output says what.
-No code.
+"""The coding clients as data: how a session is started and resumed, and where their output has
+what. No code.
 
 Each was seen to behave so in the version that it names; `make soak` runs that version. In an
 argument, {prompt} is the prompt, {prompt_file} and {system_file} are files that hold it and the
@@ -17,8 +17,8 @@ from orchestrator.engines.reading import Rule
 # nobody's concern.
 BASE = (
     "PATH HOME USER LOGNAME SHELL LANG LC_* TZ TERM TMPDIR XDG_* SSL_CERT_FILE"
-    " SSL_CERT_DIR NODE_EXTRA_CA_CERTS "
-    "HTTP_PROXY HTTPS_PROXY NO_PROXY ALL_PROXY http_proxy https_proxy no_proxy all_proxy"
+    " SSL_CERT_DIR NODE_EXTRA_CA_CERTS HTTP_PROXY HTTPS_PROXY NO_PROXY ALL_PROXY"
+    " http_proxy https_proxy no_proxy all_proxy"
 ).split()
 
 

@@ -243,9 +243,7 @@ def _settings(root: str, memory: Memory) -> Iterator[Finding]:
         if any(concerns(stray.path, RUN_BLOCKS) for stray in strays)
         else ""
     )
-    advice = (
-        f"reads and writes go on without them{runs}; synapse/SETTINGS.md has every key"
-    )
+    advice = f"reads and writes go on without them{runs}; docs/reference/settings.md has every key"
     yield from _some(
         "settings", "fail", [f"synapse.yaml: {stray.text}" for stray in strays], advice
     )
