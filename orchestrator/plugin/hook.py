@@ -162,7 +162,7 @@ def alone(root: str, client: str, payload: dict[str, Any], pid: int, identity: s
     if PACKAGES not in sys.path:
         sys.path.insert(0, PACKAGES)
     import synapse
-    from orchestrator.plugin.answer import answer
+    from orchestrator.plugin.hooks.answer import answer
 
     with synapse.open(root) as memory:
         return answer(memory, client, payload, pid, identity)
@@ -171,9 +171,9 @@ def alone(root: str, client: str, payload: dict[str, Any], pid: int, identity: s
 def more(root: str, client: str, payload: dict[str, Any]) -> str:
     """Return what the first hook of a start had no room for, once it is known."""
     sys.path.insert(0, PACKAGES)
-    from orchestrator.plugin.answer import more_path
-    from orchestrator.plugin.event import read_event
     from orchestrator.plugin.facts import load
+    from orchestrator.plugin.facts.event import read_event
+    from orchestrator.plugin.hooks.answer import more_path
 
     event = read_event(load(client), payload)
     if event is None:

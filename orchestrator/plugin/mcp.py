@@ -33,7 +33,7 @@ def main(words: list[str]) -> int:
         return 3
     import synapse
     from orchestrator.plugin import facts
-    from orchestrator.plugin.callers import seat_of
+    from orchestrator.plugin.sessions.callers import seat_of
     from synapse.errors import NotFound
 
     client, lead = words[0], _option(words, "--agent")

@@ -23,7 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from orchestrator.plugin.state import ClientSession
+    from orchestrator.plugin.sessions.state import ClientSession
     from synapse.core import Memory
     from synapse.model.entry import Entry
 
@@ -244,7 +244,7 @@ class Watch:
 
     def _session(self) -> tuple[str, ClientSession, float] | None:
         """Return the newest session that the client's process holds, its file, and when that changed."""
-        from orchestrator.plugin import state
+        from orchestrator.plugin.sessions import state
 
         newest = None
         for path, known in state.sessions(self.root):
@@ -273,7 +273,7 @@ class Woken:
     @classmethod
     def taken(cls, path: str) -> Woken | None:
         """Return the file at a path, held; None where another watcher does."""
-        from orchestrator.plugin.state import make_folder
+        from orchestrator.plugin.sessions.state import make_folder
 
         make_folder(os.path.dirname(path))
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

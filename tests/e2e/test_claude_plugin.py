@@ -17,7 +17,8 @@ import pytest
 
 import synapse
 from orchestrator.engines.scripted import Move
-from orchestrator.plugin import facts, state
+from orchestrator.plugin import facts
+from orchestrator.plugin.sessions import state
 from orchestrator.plugin.transcripts.transcript import spent
 from orchestrator.runs.records import Runs
 from orchestrator.testing.model_server import ModelServer

@@ -13,12 +13,13 @@ import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from orchestrator.plugin.install import merge, record, write
+from orchestrator.plugin.install import record
 from orchestrator.plugin.install.change import Change, Command, File, Mode, Target
-from orchestrator.plugin.install.merge import Text
+from orchestrator.plugin.install.files import merge, write
+from orchestrator.plugin.install.files.merge import Text
+from orchestrator.plugin.install.files.write import Edit, Wrote
 from orchestrator.plugin.install.record import Install, Ran, Written
 from orchestrator.plugin.install.version import version
-from orchestrator.plugin.install.write import Edit, Wrote
 from synapse.errors import Conflict, StoreError
 
 COMMAND_WITHIN = 120.0  # seconds

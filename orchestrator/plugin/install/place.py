@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from orchestrator.plugin.install import record
 from orchestrator.plugin.install.change import Block, Target
-from orchestrator.plugin.settings import Clients, clients, member
+from orchestrator.plugin.sessions.settings import Clients, clients, member
 from synapse import core
 from synapse.errors import NotFound, StoreError
 from synapse.formats.declared import read_settings

@@ -11,9 +11,9 @@ import textwrap
 from collections.abc import Iterator
 
 from orchestrator.plugin.install import record
-from orchestrator.plugin.install.operate import Done
+from orchestrator.plugin.install.files.write import Edit
+from orchestrator.plugin.install.installer import Done
 from orchestrator.plugin.install.place import AGENTS_MD
-from orchestrator.plugin.install.write import Edit
 
 TITLES = {
     "claude-code": "Claude Code",

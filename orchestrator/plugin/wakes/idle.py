@@ -12,10 +12,11 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from orchestrator.plugin import facts, state
+from orchestrator.plugin import facts
 from orchestrator.plugin.facts import Facts
-from orchestrator.plugin.settings import clients
-from orchestrator.plugin.state import MAIN, ClientSession
+from orchestrator.plugin.sessions import state
+from orchestrator.plugin.sessions.settings import clients
+from orchestrator.plugin.sessions.state import MAIN, ClientSession
 from orchestrator.runs.lease import client_pid, lives
 from orchestrator.wake import NOW, Ear, News, Reader, standing
 from synapse.core import Memory

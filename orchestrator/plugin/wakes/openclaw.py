@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import uuid4
 
-from orchestrator.plugin.install import jsonc
+from orchestrator.plugin.install.files import jsonc
 
 PORT = 18789
 TAKEN_WITHIN = 3.0  # seconds; the plugin looks once a second

@@ -1,0 +1,54 @@
+"""`orchestrator tail`: the steps of a run as they come, each on one line."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from orchestrator.cli.frame.describe import one
+from orchestrator.cli.frame.steps import ended, lines
+from orchestrator.runs import steps
+from orchestrator.runs.folder import STEPS, Tail
+from orchestrator.runs.steps import Step
+from synapse.cli.call import Call
+from synapse.cli.following import Interruptible
+from synapse.cli.options import Options
+from synapse.cli.show import columns, short, to_json
+
+LOOK = 0.1
+
+
+def tail_options(parser: Options) -> None:
+    add = parser.add_argument
+    add("run", metavar="RUN", help="which run")
+    add("--follow", action="store_true", help="go on until it ends")
+
+
+def tail(call: Call) -> None:
+    """Ends when the run does, or when nobody reads any more."""
+    run = one(call, call.args.run)
+    with Interruptible():
+        for step in _steps(call, str(run["run"])):
+            if call.json:
+                call.say(
+                    to_json({"n": step.n, "epoch": step.epoch, "kind": step.kind, **step.fields})
+                )
+            else:
+                for line in lines(step):
+                    call.say(short(line, columns() or 0))
+            call.flush()
+        if not call.json:
+            call.say(short(ended(one(call, str(run["run"]))), columns() or 0))
+
+
+def _steps(call: Call, id: str) -> Iterator[Step]:
+    """The steps so far, and with --follow those to come, until the run has ended."""
+    grown = Tail(call.memory.store.root or call.root, id, STEPS)
+    while True:
+        over = (
+            not call.args.follow or one(call, id)["state"] == "ended"
+        )  # before the look: nothing comes after
+        yield from steps.read(grown.lines())
+        if over:
+            return
+        time.sleep(LOOK)

@@ -1,0 +1,342 @@
+"""What `orchestrator doctor` looks at: each coding client that has the memory, from its program to
+what the plugin costs.
+
+Every check answers with findings and never raises: a doctor is called for what is broken. Called by
+the shell, which tells whether the daemon is up; `programs` starts them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
+from typing import Any
+
+from orchestrator.plugin import facts
+from orchestrator.plugin.doctor import programs
+from orchestrator.plugin.facts import Facts
+from orchestrator.plugin.hooks.context import Context
+from orchestrator.plugin.install import apply, record
+from orchestrator.plugin.install.change import Finding, Target
+from orchestrator.plugin.install.installer import module_of
+from orchestrator.plugin.install.place import AGENTS_MD
+from orchestrator.plugin.sessions import state
+from orchestrator.plugin.sessions.runs import ClientRuns
+from orchestrator.plugin.sessions.settings import clients
+from orchestrator.plugin.sessions.state import ClientSession
+from synapse import core
+from synapse.core import Memory
+from synapse.errors import SynapseError
+from synapse.mcp import installation
+from synapse.system.tokens import Tokens
+
+VERSION_WITHIN = 20.0  # seconds
+RECENT = 7 * 86_400  # seconds in which a fault of a hook is worth telling
+_NUMBER = re.compile(r"\d+(?:\.\d+)+")
+
+
+def examine(target: Target, is_up: bool) -> list[Finding]:
+    """Return all findings about one client, in the order in which it is given the memory. Of one that is
+    not installed only that is told: all the rest would fail for the same reason."""
+    checks: list[Callable[[], Iterator[Finding]]] = [lambda: configuration(target)]
+    if target.client != AGENTS_MD:
+        known = facts.load(target.client)
+        checks.insert(0, lambda: program(target, known))
+    if target.client != AGENTS_MD and _is_installed(target):
+        checks += [
+            lambda: of_the_client(target),
+            lambda: workspace(target),
+            lambda: hook(target, known, is_up),
+            lambda: events(target, known),
+            lambda: cost(target, known),
+        ]
+    return [finding for check in checks for finding in _safely(check)]
+
+
+def _is_installed(target: Target) -> bool:
+    try:
+        return record.key_of(target) in record.read(target)
+    except SynapseError:
+        return True  # its record is damaged, which the configuration's check tells
+
+
+def _safely(check: Callable[[], Iterator[Finding]]) -> list[Finding]:
+    """Return a check's findings; one that it fell over is a finding too."""
+    findings: list[Finding] = []
+    try:
+        findings += check()
+    except SynapseError as error:
+        findings.append(Finding("workspace", "fail", str(error), "mend that, then ask again"))
+    except Exception as error:
+        findings.append(
+            Finding(
+                "doctor", "fail", f"{type(error).__name__}: {error}", "tell us: this is our fault"
+            )
+        )
+    return findings
+
+
+# -- the client ------------------------------------------------------------------------------------
+
+
+def program(target: Target, known: Facts) -> Iterator[Finding]:
+    """Look for the client, and at its version."""
+    command = str(known.raw.get("command", target.client))
+    path = shutil.which(command, path=target.env.get("PATH"))
+    if path is None:
+        yield Finding(
+            "client",
+            "fail",
+            f"{command} is not on PATH",
+            f"install it, or put it on PATH: {command}",
+        )
+        return
+    version = _version([path, *known.raw.get("version", ["--version"])], target)
+    if version is None:
+        yield Finding(
+            "client", "warn", f"{path} does not say its version; seen working: {known.verified}"
+        )
+    elif _parts(version) == _parts(known.verified):
+        yield Finding("client", "ok", f"{command} {version}")
+    else:
+        age = "newer" if _parts(version) > _parts(known.verified) else "older"
+        mend = f"if something fails below, use {known.verified}"
+        yield Finding(
+            "client",
+            "warn",
+            f"{command} {version} is {age} than {known.verified}, the version tried",
+            mend,
+        )
+
+
+def _version(words: Sequence[str], target: Target) -> str | None:
+    try:
+        done = subprocess.run(
+            words,
+            env=dict(target.env),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=VERSION_WITHIN,
+            start_new_session=True,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    match = _NUMBER.search((done.stdout or done.stderr).decode(errors="replace"))
+    return match.group() if match else None
+
+
+def _parts(version: str) -> list[int]:
+    return [int(part) for part in _NUMBER.findall(version)[0].split(".")]
+
+
+def configuration(target: Target) -> Iterator[Finding]:
+    """Compare what is on the disk with what an installation would write."""
+    mend = f"orchestrator install {target.client}{' --user' if target.user else ''}"
+    if record.key_of(target) not in record.read(target):
+        place = "for this user" if target.user else f"in {target.project}"
+        yield Finding("configuration", "fail", f"not installed {place}", mend)
+        return
+    try:
+        prepared = apply.prepare(target, module_of(target.client).plan(target))
+    except SynapseError as error:
+        yield Finding("configuration", "fail", str(error), f"mend the file, then: {mend}")
+        return
+    wrong = [edit.path for edit in prepared.edits if edit.changes]
+    if wrong:
+        verb = "is missing or was edited" if len(wrong) == 1 else "are missing or were edited"
+        yield Finding("configuration", "fail", f"{', '.join(wrong[:3])} {verb}", mend)
+    elif prepared.changes:
+        yield Finding("configuration", "warn", "a command of the client's was not run yet", mend)
+    else:
+        count = len(prepared.edits)
+        files = "1 file is as it was" if count == 1 else f"{count} files are as they were"
+        yield Finding("configuration", "ok", f"{files} installed")
+
+
+def of_the_client(target: Target) -> Iterator[Finding]:
+    """Ask the client's own module, which knows what only this client has: trust, switches."""
+    function = getattr(module_of(target.client), "examine", None)
+    if function is not None:
+        yield from function(target)
+
+
+# -- the memory ------------------------------------------------------------------------------------
+
+
+def workspace(target: Target) -> Iterator[Finding]:
+    """Open the workspace, and see whether it can be written and has the agents."""
+    if target.root is None:
+        yield Finding("workspace", "ok", "that of the folder in which a session runs")
+        return
+    try:
+        with core.open(target.root) as memory:
+            declared = clients(dict(memory.store.settings.other))
+            missing = {declared.lead, declared.default, *declared.agents.values()} - set(
+                memory.store.agents()
+            )
+            readonly = memory.store.readonly
+    except (SynapseError, OSError) as error:
+        yield Finding("workspace", "fail", str(error), f"synapse --root {target.root} doctor")
+        return
+    if readonly:
+        mend = f"give this user the right to write in {target.root}"
+        yield Finding("workspace", "fail", f"{target.root} can be read, not written", mend)
+    elif missing:
+        names = ", ".join(sorted(missing))
+        yield Finding(
+            "workspace",
+            "warn",
+            f"not registered: {names}",
+            f"synapse register --id {min(missing)} --role R",
+        )
+    else:
+        yield Finding("workspace", "ok", target.root)
+
+
+# -- the hook --------------------------------------------------------------------------------------
+
+
+def hook(target: Target, known: Facts, is_up: bool) -> Iterator[Finding]:
+    """Start the hook's program on a workspace that is thrown away, and on this one with an event
+    that means nothing."""
+    mend = f"orchestrator install {target.client}; then look into {_log(target)}"
+    alone = programs.start(target, known)
+    if alone.problem:
+        yield Finding("hook", "fail", alone.problem, mend)
+        return
+    yield Finding("hook", "ok", f"answers a start in {alone.milliseconds:.0f} ms on its own")
+    longest, cap = programs.longest(known, alone.answers), cap_of_start(known)
+    verdict = "ok" if longest <= cap else "fail"
+    yield Finding(
+        "caps", verdict, f"{longest} of {cap} characters at a start with more to say than fits"
+    )
+    if is_up and target.root is not None:
+        there = programs.nothing(target, known)
+        detail = there.problem or f"answers in {there.milliseconds:.0f} ms with the daemon"
+        yield Finding(
+            "hook, daemon", "fail" if there.problem else "ok", detail, mend if there.problem else ""
+        )
+    elif target.root is not None:
+        yield Finding(
+            "daemon", "ok", "not up: hooks work alone, and take longer (`orchestrator up --detach`)"
+        )
+    yield from _faults(target)
+
+
+def _faults(target: Target) -> Iterator[Finding]:
+    """Tell of the newest fault that the hook's log has of this client."""
+    try:
+        with open(_log(target), encoding="utf-8", errors="replace") as file:
+            lines = [line.strip() for line in file if f" {target.client} " in line]
+        age = time.time() - os.stat(_log(target)).st_mtime
+    except OSError:
+        return
+    if lines and age < RECENT:
+        yield Finding(
+            "hook log",
+            "warn",
+            f"{len(lines)} faults, the last: {lines[-1][:200]}",
+            f"see {_log(target)}",
+        )
+
+
+def _log(target: Target) -> str:
+    if target.root is not None:
+        return os.path.join(target.root, "runs", ".hooks.log")
+    base = target.env.get("XDG_STATE_HOME") or os.path.join(target.home, ".local", "state")
+    return os.path.join(base, "synapse", "hooks.log")
+
+
+def events(target: Target, known: Facts) -> Iterator[Finding]:
+    """Say when each event of the client last reached us."""
+    if target.root is None:
+        return
+    fired: dict[str, float] = {}
+    for _, session in state.sessions(target.root):
+        if session.client == target.client:
+            for name, moment in session.fired.items():
+                fired[name] = max(moment, fired.get(name, 0.0))
+    if not fired:
+        mend = f"begin a session in {target.project}, say something, and ask again"
+        yield Finding("events", "warn", "none has come yet", mend)
+        return
+    now = time.time()
+    seen = ", ".join(
+        f"{name} {_ago(now - moment)}"
+        for name, moment in sorted(fired.items(), key=lambda pair: -pair[1])
+    )
+    starts = [name for name, about in known.events.items() if about.name == "start"]
+    missing = [name for name in starts if name not in fired]
+    if missing:
+        yield Finding(
+            "events", "warn", f"{', '.join(missing)} never came; {seen}", "begin a new session"
+        )
+    else:
+        yield Finding("events", "ok", seen)
+
+
+def _ago(seconds: float) -> str:
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= size:
+            return f"{int(seconds / size)} {unit} ago"
+    return "just now"
+
+
+# -- what it costs ---------------------------------------------------------------------------------
+
+
+def cost(target: Target, known: Facts) -> Iterator[Finding]:
+    """Say what the plugin adds to each request, and count the view that a session would get now."""
+    tools = programs.tools(target)
+    if isinstance(tools, str):
+        mend = (
+            installation()
+            if find_spec("mcp_types") is None
+            else f"orchestrator install {target.client}"
+        )
+        yield Finding("mcp server", "fail", tools, mend)
+    else:
+        yield Finding("mcp server", "ok", f"starts, and has {len(tools)} tools")
+    yield Finding("adds", "ok", adds(known.raw))
+    if "older" in known.raw:
+        yield Finding("adds, older models", "ok", adds(known.raw["older"]))
+    if target.root is not None:
+        with core.open(target.root) as memory:
+            text = "\n".join(view_of_lead(memory, known))
+        count = f"{Tokens().count(text):,} tokens, once in a conversation, as the memory is now"
+        yield Finding("view", "ok", count if text else "none: the memory has nothing to say yet")
+
+
+def adds(measured: Mapping[str, Any]) -> str:
+    """Return what the plugin adds to each request of a client when the memory has nothing to say, as it
+    was measured: clients do not send the tools of a server as they are."""
+    tools, listing = measured["adds"]["tools"], measured["adds"]["listing"]
+    main, agent = measured["baseline"]["request"], measured["baseline"]["agent"]
+    share, of_agent = (f"{100 * (tools + listing) / own:.1f} % of " for own in (main, agent))
+    counts = (
+        f"{tools:,} tokens of tools, {listing:,} of listings"
+        if tools
+        else f"{listing:,} tokens of listings"
+    )
+    return f"{counts} = {share}its own {main:,}; {of_agent}{agent:,} in a sub-agent"
+
+
+def view_of_lead(memory: Memory, known: Facts) -> tuple[str, ...]:
+    """Return what a main conversation would be given now; nothing is kept of it."""
+    declared = clients(dict(memory.store.settings.other))
+    agent = memory.store.agents().get(declared.lead)
+    if agent is None:
+        return ()
+    context = Context(ClientRuns(memory, ClientSession(known.client, "doctor")), known.length)
+    return context.opening(
+        agent, memory.as_agent(agent.id), "", cap_of_start(known), (), known.parts
+    ).parts
+
+
+def cap_of_start(known: Facts) -> int:
+    """Return how much the client takes at a start."""
+    return min((about.cap for about in known.events.values() if about.name == "start"), default=0)

@@ -1,0 +1,1 @@
+"""Sessions of clients between their hooks: the state, the runs and the agents of their conversations."""
